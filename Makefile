@@ -1,0 +1,87 @@
+# Everything a person or a CI job does here. `make` alone lists it.
+#
+# On a fresh machine each target works alone: the first one builds .venv. Overrides:
+#   PYTHON=python3.12        the interpreter that .venv is made from (3.10 or later)
+#   TORCH_SPEC=torch==2.9.1  another torch, or several packages; empty for none
+#   PIP_ARGS=...             passed to every pip install, e.g. an index of CPU-only builds
+#   TEST_ARGS=...            passed to pytest, e.g. -k replay
+
+PYTHON ?= python3
+VENV ?= .venv
+# Exact on purpose: a looser requirement is free to bring gigabytes of CUDA libraries.
+TORCH_SPEC ?= torch==2.13.0
+PIP_ARGS ?=
+TEST_ARGS ?=
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+GPU := $(wildcard tests/gpu/run.py)
+DEMO := tests/patients/loader_in_main.py
+# A test that hangs is a failure with a traceback, not a job that never ends.
+PYTEST := $(BIN)/python -m pytest --timeout=240
+
+.DEFAULT_GOAL := list
+.DELETE_ON_ERROR:
+.PHONY: list demo test quick check lint types house docs bench accuracy format clean
+
+list: ## list what make can do here
+	@awk -F ' *:.*## *' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST)) \
+		$(if $(GPU),,| grep -v '^make gpu')
+
+demo: $(READY) ## diagnose a small sick training and show the report
+	$(BIN)/bdoc run --output $(VENV)/demo.json $(DEMO)
+	@echo
+	@echo "that was: bdoc run $(DEMO)"
+	@echo "again:    $(BIN)/bdoc report $(VENV)/demo.json"
+
+test: $(READY) ## run all tests (within 10 minutes on 2 cores)
+	$(PYTEST) $(TEST_ARGS)
+
+quick: $(READY) ## run the tests that start no training
+	$(PYTEST) -m "not slow" $(TEST_ARGS)
+
+check: lint types test ## all that CI checks: lint, format, types, house rules, tests
+
+lint: $(READY) ## check lint and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## check types, strictly
+	$(BIN)/mypy
+
+house: $(READY) ## check the house rules alone: imports, sizes, names, messages, the shut door
+	$(PYTEST) tests/house $(TEST_ARGS)
+
+format: $(READY) ## rewrite the code in the house's format, and mend what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY) ## write the generated pages anew
+	$(BIN)/python -m tests.house.generated
+
+accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
+	$(BIN)/python -m tests.accuracy
+
+bench: $(READY) ## measure what watching costs, interleaved with plain runs
+	$(BIN)/python -m tests.bench
+
+ifneq ($(GPU),)
+.PHONY: gpu
+gpu: $(READY) ## run the checks that need a CUDA device
+	@$(BIN)/python -c 'import torch; raise SystemExit(not torch.cuda.is_available())' \
+		|| { echo "make gpu needs a CUDA device and a torch built for it; there is none here" >&2; exit 1; }
+	$(BIN)/python -m tests.gpu.run
+endif
+
+clean: ## remove the virtual environment and what tools leave behind
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist
+	find bottleneck_doctor tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes in first and alone, so that nothing else's requirement chooses its build.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; raise SystemExit(sys.version_info < (3, 10))' \
+		|| { echo "$(PYTHON) is not Python 3.10 or later: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(if $(strip $(TORCH_SPEC)),$(BIN)/python -m pip install --quiet $(PIP_ARGS) $(TORCH_SPEC))
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,50 @@
+"""The guest: hooks that a training process carries when it is run under ``bdoc``.
+
+Standard library only; no threads, no sockets, no exit hooks. ``arm`` is called by the door
+(``inject/sitecustomize.py``); where a launcher keeps that door shut (``python -I``), a script may call
+``import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()`` itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def arm(folder: str | None = None) -> None:
+    """Install every hook, once. Without a run folder (argument or BDOC_RUN) this does nothing."""
+    folder = folder or os.environ.get("BDOC_RUN")
+    if not folder or not os.path.isdir(folder) or getattr(sys, "_bdoc_armed", False):
+        return
+    try:
+        _install(folder)
+        sys._bdoc_armed = True  # type: ignore[attr-defined]
+    except Exception:  # a training without measurements is better than no training
+        pass
+
+
+def _install(folder: str) -> None:
+    from . import patch_collector, patch_decoders, patch_fetch, patch_function, patch_loader
+    from . import patch_saving, patch_training, patch_worker, process, pulse
+    from .importing import when_imported
+
+    pulse.begin(folder)
+    process.introduce(pulse.pulse())
+    process.take_orders(pulse.pulse(), folder)
+    patch_collector.watch()
+    patch_function.mark(os.environ.get("BDOC_DATA_FN", ""))
+    callbacks = {
+        "torch": process.torch_arrived,
+        "torch.serialization": patch_saving.patch_save,
+        "torch.autograd": patch_training.patch_autograd,
+        "torch.optim.optimizer": patch_training.patch_optimizer,
+        "torch.utils.data.dataloader": patch_loader.patch,
+        "torch.utils.data._utils.fetch": patch_fetch.patch,
+        "torch.utils.data._utils.worker": patch_worker.patch,
+        "logging": patch_saving.patch_logging,
+        "os": patch_saving.patch_os,
+        "tqdm.std": patch_saving.patch_tqdm,
+        "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
+        "safetensors.torch": patch_saving.patch_safetensors,
+    }
+    when_imported({**callbacks, **patch_decoders.watchers()})

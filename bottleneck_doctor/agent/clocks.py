@@ -1,0 +1,80 @@
+"""Reads the kernel's books about the calling thread: CPU, run queue, bytes, faults."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+
+from .wire import NOTHING
+
+now = time.monotonic_ns
+thread_cpu = time.thread_time_ns
+process_cpu = time.process_time_ns
+
+_files = threading.local()
+_generation = [0]
+
+
+def after_fork():
+    """Descriptors opened by the parent describe the parent's threads: forget them."""
+    _generation[0] += 1
+
+
+def _file(name):
+    """The calling thread's own descriptor of a file in its /proc folder, or -1."""
+    known = getattr(_files, "known", None)
+    if known is None or known[0] != _generation[0]:
+        known = _files.known = (_generation[0], {})
+    handle = known[1].get(name)
+    if handle is None:
+        try:
+            path = "/proc/self/task/%d/%s" % (threading.get_native_id(), name)
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            handle = -1
+        known[1][name] = handle
+    return handle
+
+
+def _read(name):
+    handle = _file(name)
+    if handle < 0:
+        return None
+    try:
+        return os.pread(handle, 512, 0)
+    except OSError:  # a script may have closed every descriptor it did not know
+        _files.known[1][name] = -1
+        return None
+
+
+def run_queue():
+    """Nanoseconds that this thread was runnable but not running (schedstat, second field)."""
+    text = _read("schedstat")
+    try:
+        return int(text.split()[1]) if text else NOTHING
+    except (ValueError, IndexError):
+        return NOTHING
+
+
+def io_books(counting_itself=False):
+    """(bytes from storage, bytes read, read calls) of this thread, or NOTHING each.
+
+    ``counting_itself`` adds this very read, which the kernel books after answering it.
+    """
+    text = _read("io")
+    try:
+        words = text.split() if text else ()
+        if not words:
+            return (NOTHING,) * 3
+        own, call = (len(text), 1) if counting_itself else (0, 0)
+        return int(words[9]), int(words[1]) + own, int(words[5]) + call
+    except (ValueError, IndexError):
+        return (NOTHING,) * 3
+
+
+def faults():
+    """(major faults, system CPU in nanoseconds) of this thread."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_majflt, int(usage.ru_stime * 1e9)

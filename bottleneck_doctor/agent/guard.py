@@ -1,0 +1,36 @@
+"""Keeps our mistakes inside: a hook that fails is forgotten, never raised into the user's program."""
+
+from __future__ import annotations
+
+import functools
+
+
+def quiet(hook):
+    """Wrap a hook that returns nothing of interest so that no exception of ours escapes."""
+
+    @functools.wraps(hook)
+    def guarded(*args, **kwargs):
+        try:
+            return hook(*args, **kwargs)
+        except Exception:
+            return None
+
+    return guarded
+
+
+def replace(owner, name, build):
+    """Put ``build(original)`` in the place of ``owner.name``, once, under the original's name.
+
+    The wrapper keeps ``__module__`` and ``__qualname__``, so that spawn pickles it by reference, and
+    ``__wrapped__``, so that ``inspect.signature`` (Lightning reads it) sees the original.
+    """
+    original = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name, None)
+    if original is None or hasattr(original, "_bdoc_original"):
+        return
+    wrapper = build(original)
+    try:
+        functools.update_wrapper(wrapper, original)
+    except (AttributeError, TypeError):
+        pass
+    wrapper._bdoc_original = original
+    setattr(owner, name, wrapper)

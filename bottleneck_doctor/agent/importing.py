@@ -1,0 +1,64 @@
+"""Runs a callback when the user imports a module; never imports one itself."""
+
+from __future__ import annotations
+
+import sys
+
+from .guard import quiet
+
+
+class Finder:
+    """A meta path finder that finds nothing itself: it lets the others find, and notes the end of the import."""
+
+    def __init__(self, callbacks):
+        self.callbacks = callbacks
+        self.asking = set()
+
+    def find_spec(self, name, path=None, target=None):
+        """Let the finders after us find ``name``; have its loader call back when the module is complete."""
+        if name not in self.callbacks or name in self.asking:
+            return None
+        self.asking.add(name)
+        try:
+            spec = _found(name, path, target, self)
+        finally:
+            self.asking.discard(name)
+        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            _listen(spec.loader, self.callbacks[name])
+        return spec
+
+
+def _found(name, path, target, ourselves):
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        if finder is ourselves or find is None:
+            continue
+        spec = find(name, path, target)
+        if spec is not None:
+            return spec
+    return None
+
+
+def _listen(loader, callback):
+    execute = loader.exec_module
+
+    def exec_module(module):
+        try:
+            del loader.exec_module  # the loader is as it was before the user's code runs
+        except AttributeError:
+            pass
+        execute(module)
+        quiet(callback)(module)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:  # a loader with slots: this module goes unwatched
+        pass
+
+
+def when_imported(callbacks):
+    """Register ``{module name: callback(module)}``; a module already there is called back at once."""
+    for name, callback in callbacks.items():
+        if name in sys.modules:
+            quiet(callback)(sys.modules[name])
+    sys.meta_path.insert(0, Finder(callbacks))

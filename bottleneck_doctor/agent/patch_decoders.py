@@ -1,0 +1,57 @@
+"""Adds up the CPU time that decoders of images, audio and video take inside a fetch."""
+
+from __future__ import annotations
+
+from time import thread_time_ns
+
+from .guard import replace
+from .pulse import pulse
+
+# module -> attributes that turn compressed bytes into arrays
+DECODERS = {
+    "cv2": ("imread", "imdecode"),
+    "simplejpeg": ("decode_jpeg",),
+    "turbojpeg": ("TurboJPEG.decode",),
+    "torchvision.io.image": ("decode_image", "decode_jpeg", "decode_png", "read_image"),
+    "imageio.v2": ("imread",),
+    "imageio.v3": ("imread",),
+    "PIL.ImageFile": ("ImageFile.load",),
+    "soundfile": ("read",),
+    "librosa.core.audio": ("load",),
+    "torchaudio": ("load",),
+    "decord.video_reader": ("VideoReader.get_batch",),
+    "torchcodec.decoders._video_decoder": ("VideoDecoder.get_frames_at", "VideoDecoder.get_frame_at"),
+}
+
+
+def watchers():
+    """``{module: callback}`` for every decoder that we know."""
+    return {module: _patcher(names) for module, names in DECODERS.items()}
+
+
+def _patcher(names):
+    def patch(module):
+        for name in names:
+            owner, _, attribute = name.rpartition(".")
+            replace(getattr(module, owner) if owner else module, attribute, _timed)
+
+    return patch
+
+
+_depth = [0]
+
+
+def _timed(original):
+    def decode(*args, **kwargs):
+        state = pulse()
+        if not state.in_fetch or _depth[0]:
+            return original(*args, **kwargs)
+        _depth[0] = 1
+        start = thread_time_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _depth[0] = 0
+            state.decode_ns += thread_time_ns() - start
+
+    return decode

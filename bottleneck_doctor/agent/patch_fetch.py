@@ -1,0 +1,189 @@
+"""Times the making of a batch, in a worker or in the loop's own process: fetch, collate, samples, payload."""
+
+from __future__ import annotations
+
+from time import monotonic_ns as now
+from time import process_time_ns, thread_time_ns
+from zlib import crc32
+
+from . import clocks, wire
+from .guard import quiet, replace
+from .payload import cargo, view
+from .pulse import pulse
+
+CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
+WATCHED = 64  # dataset indices whose samples are compared across epochs
+CLOSE_EVERY_NS = 2_000_000  # in a worker: fetches faster than this are looked at in turns, see _due
+
+
+class Ledger:
+    """What the fetches of this process have added up to."""
+
+    fetches = 0
+    total_ns = 0
+    close = 0
+    skip = 0
+    collate = (0, 0)
+
+
+ledger = Ledger()
+
+
+def patch(module):
+    """``module`` is torch.utils.data._utils.fetch."""
+    replace(module._BaseDatasetFetcher, "__init__", _creation)
+    replace(module._MapDatasetFetcher, "fetch", _fetch)
+    replace(module._IterableDatasetFetcher, "fetch", _fetch)
+
+
+class Collate:
+    """Stands for the user's collate function inside the fetcher and times it on close looks."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, samples):
+        if not pulse().in_fetch:
+            return self.function(samples)
+        start, cpu = now(), thread_time_ns()
+        batch = self.function(samples)
+        ledger.collate = (now() - start, thread_time_ns() - cpu)
+        return batch
+
+
+def _creation(original):
+    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+        original(self, dataset, auto_collation, collate_fn, drop_last)
+        self.collate_fn = Collate(collate_fn)
+
+    return __init__
+
+
+def _fetch(original):
+    def fetch(self, possibly_batched_index):
+        state = pulse()
+        if not _due(state):
+            if not state.worker:
+                return original(self, possibly_batched_index)
+            start = now()
+            data = original(self, possibly_batched_index)
+            ledger.fetches += 1
+            ledger.total_ns += now() - start
+            return data
+        return _closely(original, self, possibly_batched_index, state)
+
+    return fetch
+
+
+def _due(state):
+    """In the loop's process the loop decides; in a worker each fetch, unless fetches are very fast."""
+    if not state.worker:
+        return state.close and state.inside is not None
+    if ledger.skip > 0:
+        ledger.skip -= 1
+        return False
+    return True
+
+
+def _closely(original, fetcher, index, state):
+    begin = now()
+    before = _readings()
+    state.in_fetch, state.decode_ns, state.opens, ledger.collate = True, 0, 0, (0, 0)
+    dataset = fetcher.dataset
+    watch = _watched(fetcher, index)
+    if watch is not None:
+        fetcher.dataset = watch
+    state.book.post(wire.FETCHING, clocks.threading.get_native_id())
+    start, process, cpu = now(), process_time_ns(), thread_time_ns()
+    try:
+        data = original(fetcher, index)
+    finally:
+        taken, cpu, process = now() - start, thread_time_ns() - cpu, process_time_ns() - process
+        state.in_fetch = False
+        state.book.post(wire.FETCHING, 0)
+        if watch is not None:
+            fetcher.dataset = dataset
+    _write(state, before, (start, taken, cpu, process), index, data)
+    state.cost_ns += now() - begin - taken
+    return data
+
+
+def _readings():
+    """The kernel's books, the one that counts its own reading last."""
+    return clocks.run_queue(), clocks.faults(), clocks.io_books(counting_itself=True)
+
+
+@quiet
+def _write(state, before, timing, index, data):
+    start, taken, cpu, process = timing
+    books, faults, queue = clocks.io_books(), clocks.faults(), clocks.run_queue()
+    queue = queue - before[0] if queue != wire.NOTHING != before[0] else wire.NOTHING
+    stored, read, calls = (
+        late - early if late != wire.NOTHING != early else wire.NOTHING for late, early in zip(books, before[2])
+    )
+    ledger.fetches += 1
+    ledger.total_ns += taken
+    ledger.close += 1
+    samples = len(index) if hasattr(index, "__len__") else 1
+    thing = state.inside.loader if state.inside is not None else 0
+    state.row(wire.FETCH, start, taken, cpu, queue, process, stored, faults[0] - before[1][0], thing)
+    state.row(
+        wire.BATCH, start, ledger.collate[0], ledger.collate[1], samples, read, faults[1] - before[1][1],
+        state.decode_ns, thing,
+    )  # fmt: skip
+    state.row(wire.COUNT, start, ledger.total_ns, ledger.fetches, state.opens, calls, 0, 0, thing)
+    if ledger.close % CARGO_EVERY == 1:
+        state.row(wire.CARGO, start, 0, *cargo(data), thing=thing)
+    if state.worker and taken < CLOSE_EVERY_NS:  # about 12 microseconds of ours: at most 1 % of the worker
+        ledger.skip = int(1_200_000 / max(taken, 1_000))
+
+
+class Watched:
+    """Stands for the data set during one fetch, to recognise samples that come again."""
+
+    def __init__(self, dataset, stride, thing):
+        self.dataset, self.stride, self.thing = dataset, stride, thing
+
+    def __getitem__(self, index):
+        if index % self.stride:
+            return self.dataset[index]
+        start, cpu = now(), thread_time_ns()
+        sample = self.dataset[index]
+        _note(self.thing, index, start, cpu, sample)
+        return sample
+
+
+@quiet
+def _note(thing, index, start, cpu, sample):
+    taken, cpu = now() - start, thread_time_ns() - cpu
+    checksum, size = 0, 0
+    for part in view(sample):
+        size += part.nbytes
+        checksum = crc32(part[: 1 << 16], checksum)
+    if size:
+        pulse().row(wire.SAMPLE, start, taken, index, checksum, size, cpu, 0, thing)
+
+
+def _watched(fetcher, index):
+    """A stand-in for this fetch, when the batch holds one of the indices we follow; else None."""
+    try:
+        stride = _stride(fetcher)
+        if not stride or not isinstance(index, list) or not isinstance(index[0], int):
+            return None
+        if not any(place % stride == 0 for place in index):
+            return None
+        state = pulse()
+        return Watched(fetcher.dataset, stride, state.inside.loader if state.inside else 0)
+    except Exception:
+        return None
+
+
+def _stride(fetcher):
+    stride = fetcher.__dict__.get("_bdoc_stride")
+    if stride is None:
+        stride = 0
+        map_style = fetcher.auto_collation and not hasattr(fetcher, "dataset_iter")
+        if map_style and not getattr(fetcher.dataset, "__getitems__", None):
+            stride = max(1, -(-len(fetcher.dataset) // WATCHED))
+        fetcher._bdoc_stride = stride
+    return stride

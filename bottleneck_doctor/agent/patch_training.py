@@ -1,0 +1,123 @@
+"""Marks backward passes, optimizer steps, and the first forward pass of loops that use no loader."""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic_ns as now
+from time import thread_time_ns
+
+from . import clocks, wire
+from .guard import quiet, replace
+from .pulse import pulse
+from .stop import due, stop
+
+
+def patch_autograd(module):
+    """``module`` is torch.autograd; ``Tensor.backward`` looks ``backward`` up there at each call."""
+    replace(module, "backward", _backward)
+    replace(module, "grad", _backward)
+
+
+def _backward(original):
+    def backward(*args, **kwargs):
+        state = pulse()
+        state.backwards += 1
+        if not state.close:
+            return original(*args, **kwargs)
+        start, cpu = now(), thread_time_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.row(wire.BACKWARD, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
+
+    return backward
+
+
+def patch_optimizer(module):
+    """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
+    module.register_optimizer_step_pre_hook(_before)
+    module.register_optimizer_step_post_hook(_after)
+
+
+class _Open:
+    """The optimizer step that is running."""
+
+    start = 0
+    cpu = 0
+    ended = 0
+    ticks = 0
+    arrivals = -1
+    handle = None
+
+
+@quiet
+def _before(optimizer, args, kwargs):
+    state = pulse()
+    if state.close:
+        state.trainer = state.thread()
+        _Open.start, _Open.cpu = now(), thread_time_ns()
+
+
+def _after(optimizer, args, kwargs):
+    state = pulse()
+    state.optimizer_steps += 1
+    if state.close and _Open.start:
+        end = now()
+        state.row(
+            wire.OPTIMIZER, _Open.start, end - _Open.start, state.optimizer_steps, thread_time_ns() - _Open.cpu,
+            thread=state.thread(),
+        )  # fmt: skip
+    _Open.start = 0
+    if state.arrivals == _Open.arrivals:  # no batch came from a loader since the last step
+        _alone(state)
+        if state.stop_at and due(state):
+            stop(state)
+    _Open.arrivals = state.arrivals
+
+
+@quiet
+def _alone(state):
+    """A loop without a loader: optimizer steps are its beat, and the gap to the next forward pass is timed."""
+    end = now()
+    state.trained += 1
+    if state.countdown > 0:
+        state.countdown -= 1
+        state.close = False
+        return
+    state.countdown = state.stride - 1
+    state.close = True
+    post = state.book.post
+    if not state.last_ns:
+        state.begun(end)
+    state.last_ns = end
+    post(wire.STEPS, state.trained)
+    post(wire.TRAINED, state.trained)
+    post(wire.LAST, end)
+    if state.control is not None:
+        state.control.look(state)
+    _await_forward(state, end)
+    closed = now()
+    state.looked(closed - end, closed)
+
+
+def _await_forward(state, end):
+    """Register a forward hook that removes itself at the first call; never where code is compiled."""
+    module = sys.modules.get("torch.nn.modules.module")
+    if module is None or _Open.handle is not None or _compiling():
+        return
+
+    cpu, queue = thread_time_ns(), clocks.run_queue()
+
+    def hook(called, inputs):
+        handle, _Open.handle = _Open.handle, None
+        if handle is not None:
+            handle.remove()
+            used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
+            state.row(wire.FORWARD, end, now() - end, state.optimizer_steps, used, waited, thread=state.thread())
+
+    _Open.handle = module.register_module_forward_pre_hook(hook)
+
+
+def _compiling():
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return bool(dynamo is not None and dynamo.counters.get("frames"))

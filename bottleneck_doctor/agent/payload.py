@@ -1,0 +1,48 @@
+"""Looks at what a sample or a batch is made of, without copying or importing anything."""
+
+from __future__ import annotations
+
+PARTS_AT_MOST = 4096
+DEPTH_AT_MOST = 4
+
+
+def leaves(thing, depth=0):
+    """The leaves of nested lists, tuples and dictionaries."""
+    if isinstance(thing, (list, tuple)) and depth < DEPTH_AT_MOST:
+        for part in thing:
+            yield from leaves(part, depth + 1)
+    elif isinstance(thing, dict) and depth < DEPTH_AT_MOST:
+        for part in thing.values():
+            yield from leaves(part, depth + 1)
+    else:
+        yield thing
+
+
+def cargo(batch):
+    """(tensors, bytes in tensors, bytes in anything else with a size)."""
+    tensors = tensor_bytes = other = 0
+    for count, leaf in enumerate(leaves(batch)):
+        if count >= PARTS_AT_MOST:
+            break
+        if hasattr(leaf, "untyped_storage"):
+            tensors += 1
+            tensor_bytes += leaf.numel() * leaf.element_size()
+        else:
+            other += getattr(leaf, "nbytes", 0) or (len(leaf) if isinstance(leaf, (bytes, str)) else 0)
+    return tensors, tensor_bytes, other
+
+
+def view(sample):
+    """Byte views of the arrays, tensors and texts in a sample; empty for what cannot be viewed."""
+    for count, leaf in enumerate(leaves(sample)):
+        if count >= 64:
+            break
+        if isinstance(leaf, bytes):
+            yield memoryview(leaf)
+        elif isinstance(leaf, str):
+            yield memoryview(leaf.encode("utf-8", "replace"))
+        elif hasattr(leaf, "untyped_storage"):
+            if leaf.device.type == "cpu" and leaf.is_contiguous() and leaf.numel():
+                yield memoryview(leaf.detach().view(-1).numpy()).cast("B")
+        elif hasattr(leaf, "__array_interface__") and getattr(leaf, "size", 0):
+            yield memoryview(leaf).cast("B") if leaf.flags.c_contiguous else memoryview(leaf.tobytes())

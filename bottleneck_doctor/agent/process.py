@@ -1,0 +1,67 @@
+"""Introduces a process to the supervisor: who it is, and what torch it has."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+
+from . import patch_copies, patch_function, patch_saving, profiler
+from .guard import quiet
+from .stop import Control
+
+_import_started = [0]
+
+
+@quiet
+def introduce(state):
+    """Write down what is known at start-up."""
+    environ = os.environ
+    state.book.fact(
+        fact="process", pid=os.getpid(), parent=os.getppid(), python=platform.python_version(),
+        rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
+    )  # fmt: skip
+    _import_started[0] = time.monotonic_ns()
+
+
+@quiet
+def take_orders(state, folder):
+    """Map the control file, and let its wishes reach the profiler and the marked function."""
+    state.on_first = settled
+    state.control = Control(folder)
+    profiler.attach(state.control)
+
+
+@quiet
+def torch_arrived(torch):
+    """torch is complete: say which one it is and install what needs all of it."""
+    from .pulse import pulse
+
+    state = pulse()
+    spent = time.monotonic_ns() - _import_started[0]
+    state.book.fact(
+        fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
+        accelerator=torch.version.cuda or getattr(torch.version, "hip", None) or "", since_start_ns=spent,
+    )  # fmt: skip
+    patch_saving.patch_torch(torch)
+    patch_copies.patch(torch)
+    patch_function.look()
+
+
+@quiet
+def settled(state):
+    """The training moves: read what a script sets after importing torch, and mark its function."""
+    patch_function.look()
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    cuda = torch.version.cuda is not None and torch.cuda.is_initialized()
+    state.book.fact(
+        fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
+        interop=torch.get_num_interop_threads(),
+    )  # fmt: skip
+
+
+def _number(text):
+    return int(text) if text and text.isdigit() else None

@@ -1,0 +1,140 @@
+"""What the hooks of one process share: the book, the counters, and how often to look closely."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from . import clocks, wire
+from .rows import Book
+
+CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, spent on close looks; the rest of our 1 % is the cheap path
+STRIDE_AT_MOST = 4096
+PACE_EVERY = 32  # close looks between two adjustments of the stride
+
+
+class Pulse:
+    """One object per process, replaced after fork. Attributes are plain: reading one costs 20 ns.
+
+    ``close`` says whether the present step is looked at closely; ``stride`` that every stride-th is.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.book = Book(folder)
+        self.row = self.book.row
+        self.book.on_full = self.halve
+        self.control = None
+        self.worker = False
+        self.close = True
+        self.stride = 1
+        self.floor = 1
+        self.countdown = 0
+        self.looks = 0
+        self.cost_ns = 0
+        self.cost_before = 0
+        self.last_ns = 0
+        self.span_before = 0
+        self.arrivals = 0
+        self.wait_ns = 0
+        self.backwards = 0
+        self.optimizer_steps = 0
+        self.trained = 0
+        self.stop_at = 0
+        self.iterators = 0
+        self.inside = None  # the iterator whose __next__ is running in this process, for one-process fetches
+        self.trainer = 0  # the thread that steps the optimizer, by its small number
+        self.threads = {}
+        self.sites = {}
+        self.decode_ns = 0
+        self.opens = 0
+        self.in_fetch = False
+        self.on_first = None  # called once, when the training begins to move
+
+    def begun(self, at_ns):
+        """The first batch is here: note it on the board and read what the script has set."""
+        self.book.post(wire.FIRST, at_ns)
+        if self.on_first is not None:
+            self.on_first(self)
+
+    def thread(self):
+        """A small number for the calling thread; 0 is the main one."""
+        ident = threading.get_ident()
+        number = self.threads.get(ident)
+        if number is None:
+            main = threading.main_thread().ident == ident
+            number = self.threads[ident] = 0 if main else len(self.threads) + 1
+        return number
+
+    def halve(self):
+        """A chunk is full: from now on look at half as many steps, so that a long run stays small."""
+        self.floor = min(self.floor * 2, STRIDE_AT_MOST)
+        self.stride = max(self.stride, self.floor)
+
+    def looked(self, cost_ns, at_ns):
+        """Account for one close look and, now and then, set how many steps to skip until the next."""
+        self.cost_ns += cost_ns
+        self.looks += 1
+        if self.looks % PACE_EVERY:
+            return
+        cost = (self.cost_ns - self.cost_before) / PACE_EVERY
+        step = (at_ns - self.span_before) / (PACE_EVERY * self.stride)
+        if self.span_before and step > 0:
+            wanted = int(cost / (CLOSE_LOOK_SHARE * step)) + 1
+            self.stride = min(max(wanted, self.floor), STRIDE_AT_MOST)
+        self.cost_before, self.span_before = self.cost_ns, at_ns
+        self.book.post(wire.COST, self.cost_ns)
+
+    def site(self, kind, frame):
+        """A number for the user's line that called us, written out once."""
+        frame = _users_frame(frame)
+        key = (kind, frame.f_code.co_filename, frame.f_lineno) if frame else (kind, "", 0)
+        number = self.sites.get(key)
+        if number is None:
+            number = self.sites[key] = len(self.sites) + 1
+            function = frame.f_code.co_name if frame else ""
+            self.book.fact(fact="site", site=number, kind=kind, file=key[1], line=key[2], function=function)
+        return number
+
+
+def _users_frame(frame):
+    """The nearest frame that belongs neither to a library nor to us; else the nearest not ours."""
+    nearest = None
+    for _ in range(64):
+        if frame is None:
+            break
+        name = frame.f_code.co_filename
+        if not name.startswith((_OURS, "<frozen")):
+            nearest = nearest or frame
+            if "site-packages" not in name and "dist-packages" not in name and not name.startswith(_STDLIB):
+                return frame
+        frame = frame.f_back
+    return nearest
+
+
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+_state = []
+
+
+def pulse():
+    """The pulse of this very process; a forked child gets its own at its first question."""
+    return _state[0]
+
+
+def begin(folder):
+    """Start the pulse of this process and make sure that forked children get their own."""
+    _state[:] = [Pulse(folder)]
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _forked():
+    try:
+        clocks.after_fork()
+        before = _state[0]
+        _state[0] = Pulse(before.folder)
+        _state[0].stop_at = before.stop_at
+        _state[0].control = before.control
+        _state[0].on_first = before.on_first
+    except BaseException:  # a broken agent must not break the user's fork
+        pass

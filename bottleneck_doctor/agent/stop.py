@@ -1,0 +1,55 @@
+"""Ends the training cleanly when the supervisor has seen enough."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import threading
+
+from . import wire
+from .clocks import now
+
+
+class Control:
+    """The supervisor's orders, in a file that every process of the run maps."""
+
+    def __init__(self, folder):
+        handle = os.open(os.path.join(folder, "control"), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.map = mmap.mmap(handle, wire.CONTROL_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
+        finally:
+            os.close(handle)
+        self.profiled = 0
+        self.windows_done = 0
+        self.on_profile = None
+        self.on_look = None
+
+    def look(self, state):
+        """Called at close looks only: a stop order, or a wish for a profiler window."""
+        state.stop_at = wire.WORD.unpack_from(self.map, wire.STOP_AT)[0]
+        wanted = wire.WORD.unpack_from(self.map, wire.PROFILE)[0]
+        if wanted > self.profiled and self.on_profile is not None:
+            self.profiled = wanted
+            self.on_profile(state)
+        if self.on_look is not None:
+            self.on_look(state)
+
+
+def due(state):
+    """Whether this thread should end the training now."""
+    return state.trained >= state.stop_at and not state.worker and _is_main()
+
+
+def stop(state):
+    """Unwind the script as ``sys.exit(0)`` on that line would: finally blocks and exit hooks run.
+
+    A script that swallows it (a bare ``except``) is asked again at its next batch.
+    """
+    state.row(wire.STOPPED, now(), 0, state.trained)
+    state.book.fact(fact="stopped", trained=state.trained)
+    sys.exit(0)
+
+
+def _is_main():
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,61 @@
+"""The treaty between the agent that writes rows and the supervisor that reads them.
+
+One file per process, ``<pid>-<start>.rows``: a header page, then rows of 64 bytes. A row's kind is packed
+last, so a row whose kind is not zero is whole even if its writer was killed. All times are
+CLOCK_MONOTONIC in nanoseconds. Text goes to ``<pid>-<start>.facts``, one JSON object a line.
+
+Change anything here and raise VERSION: an old agent may outlive a new supervisor.
+"""
+
+from __future__ import annotations
+
+import struct
+
+MAGIC = b"BDOCROWS"
+VERSION = 1
+HEADER_BYTES = 4096
+CHUNK_BYTES = 512 * 1024
+MAX_CHUNKS = 16
+
+IDENTITY = struct.Struct("<8sIIqqq")  # magic, version, row bytes, pid, parent pid, start
+ROW = struct.Struct("<qqqqqqqIHH")  # start, duration, a, b, c, d, e, thing, thread, kind
+WORD = struct.Struct("<q")
+
+# The board: words of the header that the supervisor may read while the run goes on.
+STEPS = 64  # batches that arrived in training loops, evaluation included
+TRAINED = 72  # of these, steps in which a backward pass ran
+WAIT = 80  # nanoseconds spent waiting for them
+FIRST = 88  # when the first batch arrived
+LAST = 96  # when the newest batch arrived
+FETCHING = 104  # native id of the thread that is inside a fetch, 0 when none is
+DROPPED = 112  # rows that found no room
+WINDOW = 120  # torch.profiler windows finished
+COST = 128  # nanoseconds that the agent spent in the training thread
+
+# The control file, written by the supervisor, read by every agent.
+CONTROL_BYTES = 64
+STOP_AT = 0  # end the training when this many steps are trained, 0 = never
+PROFILE = 8  # number of torch.profiler windows asked for so far
+
+# Kinds of rows. thing = the loader's number in its process, unless said otherwise.
+NEXT = 1  # a..e: arrivals, thread CPU inside, wait so far, backwards so far, optimizer steps so far
+LOOP = 2  # follows NEXT: duration = iterator; a..e: thread CPU at entry, process CPU, run queue, ready, agent cost
+EPOCH = 3  # iter(loader): a iterator number
+END = 4  # the iterator is exhausted (b = 1) or failed (b = 2): a iterator, c wait so far, d arrivals
+FETCH = 5  # a..e: thread CPU, run queue, process CPU, bytes from storage, major faults
+BATCH = 6  # follows FETCH: duration of collate; a..e: collate CPU, samples, bytes read, system CPU, decode CPU
+COUNT = 7  # follows BATCH: duration of all fetches so far; a..c: fetches so far, opens, read calls
+SAMPLE = 8  # one dataset index: a..d: index, checksum, bytes, thread CPU
+PICKLE = 9  # a batch serialised for the pipe: a CPU, b bytes
+CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes
+BACKWARD = 11  # a thread CPU
+OPTIMIZER = 12  # a optimizer steps so far, b thread CPU
+OPERATION = 13  # thing = site; a thread CPU, b bytes, c index into OPERATIONS
+FORWARD = 14  # first module call after an optimizer step: duration = time since that step; a..c: optimizer steps, CPU, run queue
+COLLECTION = 15  # garbage collection: a generation
+WINDOWED = 16  # a torch.profiler window: duration
+WORKERS = 17  # a worker's birth: a pid, b worker number
+STOPPED = 18  # the agent ended the training: a trained steps
+
+OPERATIONS = ("checkpoint", "logging", "copy")
+NOTHING = -1  # a reading that was not to be had

@@ -1,0 +1,1 @@
+"""From a profile to a diagnosis: pure functions, no files, no clocks, no unseeded randomness."""

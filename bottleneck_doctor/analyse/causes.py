@@ -1,0 +1,75 @@
+"""What removing each cause would gain: the same replay asked a different question each time."""
+
+from __future__ import annotations
+
+from ..model.diagnosis import Change, Inputs, Scenario
+from ..model.profile import Loader
+from .replay import apply, step_seconds
+
+INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [knowledge F09]
+INDEXING_SAMPLES = 64  # and batches at least this large, or the cost does not come from indexing [knowledge F09]
+CORES_FREE = 1e6
+
+# cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help
+RESOURCE = {
+    "input.preprocess": "cpu", "input.collate": "cpu", "input.indexing": "cpu", "input.ipc": "cpu",
+    "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io", "input.network": "io",
+    "input.wait": "none", "model.compute": "cpu", "host.gc": "cpu", "host.checkpoint": "", "host.logging": "",
+}  # fmt: skip
+
+
+def gains(base: Scenario) -> dict[str, float | None]:
+    """Step time over the step time with each resource infinitely fast."""
+    cpu = Change(
+        cpu=0, collate=0, ipc=0, compute=0, collect=0, startup=0, cores=CORES_FREE,
+        checkpoint=base.stored, logging=base.stored,
+    )  # fmt: skip
+    io = Change(storage=0, network=0, checkpoint=1 - base.stored, logging=1 - base.stored)
+    return {"cpu": gain(base, cpu), "io": gain(base, io), "gpu": None, "comm": None}
+
+
+def gain(base: Scenario, change: Change) -> float:
+    """Step time over predicted step time; capped, since nothing takes no time at all."""
+    before, after = step_seconds(base), step_seconds(apply(change, base))
+    return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
+
+
+def cause_gains(base: Scenario, inputs: Inputs, loader: Loader | None) -> dict[str, float]:
+    """Every cause that can be removed alone, with what that would gain."""
+    fetching = "input.indexing" if is_indexing(inputs, loader) else "input.preprocess"
+    both = Change(cpu=0, collate=0)
+    changes = {
+        fetching: both if fetching == "input.indexing" else Change(cpu=0),
+        "input.storage": Change(storage=0),
+        "input.network": Change(network=0),
+        "input.wait": Change(wait=0),
+        "input.ipc": Change(ipc=0),
+        "input.worker_startup": Change(startup=0),
+        "model.compute": Change(compute=0),
+        "host.checkpoint": Change(checkpoint=0),
+        "host.logging": Change(logging=0),
+        "host.gc": Change(collect=0),
+    }
+    if fetching == "input.preprocess":
+        changes["input.collate"] = Change(collate=0)
+    found = {cause: gain(base, change) for cause, change in changes.items()}
+    found["input.oversubscribed"] = fewer_workers(base)
+    return found
+
+
+def fewer_workers(base: Scenario) -> float:
+    """What the best smaller number of workers would gain where loop and workers crowd the cores."""
+    if base.workers < 2 or base.workers + base.threads <= base.cores + 0.5:
+        return 1.0
+    return max(gain(base, Change(workers=count)) for count in range(1, base.workers))
+
+
+def is_indexing(inputs: Inputs, loader: Loader | None) -> bool:
+    """Whether fetching is nothing but picking rows out of memory, one by one."""
+    if loader is None or loader.dataset_kind != "map" or inputs.samples < INDEXING_SAMPLES:
+        return False
+    if loader.batched_getitems or inputs.decode > 0 or (inputs.opens or 0) > 0:
+        return False
+    per_sample = (inputs.cpu - inputs.collate) / inputs.samples
+    quiet = inputs.storage + inputs.network + inputs.wait < 0.1 * max(inputs.wall, 1e-9)
+    return quiet and per_sample < INDEXING_S

@@ -1,0 +1,131 @@
+"""From a profile to a diagnosis: the steady window, its budget, the verdict and how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
+from ..model.profile import Loader, Loop, Outside, Profile
+from ..model.report import Overhead, Phase, Quality
+from .budget import divide
+from .host import measure_host
+from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
+from .metrics import measure
+from .outside import Gap, judge_gap
+from .replay import step_seconds
+from .scenario import build_scenario, fmean_wall
+from .steady import SEGMENT_STEPS, Window, choose_loop, find_window, loader_of, outside_steps, steps_of
+from .verdict import Trust, decide
+
+
+def diagnose(profile: Profile) -> Diagnosis:
+    """Everything that can be concluded without naming a finding. Total: any valid profile has a diagnosis."""
+    loop, outside = choose_loop(profile)
+    loader = loader_of(profile, loop, outside)
+    gap = judge_gap(profile, outside) if outside is not None else None
+    window = _window(loop, outside, loader, gap)
+    main = _judge(profile, loop, loader, window.steady, gap)
+    phases = [*_before(profile, loop, loader, window, gap), _phase(window, main)] if window.steady else []
+    return replace(
+        main,
+        outside=outside,
+        quality=_quality(profile, window, main),
+        phases=phases,
+    )
+
+
+def _window(loop: Loop | None, outside: Outside | None, loader: Loader | None, gap: Gap | None) -> Window:
+    if loop is not None:
+        slots = (loader.num_workers * (loader.prefetch_factor or 2)) if loader is not None else 0
+        return find_window(steps_of(loop.table), loop.table.set_aside, slots)
+    if outside is not None:
+        steps = outside_steps(outside, gap.share if gap else None)
+        return find_window(steps, [""] * len(steps), 0)
+    return Window([], [], 0)
+
+
+def _judge(
+    profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step], gap: Gap | None
+) -> Diagnosis:
+    """The diagnosis of one stretch of steps."""
+    begin, end = (steps[0].t - steps[0].wall, steps[-1].t) if steps else (0.0, 0.0)
+    workers = loader.num_workers if loader is not None else 0
+    table = fetches_of(profile, loader.key if loader is not None else None)
+    inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
+    works: tuple[Work, ...] = ()
+    if table is not None and table.t and loop is not None:
+        rows = rows_within(table, begin, end)
+        works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
+    host = measure_host(profile, begin, end)
+    scenario = build_scenario(profile, loop, loader, steps, works, inputs, host) if steps else None
+    step_s = fmean_wall(steps)
+    error = _model_error(scenario, step_s)
+    trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
+                  inputs.blocked_samples, _noise(steps))  # fmt: skip
+    verdict, causes = decide(scenario, inputs, loader, trust)
+    metrics = measure(profile, loop, loader, steps, inputs, host, (gap.low, gap.high) if gap else None)
+    count = max(1, trust.steps)
+    return Diagnosis(
+        profile=profile, loop=loop, outside=None, loader=loader, steps=steps, inputs=inputs, host=host,
+        scenario=scenario, step_s=step_s, wait_s=sum(step.wait * step.steps for step in steps) / count,
+        model_error=error, metrics=metrics, budget=divide(steps), quality=_empty_quality(), verdict=verdict,
+        causes=causes,
+    )  # fmt: skip
+
+
+def _model_error(scenario: Scenario | None, step_s: float) -> float:
+    """How far the replay of the run as it was lies from what was measured."""
+    if scenario is None or step_s <= 0:
+        return 1.0
+    return abs(step_seconds(scenario) / step_s - 1)
+
+
+def _noise(steps: list[Step]) -> float:
+    """Median absolute deviation of the step time over its median."""
+    if len(steps) < 3:
+        return 0.0
+    centre = median(step.wall for step in steps)
+    return median(abs(step.wall - centre) for step in steps) / centre if centre > 0 else 0.0
+
+
+def _before(
+    profile: Profile, loop: Loop | None, loader: Loader | None, window: Window, gap: Gap | None
+) -> list[Phase]:
+    """The verdict of a cold first stretch, when there is one."""
+    if not window.cold or len(window.before) < SEGMENT_STEPS:
+        return []
+    early = _judge(profile, loop, loader, window.before, gap)
+    first = window.warmup_steps
+    return [
+        Phase(first, first + sum(step.steps for step in window.before), "first stretch (cold)", early.verdict)
+    ]
+
+
+def _phase(window: Window, main: Diagnosis) -> Phase:
+    first = window.warmup_steps + sum(step.steps for step in window.before)
+    return Phase(first, first + sum(step.steps for step in window.steady), "steady", main.verdict)
+
+
+def _quality(profile: Profile, window: Window, main: Diagnosis) -> Quality:
+    cost, duration = profile.cost, profile.run.duration_s
+    per_step = cost.agent_s_per_step
+    overhead = Overhead(
+        agent_s_per_step=per_step,
+        share_of_step=per_step / main.step_s if per_step is not None and main.step_s > 0 else None,
+        supervisor_cpu_share=cost.supervisor_cpu_s / duration
+        if cost.supervisor_cpu_s is not None and duration > 0
+        else None,
+    )
+    return Quality(
+        steady_steps=sum(step.steps for step in window.steady),
+        warmup_steps=window.warmup_steps,
+        step_time_noise=_noise(window.steady) if window.steady else None,
+        overhead=overhead,
+        gaps=list(profile.gaps),
+        set_aside=window.set_aside,
+    )
+
+
+def _empty_quality() -> Quality:
+    return Quality(0, 0, None, Overhead(None, None, None))

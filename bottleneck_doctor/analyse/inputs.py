@@ -1,0 +1,138 @@
+"""Splits what a batch costs its maker: CPU, run queue, storage, network, other waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from ..model.diagnosis import Inputs, Work
+from ..model.profile import FetchTable, Profile
+
+STORAGE = ("storage", "fault")
+NETWORK = ("network", "remote")
+WAITS = ("sleep", "lock", "pipe", "poll", "other")
+READ_MARK_BYTES = 4096  # bytes from storage per batch below which nothing was read to speak of
+NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
+
+
+@dataclass(frozen=True)
+class Split:
+    """How blocked time divides, from ``samples`` observations outside; 0 = judged by bytes alone."""
+
+    storage: float
+    network: float
+    waits: dict[str, float]
+    samples: int
+
+
+def fetches_of(profile: Profile, key: str | None) -> FetchTable | None:
+    """The fetch table of one loader."""
+    return next((table for table in profile.fetches if table.loader == key), None)
+
+
+def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:
+    """The rows that fall into a stretch of time; all of them when hardly any does."""
+    rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
+    return rows if len(rows) >= 4 else list(range(len(table.t)))
+
+
+def split_blocked(profile: Profile, table: FetchTable, rows: list[int], begin: float, end: float) -> Split:
+    """Shares of blocked time by class: what sleeping threads were seen in, else what the byte counts say."""
+    seen: Counter[str] = Counter()
+    for blocked in profile.blocked:
+        if blocked.loader == table.loader:
+            for t, counts in zip(blocked.t, blocked.counts, strict=True):
+                if begin - 0.5 <= t <= end:
+                    seen.update({name: n for name, n in counts.items() if name in STORAGE + NETWORK + WAITS})
+    total = sum(seen.values())
+    if total >= 5:
+        waits = {name: seen[name] / total for name in WAITS if seen[name]}
+        return Split(
+            sum(seen[name] for name in STORAGE) / total, sum(seen[name] for name in NETWORK) / total, waits, total
+        )
+    stored = fmean([table.storage_bytes[place] or 0 for place in rows])
+    faults = fmean([table.major_faults[place] for place in rows])
+    if stored > READ_MARK_BYTES or faults >= 1:
+        return Split(1.0, 0.0, {}, 0)
+    return Split(0.0, 0.0, {"other": 1.0}, 0)
+
+
+def measure_inputs(profile: Profile, table: FetchTable | None, begin: float, end: float, workers: int) -> Inputs:
+    """Means over the fetches of the steady window; all zero when none were seen."""
+    if table is None or not table.t:
+        return Inputs()
+    rows = rows_within(table, begin, end)
+    split = split_blocked(profile, table, rows, begin, end)
+    blocked = fmean([_blocked(table, place) for place in rows])
+
+    def mean(column: list[float]) -> float:
+        return fmean([column[place] for place in rows])
+
+    def known(column: list[int | None]) -> float | None:
+        values = [value for place in rows if (value := column[place]) is not None]
+        return fmean(values) if values else None
+
+    walls = [table.wall_s[place] for place in rows]
+    return Inputs(
+        batches=len(rows),
+        wall=fmean(walls),
+        cpu=mean(table.cpu_s),
+        other_cpu=mean(table.other_cpu_s),
+        system=mean(table.system_s),
+        queue=fmean([table.runq_s[place] or 0.0 for place in rows]),
+        collate=mean(table.collate_cpu_s),
+        decode=mean(table.decode_s),
+        storage=blocked * split.storage,
+        network=blocked * split.network,
+        wait=blocked * sum(split.waits.values()),
+        waits={name: blocked * share for name, share in split.waits.items()},
+        samples=fmean([table.samples[place] for place in rows]),
+        storage_bytes=known(table.storage_bytes),
+        read_bytes=known(table.read_bytes),
+        reads=known(table.reads),
+        major_faults=fmean([table.major_faults[place] for place in rows]),
+        opens=known(table.opens),
+        variation=_variation(table, rows),
+        busy=_busy(table, rows, workers),
+        blocked_samples=split.samples,
+    )
+
+
+def _blocked(table: FetchTable, place: int) -> float:
+    left = table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0)
+    return left if left > NOISE_S else 0.0
+
+
+def _variation(table: FetchTable, rows: list[int]) -> float:
+    """Coefficient of variation of a batch's cost, net of waiting for a core."""
+    costs = [table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows]
+    return pstdev(costs) / fmean(costs) if len(costs) > 1 and fmean(costs) > 0 else 0.0
+
+
+def _busy(table: FetchTable, rows: list[int], workers: int) -> float | None:
+    """Share of the workers' time inside fetches, between the first and the last sampled fetch."""
+    if len(rows) < 2 or not workers:
+        return None
+    span = table.t[rows[-1]] + table.wall_s[rows[-1]] - table.t[rows[0]]
+    scale = table.seen / max(1, len(table.t))
+    return min(1.0, scale * sum(table.wall_s[place] for place in rows) / (workers * span)) if span > 0 else None
+
+
+def works_of(table: FetchTable, split: Split, rows: list[int]) -> tuple[Work, ...]:
+    """The measured batches as the replay wants them, net of waiting for a core."""
+    waits = sum(split.waits.values())
+    works = []
+    for place in rows:
+        blocked = _blocked(table, place)
+        collate = min(table.collate_cpu_s[place], table.cpu_s[place])
+        works.append(
+            Work(
+                cpu=table.cpu_s[place] - collate,
+                collate=collate,
+                storage=blocked * split.storage,
+                network=blocked * split.network,
+                wait=blocked * waits,
+            )
+        )
+    return tuple(works)

@@ -1,0 +1,47 @@
+"""Turns a Change into a predicted speedup with the interval that the model has earned."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from math import exp, log
+
+from ..model.diagnosis import Change, Diagnosis, Scenario
+from ..model.report import Speedup
+from .replay import apply, step_seconds
+
+MODEL_FLOOR = 0.12  # the replay's median error on measured cases [knowledge P1.9]; no interval claims better
+SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
+SETTINGS = frozenset({"workers", "prefetch", "in_order", "cores", "threads", "streams"})
+
+
+def step_after(scenario: Scenario, change: Change) -> float:
+    """Predicted seconds per step."""
+    return step_seconds(apply(change, scenario))
+
+
+def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Speedup:
+    """Speedup of the steady step; the interval widens with the replay's misfit and with the effect's size.
+
+    Where strangers hold cores, the interval also spans what happens when they leave.
+    """
+    scenario = diagnosis.scenario
+    assert scenario is not None, "a prediction needs a steady window"
+    likely = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
+    free = replace(scenario, cores=max(scenario.cores, diagnosis.host.cores))
+    alone = step_seconds(free) / max(step_after(free, change), 1e-12)
+    error = max(MODEL_FLOOR, min(1.0, diagnosis.model_error))
+    size = SMALL + (1 - SMALL) * min(1.0, abs(log(max(likely, 1e-9))) / log(2))
+    width = exp(error * size)
+    return Speedup(min(likely, alone) / width, likely, max(likely, alone) * width, basis)
+
+
+def merge(first: Change, second: Change) -> Change:
+    """Both changes together: settings of the later one win, a cost is scaled by the stronger of the two."""
+    values = {}
+    for one in fields(Change):
+        mine, other = getattr(first, one.name), getattr(second, one.name)
+        if one.name in SETTINGS:
+            values[one.name] = mine if other is None else other
+        else:
+            values[one.name] = min(mine, other) if max(mine, other) <= 1 else max(mine, other)
+    return Change(**values)

@@ -1,0 +1,56 @@
+"""Searches the loader settings that the replay likes best; no rule of thumb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.diagnosis import Change, Scenario
+from .predict import step_after
+from .replay import step_seconds
+
+CLOSE_ENOUGH = 1.03  # the smallest worker count within 3 % of the best is taken [knowledge F01]
+WORKERS_AT_MOST = 32
+PREFETCHES = (2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A loader setting with its predicted step time."""
+
+    workers: int
+    prefetch: int
+    step_s: float
+
+    @property
+    def change(self) -> Change:
+        """The setting as a change; persistent workers start no epoch anew."""
+        return Change(workers=self.workers, prefetch=self.prefetch, startup=0.0)
+
+
+def candidates(scenario: Scenario) -> list[int]:
+    """Worker counts worth asking about: every small one, then steps up to where waiting could be hidden."""
+    blocked = sum(work.storage + work.network + work.wait for work in scenario.works)
+    busy = sum(work.cpu + work.collate for work in scenario.works)
+    reach = 2 * scenario.cores + (4 * scenario.cores + 12) * blocked / max(blocked + busy, 1e-12)
+    top = max(scenario.workers, min(WORKERS_AT_MOST, round(reach)), 2)
+    counts = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32]
+    return sorted({count for count in counts if count <= top} | {scenario.workers} - {0})
+
+
+def best_setting(scenario: Scenario) -> Setting:
+    """The smallest number of workers within 3 % of the best predicted step; deeper prefetch only if it pays."""
+    tried = [Setting(count, 2, step_after(scenario, Change(workers=count, prefetch=2, startup=0.0)))
+             for count in candidates(scenario)]  # fmt: skip
+    least = min(setting.step_s for setting in tried)
+    chosen = next(setting for setting in tried if setting.step_s <= CLOSE_ENOUGH * least)
+    for depth in PREFETCHES[1:]:
+        deeper = Setting(chosen.workers, depth, step_after(scenario, Change(workers=chosen.workers, prefetch=depth, startup=0.0)))
+        if deeper.step_s * CLOSE_ENOUGH < chosen.step_s:
+            chosen = deeper
+    return chosen
+
+
+def doubled(scenario: Scenario) -> float:
+    """Speedup that twice the workers would bring: the honest answer to the usual advice."""
+    more = max(2, 2 * scenario.workers)
+    return step_seconds(scenario) / max(step_after(scenario, Change(workers=more)), 1e-12)

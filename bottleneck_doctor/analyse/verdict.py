@@ -1,0 +1,97 @@
+"""Names the resource that limits the run and the cause behind it, or says that it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.diagnosis import Inputs, Scenario
+from ..model.profile import Loader
+from ..model.report import Verdict
+from .causes import RESOURCE, cause_gains, gains
+
+BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
+STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
+SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
+CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [knowledge 2.2]
+
+SENTENCES = {
+    "input.preprocess": "making batches keeps the CPU busy: decoding, augmenting, tokenising in the data set",
+    "input.collate": "putting samples together into batches takes the CPU's time",
+    "input.indexing": "rows in memory are picked one by one in Python and stacked again",
+    "input.ipc": "batches are ready, but moving them from worker to trainer is what takes time",
+    "input.storage": "whoever makes the batches sleeps in reads from storage",
+    "input.network": "whoever makes the batches waits for data from the network",
+    "input.worker_startup": "worker processes are started again and again",
+    "input.oversubscribed": "workers and the model's own threads fight for too few cores",
+    "input.wait": "whoever makes the batches sleeps on a timer, a lock or a queue; no faster CPU, disk or GPU would help",
+    "host.checkpoint": "saving checkpoints stops the training loop",
+    "host.logging": "logging and flushing stop the training loop",
+    "host.gc": "garbage collections stop the training loop",
+    "model.compute": "the model's own computation on the CPU sets the pace; data is there in time",
+    "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
+}
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What confidence rests on."""
+
+    steps: int
+    seconds: float
+    model_error: float
+    blocked_samples: int
+    noise: float
+
+
+def decide(
+    base: Scenario | None, inputs: Inputs, loader: Loader | None, trust: Trust
+) -> tuple[Verdict, dict[str, float]]:
+    """The verdict, and what removing each cause would gain."""
+    if base is None or trust.steps < STEPS_AT_LEAST or trust.seconds < SECONDS_AT_LEAST:
+        return _inconclusive(trust), {}
+    gain = gains(base)
+    causes = cause_gains(base, inputs, loader)
+    known = {name: value for name, value in gain.items() if value is not None}
+    bound = max(known, key=lambda name: known[name])
+    if known[bound] < BALANCED:
+        cause = "input.wait" if causes["input.wait"] >= BALANCED else "none"
+        return Verdict("balanced", cause, SENTENCES[cause], confidence(trust, inputs), None, gain), causes
+    cause = _cause_of(bound, causes)
+    if causes["input.wait"] > known[bound] and causes["input.wait"] >= BALANCED:
+        bound, cause = "balanced", "input.wait"
+    others = [
+        name
+        for name in known
+        if name != bound and known[name] >= max(BALANCED, CLOSE * known.get(bound, 1e9))
+    ]
+    runner_up = max(others, key=lambda name: known[name], default=None)
+    return Verdict(bound, cause, SENTENCES[cause], confidence(trust, inputs), runner_up, gain), causes
+
+
+def _cause_of(bound: str, causes: dict[str, float]) -> str:
+    """The cause with the largest gain among those that the resource can have; host work can be either."""
+    fitting = {cause: value for cause, value in causes.items() if RESOURCE[cause] in (bound, "")}
+    return max(fitting, key=lambda cause: fitting[cause])
+
+
+def confidence(trust: Trust, inputs: Inputs) -> str:
+    """high, medium or low: how well the replay reproduces the run, and how much was observed."""
+    blocked = inputs.storage + inputs.network + inputs.wait
+    guessed = inputs.wall > 0 and blocked > 0.3 * inputs.wall and trust.blocked_samples < 20
+    if trust.steps < 30 or trust.model_error > 0.4:
+        return "low"
+    if trust.model_error > 0.15 or guessed or trust.seconds < 3:
+        return "medium"
+    return "high"
+
+
+def _inconclusive(trust: Trust) -> Verdict:
+    if trust.steps == 0:
+        why = "no training step was seen"
+    elif trust.steps < STEPS_AT_LEAST:
+        why = f"only {trust.steps} steady steps were seen; {STEPS_AT_LEAST} is the least that can be judged"
+    else:
+        why = "the steady window is too short to be judged"
+    return Verdict(
+        "inconclusive", "none", why, "low", None, {"cpu": None, "io": None, "gpu": None, "comm": None}
+    )

@@ -1,0 +1,100 @@
+"""Builds the loops of a process: who consumed which loader, how many steps, how long it waited."""
+
+from __future__ import annotations
+
+from ..model.profile import Epochs, Loop, Outside, StepTable
+from ..agent import wire
+from .arrivals import Iteration
+from .rows import Diary, Row
+from .steps import S, Point, Sums, line_up, read_marks, sums, tabulate, thin
+
+EPOCHS_AT_MOST = 256
+
+
+def read_loops(diary: Diary, iterations: list[Iteration], origin: int) -> list[Loop]:
+    """One loop per (thread, loader, role)."""
+    groups: dict[tuple[int, str, str], list[Iteration]] = {}
+    for one in iterations:
+        groups.setdefault((one.thread, one.loader, one.role), []).append(one)
+    return [_loop(diary, group, iterations, origin) for group in groups.values()]
+
+
+def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
+    first = group[0]
+    points = line_up(group)
+    away = [
+        (one.begin, one.finish)
+        for one in everything
+        if one.thread == first.thread and one.role == "evaluation" and first.role == "train"
+    ]
+    others = _waits_for_others(first, everything) if first.role == "train" else sums([])
+    table = tabulate(points, read_marks(diary, first.thread), away, others, origin)
+    total = sum(one.batches for one in group)
+    return Loop(
+        loader=first.loader,
+        pid=diary.pid,
+        thread=first.thread,
+        role=first.role,
+        steps=total,
+        wall_s=sum(table.wall_s),
+        wait_s=sum(table.wait_s),
+        epochs=_epochs(group, origin),
+        table=table,
+        backwards=sum(one.backwards for one in group),
+        optimizer_steps=_optimizer_steps(points),
+    )
+
+
+def _waits_for_others(first: Iteration, everything: list[Iteration]) -> Sums:
+    """Waits for other training loaders that were open at the same time as one of this loop's batches."""
+    mine = [one for one in everything if one.loader == first.loader and one.role == "train"]
+    waits = []
+    for other in everything:
+        same = other.thread == first.thread and other.role == "train" and other.loader != first.loader
+        if same and any(other.begin < one.finish and one.begin < other.finish for one in mine):
+            before = 0
+            for arrival in other.arrivals:
+                waits.append((arrival.next.t, arrival.next.c - before))
+                before = arrival.next.c
+    return sums(waits)
+
+
+def _epochs(group: list[Iteration], origin: int) -> Epochs:
+    epochs = Epochs()
+    for one in group[:EPOCHS_AT_MOST]:
+        epochs.t.append((one.begin - origin) * S)
+        epochs.build_s.append(one.build * S)
+        epochs.first_wait_s.append(one.arrivals[0].next.duration * S if one.arrivals else 0.0)
+        epochs.batches.append(one.batches)
+    return epochs
+
+
+def _optimizer_steps(points: list[Point]) -> int:
+    return points[-1].arrival.next.e - points[0].arrival.next.e if points else 0
+
+
+def read_outside(diary: Diary, origin: int) -> list[Outside]:
+    """The loop that steps its optimizer without a loader on its thread, if there is one."""
+    forwards = diary.of(wire.FORWARD)
+    if len(forwards) < 2:
+        return []
+    thread = forwards[0].thread
+    result = Outside(diary.pid, thread, total=forwards[-1].a - forwards[0].a)
+    for before, row in zip(forwards, forwards[1:], strict=False):
+        steps = row.a - before.a
+        wall = row.t - before.t
+        if row.thread == thread and 0 < steps and 0 < wall:
+            _gap(result, row, steps, wall, origin)
+    return [result] if result.t else []
+
+
+def _gap(result: Outside, row: Row, steps: int, wall: int, origin: int) -> None:
+    result.t.append((row.t - origin) * S)
+    result.steps.append(steps)
+    result.wall_s.append(wall * S)
+    result.gap_s.append(min(row.duration * steps, wall) * S)
+    result.gap_cpu_s.append(min(row.b * steps, wall) * S)
+    result.gap_runq_s.append(max(0, min(row.c * steps, wall)) * S)
+
+
+__all__ = ["StepTable", "read_loops", "read_outside", "thin"]

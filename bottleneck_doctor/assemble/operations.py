@@ -1,0 +1,63 @@
+"""Sums up calls of one kind from one line: checkpoints, log records, copies; and garbage collections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..agent import wire
+from ..model.profile import Operation, Operator, Window
+from .loaders import locate
+from .rows import Diary, Row
+from .steps import S
+
+EVENTS_AT_MOST = 256
+OPERATIONS_AT_MOST = 64
+
+
+def read_operations(diary: Diary, origin: int) -> list[Operation]:
+    """The heaviest operations of one process."""
+    sites = {fact.get("site"): fact for fact in diary.facts if fact.get("fact") == "site"}
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in diary.rows:
+        if row.kind == wire.OPERATION and 0 <= row.c < len(wire.OPERATIONS):
+            groups.setdefault((wire.OPERATIONS[row.c], row.thing, row.thread), []).append(row)
+        elif row.kind == wire.COLLECTION:
+            groups.setdefault(("collection", 0, row.thread), []).append(row)
+    found = [_operation(diary, key, rows, sites.get(key[1], {}), origin) for key, rows in groups.items()]
+    return sorted(found, key=lambda operation: -operation.total_s)[:OPERATIONS_AT_MOST]
+
+
+def _operation(
+    diary: Diary, key: tuple[str, int, int], rows: list[Row], site: dict[str, Any], origin: int
+) -> Operation:
+    kind, _, thread = key
+    longest = sorted(rows, key=lambda row: -row.duration)[:EVENTS_AT_MOST]
+    timed = kind != "collection"
+    return Operation(
+        kind=kind,
+        pid=diary.pid,
+        thread=thread,
+        name=str(site.get("function", "")),
+        count=len(rows),
+        total_s=sum(row.duration for row in rows) * S,
+        cpu_s=sum(max(0, row.a) for row in rows) * S if timed else sum(row.duration for row in rows) * S,
+        max_s=longest[0].duration * S,
+        location=locate(site) if site else None,
+        bytes=sum(row.b for row in rows) if timed else 0,
+        events=sorted(((row.t - origin) * S, row.duration * S) for row in longest),
+    )
+
+
+def read_operators(diary: Diary) -> list[Operator]:
+    """The table that a torch.profiler window left."""
+    lines = (fact for fact in diary.facts if fact.get("fact") == "operator")
+    return [
+        Operator(str(fact.get("name")), float(fact.get("calls", 0)), float(fact.get("self_cpu_s", 0)))
+        for fact in lines
+    ][:64]
+
+
+def read_windows(diary: Diary, origin: int) -> list[Window]:
+    """When torch.profiler ran in this process."""
+    rows = diary.of(wire.WINDOWED)
+    return [Window("torch.profiler", (row.t - origin) * S, (row.t + row.duration - origin) * S) for row in rows]

@@ -1,0 +1,54 @@
+"""Says which processes a run had and what each one was."""
+
+from __future__ import annotations
+
+from ..agent import wire
+from ..model.profile import Process
+from .loaders import Numbering
+from .rows import Diary
+from .steps import S
+
+PROCESSES_AT_MOST = 256
+
+
+def read_processes(diaries: list[Diary], numbering: Numbering, origin: int) -> list[Process]:
+    """One entry per process that carried the agent; trainers first."""
+    births = {
+        row.a: (numbering.get((diary.pid, row.thing)), row.b) for diary in diaries for row in diary.of(wire.WORKERS)
+    }
+    processes = [_process(diary, births.get(diary.pid, (None, 0)), origin) for diary in diaries]
+    order = {"trainer": 0, "worker": 1, "other": 2}
+    return sorted(processes, key=lambda process: order[process.role])[:PROCESSES_AT_MOST]
+
+
+def _process(diary: Diary, birth: tuple[str | None, int], origin: int) -> Process:
+    worker, torch, who = diary.first("worker"), diary.first("torch"), diary.first("process")
+    settled = diary.first("settled")
+    ends = [row.t + (0 if row.kind == wire.LOOP else row.duration) for row in diary.rows]
+    since = torch.get("since_start_ns")
+    return Process(
+        pid=diary.pid,
+        ppid=diary.parent,
+        role=_role(diary),
+        started_s=max(0.0, (diary.start_ns - origin) * S),
+        ended_s=max(0.0, (max(ends) - origin) * S) if ends else None,
+        rank=who.get("rank"),
+        world_size=who.get("world_size"),
+        loader=birth[0],
+        worker=worker.get("worker"),
+        python=str(who.get("python", "")),
+        torch=torch.get("version"),
+        torch_threads=settled.get("threads") or torch.get("threads"),
+        device=settled.get("device"),
+        rows=len(diary.rows),
+        dropped=max(0, diary.board.get("dropped", 0)),
+        agent_s=max(0, diary.board.get("cost_ns", 0)) * S,
+        torch_s=since * S if since else None,
+    )
+
+
+def _role(diary: Diary) -> str:
+    if diary.first("worker"):
+        return "worker"
+    moving = {wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.FORWARD}
+    return "trainer" if any(row.kind in moving for row in diary.rows) else "other"

@@ -1,0 +1,94 @@
+"""Puts one profile together from everything that a run left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..model.profile import Cost, Gap, Machine, Profile, Run, Stack, Window
+from ..model.sample import Sample
+from .arrivals import read_iterations
+from .fetches import find_crews, read_fetches, read_payload, read_repeats
+from .loaders import read_loaders
+from .loops import read_loops, read_outside
+from .operations import read_operations, read_operators, read_windows
+from .processes import read_processes
+from .rows import Diary, read_diaries
+from .samples import read_blocked, read_hot_files, read_series
+from .steps import flag
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What is left when a run has ended; ``origin_ns`` is its start on CLOCK_MONOTONIC."""
+
+    folder: Path | None
+    run: Run
+    machine: Machine
+    origin_ns: int
+    samples: list[Sample] = field(default_factory=list)
+    stacks: list[Stack] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    supervisor_cpu_s: float | None = None
+
+
+def assemble(remains: Remains) -> Profile:
+    """Facts only; whatever is missing becomes a gap, never an error."""
+    diaries = read_diaries(remains.folder) if remains.folder is not None else []
+    origin = remains.origin_ns
+    loaders, numbering = read_loaders(diaries)
+    crews = find_crews(diaries, numbering)
+    loader_of = {crew.diary.pid: key for key, members in crews.items() for crew in members}
+    iterations = {diary.pid: read_iterations(diary, numbering) for diary in diaries}
+    loops = [loop for diary in diaries for loop in read_loops(diary, iterations[diary.pid], origin)]
+    windows = remains.windows + [window for diary in diaries for window in read_windows(diary, origin)]
+    for loop in loops:
+        flag(loop.table, [(window.start_s, window.end_s) for window in windows], "instrument")
+    payloads = [read_payload(key, members) for key, members in crews.items()]
+    repeats = [read_repeats(key, members) for key, members in crews.items()]
+    trainers = [diary for diary in diaries if not diary.first("worker")]
+    return Profile(
+        run=remains.run,
+        machine=remains.machine,
+        processes=read_processes(diaries, numbering, origin),
+        loaders=loaders[:256],
+        loops=sorted(loops, key=lambda loop: -loop.steps)[:64],
+        outside=[outside for diary in trainers for outside in read_outside(diary, origin)],
+        fetches=[read_fetches(key, members, origin) for key, members in crews.items()][:64],
+        payloads=[payload for payload in payloads if payload],
+        repeats=[repeat for repeat in repeats if repeat],
+        blocked=read_blocked(remains.samples, loader_of, origin),
+        hot_files=read_hot_files(diaries, remains.samples, loader_of),
+        operations=[operation for diary in trainers for operation in read_operations(diary, origin)][:128],
+        stacks=remains.stacks,
+        operators=[operator for diary in trainers for operator in read_operators(diary)][:64],
+        series=read_series(remains.samples, origin),
+        windows=windows[:64],
+        cost=_cost(diaries, remains.supervisor_cpu_s),
+        gaps=remains.gaps + list(_silences(diaries, remains)),
+    )
+
+
+def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:
+    busiest = max(diaries, key=lambda diary: diary.board.get("steps", 0), default=None)
+    steps = busiest.board.get("steps", 0) if busiest else 0
+    per_step = busiest.board["cost_ns"] * 1e-9 / steps if busiest and steps > 0 else None
+    return Cost(agent_s_per_step=per_step, supervisor_cpu_s=supervisor_cpu_s)
+
+
+def _silences(diaries: list[Diary], remains: Remains) -> list[Gap]:
+    """What the agents could not say."""
+    gaps = []
+    if not diaries and remains.folder is not None:
+        gaps.append(
+            Gap(
+                "hooks",
+                "no Python process of this run loaded the agent (python -I, -E or -S, or a scrubbed environment)",
+                "add `import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()` to the script",
+            )
+        )
+    dropped = sum(max(0, diary.board.get("dropped", 0)) for diary in diaries)
+    if dropped:
+        gaps.append(Gap("rows", f"{dropped} rows found no room and were dropped", "free space under TMPDIR"))
+    return gaps

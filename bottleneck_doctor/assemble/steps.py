@@ -1,0 +1,181 @@
+"""Turns arrivals into steps: what lies between one batch in the training loop and the next."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..agent import wire
+from ..model.profile import StepTable
+from .arrivals import Arrival, Iteration
+from .rows import Diary, Row
+
+S = 1e-9
+ROWS_AT_MOST = 4096
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Durations by instant, ready to be summed over any stretch of time."""
+
+    t: list[int]
+    total: list[int]
+
+    def between(self, begin: int, end: int) -> int:
+        """Nanoseconds of the entries that begin in [begin, end)."""
+        return self.total[bisect_left(self.t, end)] - self.total[bisect_left(self.t, begin)]
+
+
+def sums(rows: Iterable[tuple[int, int]]) -> Sums:
+    """Sum up (instant, duration) pairs."""
+    times, total = [], [0]
+    for t, duration in sorted(rows):
+        times.append(t)
+        total.append(total[-1] + duration)
+    return Sums(times, total)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What else happened on a loop's thread, by kind."""
+
+    backward: Sums
+    optimizer: Sums
+    checkpoint: Sums
+    logging: Sums
+    copy: Sums
+    collect: Sums
+    fetch_queue: Sums
+
+
+def read_marks(diary: Diary, thread: int) -> Marks:
+    """Index the rows of one thread."""
+
+    def of(kind: int, which: int | None = None) -> Sums:
+        rows = (row for row in diary.rows if row.kind == kind and row.thread == thread)
+        return sums((row.t, row.duration) for row in rows if which is None or row.c == which)
+
+    checkpoint, logging, copy = (of(wire.OPERATION, place) for place in range(len(wire.OPERATIONS)))
+    backward = of(wire.BACKWARD)
+    optimizer = sums(
+        (row.t, max(0, row.duration - backward.between(row.t, row.t + row.duration)))
+        for row in diary.rows
+        if row.kind == wire.OPTIMIZER and row.thread == thread
+    )
+    queue = sums((row.t, max(0, row.b)) for row in diary.rows if row.kind == wire.FETCH)
+    return Marks(backward, optimizer, checkpoint, logging, copy, of(wire.COLLECTION), queue)
+
+
+@dataclass(frozen=True)
+class Point:
+    """An arrival on the loop's time line. ``carried`` = wait since the last point outside this iteration."""
+
+    arrival: Arrival
+    epoch: int
+    steps: int
+    wait: int
+    same: bool
+
+
+def line_up(iterations: list[Iteration]) -> list[Point]:
+    """All arrivals of a loop in order, with the steps and the wait since the previous one.
+
+    ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end and what
+    building the next one took belong to the step that spans the two.
+    """
+    points: list[Point] = []
+    left_over = 0
+    for epoch, one in enumerate(iterations):
+        seen, waited, same = 0, 0, False
+        for arrival in one.arrivals:
+            wait = arrival.next.c - waited + left_over
+            points.append(Point(arrival, epoch, arrival.next.a - seen, wait, same))
+            seen, waited, left_over, same = arrival.next.a, arrival.next.c, 0, True
+        if one.end is not None:
+            left_over += max(0, one.end.c - waited)
+    return points
+
+
+def tabulate(
+    points: list[Point], marks: Marks, away: list[tuple[int, int]], others: Sums, origin: int
+) -> StepTable:
+    """One row per point after the first. ``away`` are evaluation intervals; ``others`` the waits for
+    further training loaders of the same loop."""
+    table = StepTable()
+    for before, point in zip(points, points[1:], strict=False):
+        begin, end = before.arrival.t, point.arrival.t
+        absent = sum(max(0, min(end, stop) - max(begin, start)) for start, stop in away)
+        _append(table, before, point, (begin, end, absent), marks, others, origin)
+    return thin(table)
+
+
+def _append(
+    table: StepTable,
+    before: Point,
+    point: Point,
+    span: tuple[int, int, int],
+    marks: Marks,
+    others: Sums,
+    origin: int,
+) -> None:
+    begin, end, absent = span
+    steps = max(1, point.steps)
+    wait = point.wait + others.between(begin, end)
+    wall = max(end - begin - absent, wait, 1)
+    first, last = before.arrival, point.arrival
+    inside = last.next.b * (steps if point.same else 1)
+    table.t.append((end - origin) * S)
+    table.steps.append(steps)
+    table.epoch.append(point.epoch)
+    table.wall_s.append(wall * S)
+    table.wait_s.append(wait * S)
+    table.wait_cpu_s.append(inside * S)
+    outside = last.loop.a - first.loop.a - first.next.b - last.next.b * (steps - 1)
+    table.cpu_s.append(max(0, outside) * S)
+    table.process_cpu_s.append(max(0, last.loop.b - first.loop.b) * S)
+    queue = last.loop.c - first.loop.c
+    known = last.loop.c != wire.NOTHING and first.loop.c != wire.NOTHING
+    table.runq_s.append(max(0, queue) * S if known else None)
+    table.backward_s.append(marks.backward.between(begin, end) * steps * S)
+    table.optimizer_s.append(marks.optimizer.between(begin, end) * steps * S)
+    table.copy_s.append(marks.copy.between(begin, end) * steps * S)
+    for column, kind in ((table.checkpoint_s, marks.checkpoint), (table.logging_s, marks.logging)):
+        column.append(kind.between(begin, end) * S)
+    table.collect_s.append(marks.collect.between(begin, end) * S)
+    table.ready.append(last.loop.d if last.loop.d != wire.NOTHING else None)
+    table.set_aside.append("" if absent < 0.5 * (end - begin) else "evaluation")
+
+
+def thin(table: StepTable, at_most: int = ROWS_AT_MOST) -> StepTable:
+    """Merge neighbours until the table is short enough; sums stay exact."""
+    while len(table.t) > at_most:
+        table = _halve(table)
+    return table
+
+
+def _halve(table: StepTable) -> StepTable:
+    merged = StepTable()
+    summed = (
+        "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s backward_s optimizer_s checkpoint_s logging_s "
+        "collect_s copy_s"
+    ).split()
+    for place in range(0, len(table.t), 2):
+        pair = slice(place, place + 2)
+        for name in summed:
+            values = [value for value in getattr(table, name)[pair] if value is not None]
+            getattr(merged, name).append(sum(values) if values else None)
+        for name in ("t", "epoch", "ready"):
+            getattr(merged, name).append(getattr(table, name)[pair][-1])
+        merged.set_aside.append(max(table.set_aside[pair]))
+    return merged
+
+
+def flag(table: StepTable, windows: list[tuple[float, float]], reason: str) -> None:
+    """Set aside the steps during which a disturbing instrument ran."""
+    for place, (end, wall) in enumerate(zip(table.t, table.wall_s, strict=True)):
+        if any(begin < end and end - wall < stop for begin, stop in windows):
+            table.set_aside[place] = table.set_aside[place] or reason
+
+
+__all__ = ["Marks", "Point", "Row", "Sums", "flag", "line_up", "read_marks", "sums", "tabulate", "thin"]

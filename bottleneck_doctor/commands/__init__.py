@@ -1,0 +1,1 @@
+"""The command line: each command is one file, its help is that file's first line."""

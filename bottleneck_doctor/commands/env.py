@@ -1,0 +1,27 @@
+"""Show what can be measured on this machine, what cannot, why, and how to allow it."""
+
+from __future__ import annotations
+
+import sys
+
+from . import settings
+from .options import Python
+from .output import say, screen
+from .target import describe
+
+
+def main(
+    python: Python = None,
+) -> int:
+    """Show what can be measured on this machine, what cannot, why, and how to allow it."""
+    from ..launch.interpreter import choose
+    from ..render.capabilities import capabilities_text
+    from ..sense.capabilities import list_capabilities
+
+    target = describe(choose(python or settings.load().python))
+    shown = screen(sys.stdout)
+    say(
+        capabilities_text([target, *list_capabilities()], shown.width, shown.color, shown.encoding),
+        shown.encoding,
+    )
+    return 0

@@ -1,0 +1,18 @@
+"""The options that several commands share, declared once: they read the same in every help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+MaxDataWait = Annotated[
+    list[str] | None, typer.Option(metavar="FRACTION", help="Fail when data_wait_fraction is above this.")
+]
+FailIf = Annotated[
+    list[str] | None, typer.Option(metavar="'METRIC OP VALUE'", help="Fail when this is so. Repeatable.")
+]
+Format = Annotated[
+    str | None, typer.Option(metavar="FORMAT", help="terminal (the default), markdown or json.")
+]
+Python = Annotated[str | None, typer.Option(metavar="PATH", help="The Python that runs the training.")]

@@ -1,0 +1,104 @@
+"""Where words leave: stdout, stderr, a file replaced at once. A reader who went away is not an error."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import TextIO
+
+from ..model.refusal import UsageError
+
+DEFAULT_WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What a stream can show."""
+
+    width: int
+    color: bool
+    encoding: str
+
+
+def screen(stream: TextIO) -> Screen:
+    """The stream's size, colours and encoding; NO_COLOR, FORCE_COLOR, TERM and COLUMNS are respected."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return Screen(_width(stream), _has_colour(stream), encoding)
+
+
+def say(text: str, encoding: str = "") -> None:
+    """Write to stdout. The reader of a pipe may leave early: ``bdoc report | head`` is fine."""
+    data = text.encode(encoding or getattr(sys.stdout, "encoding", None) or "utf-8", "backslashreplace")
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as problem:
+        raise UsageError(f"cannot write to stdout: {problem.strerror}") from None
+
+
+def complain(line: str) -> None:
+    """One line to stderr, whatever is in it."""
+    from ..render.words import plain
+
+    try:
+        print(f"bdoc: {plain(line)}", file=sys.stderr, flush=True)
+    except OSError:
+        pass  # nobody is left to tell
+
+
+def write(path: str, data: bytes) -> None:
+    """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept."""
+    try:
+        target = os.path.realpath(path)
+        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+            with open(target, "wb") as device:
+                device.write(data)
+        else:
+            _replace(target, data)
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise UsageError(f"cannot write {path!r}: {why}; choose another place with --output") from None
+
+
+def _replace(target: str, data: bytes) -> None:
+    mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
+    handle, draft = tempfile.mkstemp(prefix=".bdoc-", dir=os.path.dirname(target))
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(draft, mode)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _has_colour(stream: TextIO) -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _width(stream: TextIO) -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
+    except (OSError, ValueError):
+        return DEFAULT_WIDTH

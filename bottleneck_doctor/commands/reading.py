@@ -1,0 +1,29 @@
+"""From a profile's path to its report, as every command but ``run`` does it."""
+
+from __future__ import annotations
+
+from ..model.refusal import UsageError
+from ..model.report import Report
+from . import settings
+from .settings import Settings
+
+
+def report_of(path: str) -> Report:
+    """The report that this version draws from the profile at ``path``."""
+    from ..model.codec import read_profile
+
+    profile = read_profile(path)
+    from ..prescribe import write_up
+
+    return write_up(profile)
+
+
+def known_format(asked: str | None, defaults: Settings) -> str:
+    """The format that was asked for, else the settings' one; only if it exists."""
+    from ..render import FORMATS
+
+    name = asked or defaults.format
+    origin = "--format" if asked else settings.origin(defaults, "format")
+    if name not in FORMATS:
+        raise UsageError(f"{origin} {name!r}: no such format, there are {', '.join(FORMATS)}")
+    return name

@@ -1,0 +1,1 @@
+"""The shelf: one ailment, with its remedies, is one file; the folder is the registry."""

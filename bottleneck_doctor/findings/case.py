@@ -1,0 +1,69 @@
+"""Builds small diagnoses by hand, so that each finding's cases stand in its own file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.replay import step_seconds
+from ..analyse.verdict import Trust, decide
+from ..model.diagnosis import Diagnosis, Host, Inputs, Scenario, Step, Turn, Work
+from ..model.profile import Epochs, Loader, Location, Loop, Machine, Operation, Process, Profile, Run, StepTable
+from ..model.report import Overhead, Quality
+
+PLACE = Location("train.py", 12, "main")
+
+
+def patient(
+    work: Work,
+    turn: Turn,
+    workers: int = 0,
+    cores: float = 2.0,
+    inputs: Inputs | None = None,
+    loader: Loader | None = None,
+    scenario: Scenario | None = None,
+    operations: tuple[Operation, ...] = (),
+    step: Step | None = None,
+    profile: Profile | None = None,
+    steps: int = 400,
+) -> Diagnosis:
+    """A steady run whose every step is the same; what is not given follows from ``work`` and ``turn``."""
+    scene = scenario or Scenario((work,), (turn,), workers=workers, cores=cores)
+    step_s = step_seconds(scene)
+    own = turn.compute + turn.idle + turn.checkpoint + turn.logging + turn.collect
+    wait = max(0.0, step_s - own)
+    row = step or Step(
+        t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=turn.checkpoint,
+        logging=turn.logging, collect=turn.collect, copy=0.0, compute=turn.compute + turn.idle, cpu=turn.compute,
+        queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
+    )  # fmt: skip
+    source = loader or Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000, location=PLACE)
+    source = replace(source, num_workers=workers, prefetch_factor=2 if workers else None)
+    made = inputs or inputs_of(work, workers, step_s)
+    verdict, causes = decide(scene, made, source, Trust(steps, steps * step_s, 0.05, 100, 0.02))
+    facts = profile or Profile(Run(["python", "train.py"], "train.py", "/", "", 60.0, 0), Machine("", "", "", int(cores), cores))
+    facts = replace(facts, operations=list(operations), loaders=[source], processes=facts.processes or [Process(1, 0, "trainer", 0.0)])
+    return Diagnosis(
+        profile=facts, loop=loop_of(steps), outside=None, loader=source, steps=[row] * steps, inputs=made,
+        host=Host(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene, step_s=step_s, wait_s=wait,
+        model_error=0.05, metrics={}, budget=[], quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
+        verdict=verdict, causes=causes,
+    )  # fmt: skip
+
+
+def inputs_of(work: Work, workers: int, step_s: float, **more: object) -> Inputs:
+    """The inputs that a fetch of ``work`` would have left; further fields by name."""
+    wall = work.cpu + work.collate + work.storage + work.network + work.wait
+    base = Inputs(
+        batches=400, wall=wall, cpu=work.cpu + work.collate, collate=work.collate, storage=work.storage,
+        network=work.network, wait=work.wait, waits={"sleep": work.wait} if work.wait else {}, samples=32.0,
+        busy=min(1.0, wall / (workers * step_s)) if workers else None, blocked_samples=100,
+        storage_bytes=0.0, read_bytes=0.0, reads=0.0, opens=0.0,
+    )  # fmt: skip
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def loop_of(steps: int, epochs: int = 3) -> Loop:
+    """A training loop of that many steps in equal epochs."""
+    batches = [steps // epochs] * epochs
+    zeros = [0.0] * epochs
+    return Loop("1:1", 1, 0, "train", steps, 0.0, 0.0, Epochs(zeros, zeros, zeros, batches), StepTable(), steps, steps)

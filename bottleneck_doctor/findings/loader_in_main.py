@@ -1,0 +1,74 @@
+"""Every batch is made by the training process itself.
+
+## What it means
+The loader has no workers: the model waits while data is made, and the data stage waits while the model runs.
+
+## Why it costs
+The two take turns instead of running side by side. With c seconds to make a batch and C to use it, a step takes
+c + C; with workers it takes the larger of the two as long as there are cores, or waits to overlap.
+
+## How it is measured
+`num_workers` of the loader that feeds the training loop, and the share of the steady window spent inside its
+`next`. The batch's cost is split by the kernel's books of the thread that made it.
+
+## Thresholds
+Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin.
+
+## When this advice is wrong
+Data sets that hold an open database handle, a socket or tensors on a GPU must not be forked. An iterable data set
+that does not ask for its worker's number gives every batch twice. A tensor data set in memory wants batched
+indexing, not workers.
+
+## Prediction
+Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the best.
+
+## References
+torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable asynchronous
+data loading and augmentation".
+"""
+
+from __future__ import annotations
+
+from ..analyse.causes import is_indexing
+from ..analyse.tune import best_setting
+from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn, Work
+from ..model.report import Evidence, Fix
+from .advice import loader_call, wait_evidence
+from .case import patient
+from .entry import Case, Entry
+
+WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when a loader without workers makes the loop wait."""
+    loader, scenario = diagnosis.loader, diagnosis.scenario
+    if diagnosis.loop is None or scenario is None:
+        return Abstention("loader-in-main", "a training loop over a DataLoader")
+    if loader is None or loader.kind != "dataloader" or loader.num_workers:
+        return None
+    if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s or is_indexing(diagnosis.inputs, loader):
+        return None
+    best = best_setting(scenario)
+    cure = Cure(
+        id="workers-auto",
+        title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
+        fix=Fix("give the loader workers and keep them between epochs",
+                loader_call(loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True),
+                loader.location),
+        change=best.change,
+        apply="hook",
+        risk="memory grows with each worker; random augmentations draw from other streams; guard the script's "
+        "main part with `if __name__ == \"__main__\"` where workers are spawned",
+    )  # fmt: skip
+    evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
+                *wait_evidence(diagnosis)]  # fmt: skip
+    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], loader.location)
+
+
+CASES = (
+    Case("decoding in the loop's own process", patient(Work(0.01), Turn(0.0, 0.01)), "fires", "workers-auto"),
+    Case("two workers already", patient(Work(0.01), Turn(0.0, 0.01), workers=2), "silent"),
+    Case("data is ready at once", patient(Work(0.0001), Turn(0.0, 0.01)), "silent"),
+)
+FINDING = Entry("loader-in-main", "input.preprocess", examine)

@@ -1,0 +1,156 @@
+"""Which signals the supervisor takes instead of dying of them, and how it holds them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+# Not ours to hold: they cannot be caught, report a fault of our own, or (TTIN, TTOU) stop our whole group.
+_LEFT_ALONE = {
+    signal.SIGKILL,
+    signal.SIGSTOP,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+}
+
+# Everything else that somebody may send to the training: batch systems use more than INT and TERM.
+HELD: frozenset[int] = frozenset(int(number) for number in signal.valid_signals() - _LEFT_ALONE)
+
+# Stops that belong to job control, done to a whole job. A bare SIGSTOP is aimed at one process.
+JOB_STOPS: frozenset[int] = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
+
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+
+_BY_KERNEL = 0x80  # SI_KERNEL of siginfo; the signal module does not name it
+
+_MOST_ARRIVALS = 64  # looked at per wake-up; a flood must not keep us from reaping
+
+Handler = Callable[[int, "FrameType | None"], Any]
+
+
+@dataclass(frozen=True)
+class Held:
+    """The mask we were started with, and signals that another thread of ours caught."""
+
+    mask: frozenset[int]
+    strays: deque[int] = field(default_factory=deque)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One signal that was sent to us, by whom as far as we know."""
+
+    number: int
+    by_kernel: bool = False
+    sender: int | None = None
+
+
+@contextmanager
+def held() -> Iterator[Held]:
+    """Hold the signals for the time of the block; those that still wait at its end are dropped.
+
+    Processes started inside inherit the block unless told otherwise.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    taken = Held(frozenset(int(number) for number in before))
+    # A mask covers one thread. A library's thread that was there earlier would still let the signal kill us.
+    replaced = _handle(HELD - {signal.SIGCHLD}, lambda number, _: taken.strays.append(number))
+    children = signal.getsignal(signal.SIGCHLD)
+    if children is signal.SIG_IGN:  # the kernel would throw the exit status away
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield taken
+    finally:
+        _drop_waiting()
+        signal.signal(signal.SIGCHLD, children)
+        _restore(replaced)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def arrivals(taken: Held, wait_s: float) -> list[Arrival]:
+    """What arrived, after waiting for the first; SIGCHLD ends the wait but is not told."""
+    found = []
+    info = signal.sigtimedwait(HELD, wait_s)
+    while info is not None:
+        found.append(Arrival(info.si_signo, info.si_code == _BY_KERNEL, info.si_pid))
+        info = signal.sigtimedwait(HELD, 0) if len(found) < _MOST_ARRIVALS else None
+    while taken.strays:
+        found.append(Arrival(taken.strays.popleft()))
+    return [arrival for arrival in found if arrival.number != signal.SIGCHLD]
+
+
+@contextmanager
+def unwinding() -> Iterator[None]:
+    """Let signals that would end us on the spot raise SystemExit, so that what is open gets closed."""
+    replaced = _handle([number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL], _leave)
+    try:
+        yield
+    finally:
+        _restore(replaced)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Keep signals that would end us waiting until the block is done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def stop_ourselves(number: int) -> None:
+    """Stop as our child did, so that the shell sees the job stopped; returns when somebody continues us."""
+    handler = signal.signal(number, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    try:
+        signal.raise_signal(number)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(number, handler)
+
+
+def nudge(child_pid: int, number: int) -> bool:
+    """Send a signal to the training process alone; False when it is gone."""
+    try:
+        os.kill(child_pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _handle(numbers: Iterable[int], handler: Handler) -> dict[int, Any]:
+    """Install a handler where it is ours to do so: what was ignored must reach the child ignored."""
+    replaced = {}
+    for number in numbers:
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):
+            replaced[number] = signal.signal(number, handler)
+    return replaced
+
+
+def _restore(replaced: dict[int, Any]) -> None:
+    for number, handler in replaced.items():
+        signal.signal(number, handler)
+
+
+def _drop_waiting() -> None:
+    while signal.sigtimedwait(HELD, 0) is not None:
+        pass
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,134 @@
+"""Waits for the training and keeps out of its way: signals pass through once, and job control works.
+
+A signal to our pid goes to the training's pid, loader workers left out, as ``kill`` of ``python train.py``
+would. One to our group (the terminal's Ctrl-C, ``timeout``, a CI runner) has reached it: see witness.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from . import child, witness
+from .command import Command
+from .signals import JOB_STOPS, Arrival, Held, arrivals, held, nudge, stop_ourselves
+
+Tick = Callable[[], float]
+
+_SHORTEST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 1.0
+
+# A terminal sends these to the whole foreground group, never to one process.
+_KEYBOARD = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH})
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the training ended, 128+N being its status for death by signal N; instants are CLOCK_MONOTONIC."""
+
+    pid: int
+    exit_status: int
+    signal: int | None
+    started_ns: int
+    ended_ns: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Watch:
+    """What changes while we wait."""
+
+    held: Held
+    tick: Tick | None
+    witness: witness.Witness | None
+    notes: list[str] = field(default_factory=list)
+
+
+def supervise(command: Command, environ: Mapping[str, str], tick: Tick) -> Ended:
+    """Run the command to its end; only the main thread can. ``tick`` is called on each wake-up and returns
+    the seconds until it wants the next one; when it raises, it is not called again and the training goes on.
+
+    Raises CannotStart when there is nothing to wait for. Processes that ``tick`` starts inherit our blocked
+    signals, so they survive Ctrl-C and only SIGKILL ends them.
+    """
+    with held() as taken:
+        watch = _Watch(taken, tick, witness.station())
+        try:
+            started_ns = time.monotonic_ns()
+            pid = _start(command, environ, watch)
+            status = _wait(pid, watch)
+            ended_ns = time.monotonic_ns()
+        finally:
+            witness.dismiss(watch.witness)
+    code = os.waitstatus_to_exitcode(status)
+    died_of = -code if code < 0 else None
+    exit_status = code if died_of is None else 128 + died_of
+    return Ended(pid, exit_status, died_of, started_ns, ended_ns, tuple(watch.notes))
+
+
+def _start(command: Command, environ: Mapping[str, str], watch: _Watch) -> int:
+    """Start the child, and hand it what was sent to us or our group before it was there."""
+    early = arrivals(watch.held, 0.0)
+    if early:
+        watch.witness = witness.relieve(watch.witness)
+    pid = child.spawn(command, environ, watch.held.mask)
+    for arrival in early:
+        nudge(pid, arrival.number)
+    return pid
+
+
+def _wait(pid: int, watch: _Watch) -> int:
+    """The wait status with which the child ended. What it leaves running is left alone."""
+    while True:
+        arrived = arrivals(watch.held, _pause_s(watch))
+        _pass_on(pid, arrived, watch)
+        status = child.look(pid)
+        if status is None:
+            continue
+        if child.has_ended(status):
+            return status
+        if _is_job_stop(status) and not _is_continued(arrived):
+            stop_ourselves(os.WSTOPSIG(status))
+
+
+def _is_job_stop(status: int) -> bool:
+    return os.WIFSTOPPED(status) and os.WSTOPSIG(status) in JOB_STOPS
+
+
+def _is_continued(arrived: list[Arrival]) -> bool:
+    """Whether we are being continued; then the child's stop is old news, even if it has not woken yet."""
+    return signal.SIGCONT in signal.sigpending() or any(a.number == signal.SIGCONT for a in arrived)
+
+
+def _pause_s(watch: _Watch) -> float:
+    """Call the tick; how long to sleep until the next call."""
+    if watch.tick is None:
+        return _LONGEST_PAUSE_S
+    try:
+        return max(_SHORTEST_PAUSE_S, min(float(watch.tick()), _LONGEST_PAUSE_S))
+    except BaseException as error:  # even SystemExit: whatever fails in there, the training is to be awaited
+        watch.tick = None
+        watch.notes.append(f"watching stopped early: {type(error).__name__}: {error}")
+        return _LONGEST_PAUSE_S
+
+
+def _pass_on(pid: int, arrived: list[Arrival], watch: _Watch) -> None:
+    """Send on, once each, the signals that the child has not been sent itself."""
+    seen = [witness.saw(watch.witness, arrival.number) for arrival in arrived]
+    for arrival, seen_by_all in zip(arrived, seen, strict=True):
+        if _is_for_child(arrival, seen_by_all, pid):
+            nudge(pid, arrival.number)
+    if any(seen):
+        watch.witness = witness.relieve(watch.witness)
+
+
+def _is_for_child(arrival: Arrival, seen_by_all: bool | None, pid: int) -> bool:
+    """Whether the child is meant and lacks it. Where nobody can tell, the kernel means everybody."""
+    if seen_by_all:
+        return False
+    if arrival.by_kernel and (seen_by_all is None or arrival.number in _KEYBOARD):
+        return False
+    return arrival.sender != pid  # a child that signals its parent does not mean itself

@@ -1,0 +1,1 @@
+"""The table in the middle: every type that flows between rooms, and only types."""

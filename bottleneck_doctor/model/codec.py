@@ -1,0 +1,163 @@
+"""Profiles and reports as bytes: the one place that writes them, and that distrusts what it reads."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import msgspec
+
+from .profile import SCHEMA, SCHEMA_VERSION, Profile
+from .refusal import BadProfile as BadProfile
+from .report import Report
+
+LARGEST_FILE = 64 * 1024 * 1024
+# A sum over a million of these is still finite, and still fits a C long.
+LARGEST_NUMBER = 2**62
+# Everything else in a profile is a duration, a size or a count. Instants may precede the run's
+# start by a clock tick; sensors may read below zero; a launcher's worker or rank may be -1.
+MAY_BE_NEGATIVE = frozenset(
+    {"t", "started_s", "ended_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
+)
+AGAIN = "run `bdoc run` again to get a new one"
+
+
+class _Head(msgspec.Struct):
+    schema: Any = None
+    schema_version: Any = None
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_PROFILE = msgspec.json.Decoder(Profile)
+
+
+def encode_profile(profile: Profile) -> bytes:
+    """The profile as compact JSON; raises ``BadProfile`` rather than write what it would not read back."""
+    _check(profile, "", "")
+    return msgspec.json.encode(_writable(msgspec.to_builtins(profile), "profile"))
+
+
+def encode_report(report: Report) -> bytes:
+    """The report as indented JSON in the contract's order, schema first."""
+    content = msgspec.to_builtins(report)
+    head = {name: content.pop(name) for name in ("schema", "schema_version")}
+    data = msgspec.json.encode(_writable({**head, **content}, "report"))
+    return msgspec.json.format(data, indent=2) + b"\n"
+
+
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """The profile in a file; raises ``BadProfile`` with one line that names the file."""
+    name = _quoted(os.fspath(path))
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise BadProfile(f"no profile at {name}: `bdoc run SCRIPT` writes one") from None
+    except (OSError, ValueError) as problem:
+        raise BadProfile(f"cannot read {name}: {getattr(problem, 'strerror', None) or problem}") from None
+    try:
+        return decode_profile(data)
+    except BadProfile as problem:
+        raise BadProfile(f"{name}: {problem}") from None
+
+
+def decode_profile(data: bytes) -> Profile:
+    """The profile in these bytes; raises ``BadProfile`` with one line saying what is wrong."""
+    if len(data) > LARGEST_FILE:
+        raise BadProfile(f"larger than {LARGEST_FILE >> 20} MiB, which no profile of bdoc is")
+    try:
+        _check_head(_HEAD.decode(data))
+        profile = _PROFILE.decode(data)
+    except msgspec.ValidationError as problem:
+        raise BadProfile(f"not a bdoc profile: {_quoted(str(problem), '')}") from None
+    except RecursionError:
+        raise BadProfile("not a bdoc profile: nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise BadProfile(f"not readable as JSON: {_malady(data, str(problem))}; {AGAIN}") from None
+    _check(profile, "", "")
+    return profile
+
+
+def _malady(data: bytes, problem: str) -> str:
+    if not data:
+        return "it is empty"
+    return "it ends too early" if "truncated" in problem else _quoted(problem, "")
+
+
+def _check_head(head: _Head) -> None:
+    if head.schema is None:
+        raise BadProfile(f"not a bdoc profile: it names no schema, expected {SCHEMA!r}")
+    if head.schema != SCHEMA:
+        raise BadProfile(f"not a bdoc profile: its schema is {_quoted(head.schema)}, expected {SCHEMA!r}")
+    version = head.schema_version
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BadProfile(f"not a bdoc profile: schema_version is {_quoted(version)}, expected a whole number")
+    if version > SCHEMA_VERSION:
+        raise BadProfile(
+            f"written by a newer bdoc: {SCHEMA} version {_quoted(version)}, this bdoc reads up to version "
+            f"{SCHEMA_VERSION}; upgrade with `pip install --upgrade bottleneck-doctor`"
+        )
+
+
+def _check(value: object, name: str, where: str) -> None:
+    """Hold every number below ``value`` to what its field's name promises."""
+    if is_dataclass(value):
+        for item in fields(value):
+            _check(getattr(value, item.name), item.name, f"{where}.{item.name}" if where else item.name)
+        _check_columns(value, where)
+    elif isinstance(value, (list, tuple)):
+        for at, item in enumerate(value):
+            _check(item, name, f"{where}[{at}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check(item, name, f"{where}[{_quoted(key)}]")
+    elif isinstance(value, (int, float)):
+        _check_number(value, name, where)
+
+
+def _check_number(value: float, name: str, where: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadProfile(f"{where} is {value}, expected a finite number")
+    if abs(value) > LARGEST_NUMBER:
+        raise BadProfile(f"{where} is beyond 2**62, larger than anything that can be measured")
+    if value < 0 and name not in MAY_BE_NEGATIVE:
+        raise BadProfile(f"{where} is {value}, and cannot be negative")
+
+
+def _check_columns(table: Any, where: str) -> None:
+    """A dataclass with a column ``t`` is a table: its columns are as long as its time axis."""
+    rows = getattr(table, "t", None)
+    if not isinstance(rows, list):
+        return
+    for item in fields(table):
+        column = getattr(table, item.name)
+        columns = column if item.name == "values" else {item.name: column}
+        for key, cells in columns.items():
+            if isinstance(cells, list) and len(cells) != len(rows):
+                raise BadProfile(
+                    f"{where}: column {_quoted(key)} has {len(cells)} rows, its time axis has {len(rows)}"
+                )
+
+
+def _writable(value: Any, where: str) -> Any:
+    """The same plain value with every string encodable; JSON knows no NaN, and null would be a lie."""
+    if isinstance(value, dict):
+        return {_writable(k, where): _writable(v, f"{where}.{k}") for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_writable(item, where) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadProfile(f"{_quoted(where, '')} holds {value}, which JSON cannot say")
+    return value
+
+
+def _quoted(value: object, quote: str = "'", longest: int = 120) -> str:
+    """A short and printable form of something that came from outside."""
+    text = value if isinstance(value, str) else type(value).__name__
+    if isinstance(value, int) and abs(value) < 10**12:
+        return str(value)
+    shown = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    return f"{quote}{shown[:longest]}{'...' if len(shown) > longest else ''}{quote}"

@@ -1,0 +1,211 @@
+"""What lies between facts and conclusions: the steady window, the model of the loop, findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .profile import Loader, Location, Loop, Outside, Profile
+from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
+
+
+@dataclass(frozen=True)
+class Step:
+    """A row of the steady window, per step, in seconds. ``compute`` is what no other field explains.
+
+    The parts ``wait``, ``checkpoint``, ``logging``, ``collect``, ``copy``, ``backward``, ``optimizer`` and
+    ``compute`` sum to ``wall``. ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and process.
+    """
+
+    t: float
+    steps: int
+    wall: float
+    wait: float
+    backward: float
+    optimizer: float
+    checkpoint: float
+    logging: float
+    collect: float
+    copy: float
+    compute: float
+    cpu: float | None
+    queue: float | None
+    process_cpu: float | None
+    wait_cpu: float | None
+    ready: int | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one batch costs whoever fetches it, in seconds net of waiting for a core."""
+
+    cpu: float
+    collate: float = 0.0
+    storage: float = 0.0
+    network: float = 0.0
+    wait: float = 0.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the loop does with one batch, in seconds of wall time net of waiting for a core.
+
+    ``compute`` is on the CPU, as many cores wide as the scenario's ``threads``; ``idle`` is blocked on
+    something else, an accelerator included; the others are host work with hooks of their own.
+    """
+
+    compute: float
+    idle: float = 0.0
+    checkpoint: float = 0.0
+    logging: float = 0.0
+    collect: float = 0.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
+
+    ``stored`` is the share of checkpoints and logging that is blocked, not computed; ``streams`` how many
+    reads the storage serves at once before each gets slower, 0 = no limit known.
+    """
+
+    works: tuple[Work, ...]
+    turns: tuple[Turn, ...]
+    workers: int = 0
+    prefetch: int = 2
+    in_order: bool = True
+    cores: float = 1.0
+    threads: float = 1.0
+    hand_over: float = 0.0
+    serialise: float = 0.0
+    delay: float = 0.0
+    epoch_steps: int = 0
+    epoch_start: float = 0.0
+    stored: float = 0.0
+    streams: float = 0.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a remedy would change. Factors scale a cost; ``None`` leaves a setting as it is."""
+
+    workers: int | None = None
+    prefetch: int | None = None
+    in_order: bool | None = None
+    cores: float | None = None
+    threads: float | None = None
+    streams: float | None = None
+    cpu: float = 1.0
+    collate: float = 1.0
+    storage: float = 1.0
+    network: float = 1.0
+    wait: float = 1.0
+    ipc: float = 1.0
+    startup: float = 1.0
+    compute: float = 1.0
+    checkpoint: float = 1.0
+    logging: float = 1.0
+    collect: float = 1.0
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Means per batch of the steady window for the training loader, in seconds (shares 0 to 1).
+
+    ``busy`` is the share of time the workers spend inside fetches; ``blocked_samples`` says on how many
+    outside observations the split of blocked time rests (0 = none, the split is then a guess).
+    """
+
+    batches: int = 0
+    wall: float = 0.0
+    cpu: float = 0.0
+    other_cpu: float = 0.0
+    system: float = 0.0
+    queue: float = 0.0
+    collate: float = 0.0
+    decode: float = 0.0
+    storage: float = 0.0
+    network: float = 0.0
+    wait: float = 0.0
+    waits: dict[str, float] = field(default_factory=dict)
+    samples: float = 0.0
+    storage_bytes: float | None = None
+    read_bytes: float | None = None
+    reads: float | None = None
+    major_faults: float = 0.0
+    opens: float | None = None
+    variation: float = 0.0
+    busy: float | None = None
+    blocked_samples: int = 0
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine during the steady window; cores and shares, ``None`` when not measured."""
+
+    cores: float
+    job_cores: float | None = None
+    foreign_cores: float | None = None
+    iowait: float | None = None
+    disk_busy: float | None = None
+    disk_read_bytes_per_s: float | None = None
+    disk_queue: float | None = None
+    job_read_bytes_per_s: float | None = None
+    throttled: float | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All that findings may look at."""
+
+    profile: Profile
+    loop: Loop | None
+    outside: Outside | None
+    loader: Loader | None
+    steps: list[Step]
+    inputs: Inputs
+    host: Host
+    scenario: Scenario | None
+    step_s: float
+    wait_s: float
+    model_error: float
+    metrics: dict[str, Metric]
+    budget: list[BudgetPart]
+    quality: Quality
+    verdict: Verdict
+    phases: list[Phase] = field(default_factory=list)
+    causes: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cure:
+    """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` (low, likely, high) is a
+    range from sources; ``calibrated`` says that the change's numbers were timed on the user's own objects."""
+
+    id: str
+    title: str
+    fix: Fix
+    change: Change | None = None
+    factor: tuple[float, float, float] | None = None
+    apply: str = "manual"
+    effort: str = "minutes"
+    risk: str = ""
+    basis: str = "replay"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An ailment that was found, with its evidence and cures, best first."""
+
+    id: str
+    cause: str
+    evidence: list[Evidence]
+    cures: list[Cure] = field(default_factory=list)
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """A finding that could not be examined, and what was missing."""
+
+    finding: str
+    missing: str

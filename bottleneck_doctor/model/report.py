@@ -1,0 +1,176 @@
+"""The report: conclusions drawn from a profile, in the shape that ``--format json`` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .profile import Gap, Location
+
+SCHEMA = "bottleneck-doctor/report"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Who ran what, where, and how it ended."""
+
+    command: list[str]
+    script: str | None
+    cwd: str
+    started_at: str
+    duration_s: float
+    exit_status: int
+    host: str
+    python: str
+    torch: str | None
+    machine: dict[str, object] = field(default_factory=dict)
+    stopped_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What watching cost; ``None`` when it was not measured."""
+
+    agent_s_per_step: float | None
+    share_of_step: float | None
+    supervisor_cpu_share: float | None
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How far the measurement can be trusted."""
+
+    steady_steps: int
+    warmup_steps: int
+    step_time_noise: float | None
+    overhead: Overhead
+    gaps: list[Gap] = field(default_factory=list)
+    set_aside: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One measured quantity with its 90 % interval, sample count and source."""
+
+    value: float | None
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class BudgetPart:
+    """One part of the steady step; the shares sum to 1."""
+
+    part: str
+    share: float
+    s_per_step: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which resource limits the run, and why.
+
+    ``gain[x]`` = step time / step time predicted with resource x infinitely fast; ``None`` when that
+    resource was not measured. ``confidence`` is high, medium or low.
+    """
+
+    bound: str
+    cause: str
+    summary: str
+    confidence: str
+    runner_up: str | None = None
+    gain: dict[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of steps with one verdict."""
+
+    from_step: int
+    to_step: int
+    label: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One observation behind a finding: plain words, and the number that says so."""
+
+    text: str
+    metric: str = ""
+    value: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class ReportedFinding:
+    """An ailment that was found. severity: primary, secondary, notice."""
+
+    id: str
+    cause: str
+    severity: str
+    evidence: list[Evidence]
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """Predicted end-to-end speedup of the steady step. basis: replay, calibrated, amdahl or range."""
+
+    low: float
+    likely: float
+    high: float
+    basis: str
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What to change: one sentence, the exact lines, and where."""
+
+    text: str
+    snippet: str = ""
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One cure with the speedup to expect; ``combined_speedup`` includes all remedies above it."""
+
+    id: str
+    title: str
+    finding: str
+    predicted_speedup: Speedup
+    predicted_step_s: float
+    combined_speedup: float | None
+    fix: Fix
+    apply: str
+    effort: str
+    risk: str
+
+
+@dataclass(frozen=True)
+class Abstained:
+    """A finding that could not be examined, and what was missing."""
+
+    finding: str
+    missing: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that the renderers may say."""
+
+    run: RunSummary
+    quality: Quality
+    metrics: dict[str, Metric]
+    budget: list[BudgetPart]
+    verdict: Verdict
+    phases: list[Phase] = field(default_factory=list)
+    findings: list[ReportedFinding] = field(default_factory=list)
+    remedies: list[Remedy] = field(default_factory=list)
+    abstentions: list[Abstained] = field(default_factory=list)
+    schema: str = SCHEMA
+    schema_version: int = SCHEMA_VERSION

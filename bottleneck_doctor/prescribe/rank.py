@@ -1,0 +1,76 @@
+"""Predicts each cure, drops what does not pay, ranks the rest, and says what they bring together."""
+
+from __future__ import annotations
+
+from math import floor, log
+
+from ..analyse.predict import merge, predict, step_after
+from ..analyse.replay import step_seconds
+from ..model.diagnosis import Change, Cure, Diagnosis, Finding
+from ..model.report import Remedy, Speedup
+
+WORTH = 1.03  # a remedy that brings less is not said [knowledge 2.3]
+WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
+HURTS = 0.97  # a remedy that costs this much is said as a warning
+EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
+EFFORT = {"minutes": 0, "hours": 1, "days": 2}
+TIE = log(1.1)  # lower ends within 10 % are a tie; then the easier remedy comes first
+TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "range": 3}
+
+Offer = tuple[Finding, Cure, Speedup]
+
+
+def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
+    """Every cure with its predicted speedup; of the same remedy offered twice the better-founded."""
+    best: dict[str, Offer] = {}
+    for finding in found:
+        for cure in finding.cures:
+            offer = (finding, cure, _predicted(diagnosis, cure))
+            if cure.id not in best or _order(offer) < _order(best[cure.id]):
+                best[cure.id] = offer
+    return sorted(best.values(), key=_order)
+
+
+def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
+    if cure.change is not None:
+        return predict(diagnosis, cure.change, cure.basis)
+    low, likely, high = cure.factor or (1.0, 1.0, 1.0)
+    return Speedup(low, likely, high, "range")
+
+
+def _order(offer: Offer) -> tuple[int, int, int, int, float]:
+    _, cure, speedup = offer
+    rung = -floor(log(max(speedup.low, 1e-6)) / TIE)
+    return rung, TRUST[speedup.basis], EASE[cure.apply], EFFORT.get(cure.effort, 1), -speedup.likely
+
+
+def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
+    """Whether the remedy pays, or would hurt so much that it must be said."""
+    least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
+    return offer[2].likely >= least or offer[2].likely <= HURTS
+
+
+def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
+    """The remedies as the report shows them, with the staircase of combined speedups."""
+    told = []
+    together = Change()
+    for finding, cure, speedup in ranked:
+        combined = None
+        if cure.change is not None and speedup.likely > 1 and diagnosis.scenario is not None:
+            together = merge(together, cure.change)
+            combined = step_seconds(diagnosis.scenario) / max(step_after(diagnosis.scenario, together), 1e-12)
+        told.append(
+            Remedy(
+                id=cure.id,
+                title=cure.title,
+                finding=finding.id,
+                predicted_speedup=speedup,
+                predicted_step_s=diagnosis.step_s / max(speedup.likely, 1e-9),
+                combined_speedup=combined,
+                fix=cure.fix,
+                apply=cure.apply,
+                effort=cure.effort,
+                risk=cure.risk,
+            )
+        )
+    return told

@@ -1,0 +1,29 @@
+"""A report as text: for a terminal, as markdown, as JSON."""
+
+from __future__ import annotations
+
+from ..model.report import Report
+
+FORMATS = ("terminal", "markdown", "json")
+DEFAULT_WIDTH = 80
+
+
+def render(
+    report: Report, format: str, *, width: int | None = None, color: bool = False, encoding: str = "utf-8"
+) -> str:
+    """The report in one of ``FORMATS``. JSON is whole; the others say what matters first."""
+    assert format in FORMATS, f"no format {format!r}"
+    if format == "json":
+        from ..model.codec import encode_report
+
+        return encode_report(report).decode()
+    from .compose import compose
+    from .document import WHOLE, Lengths
+
+    if format == "markdown":
+        from .markdown import markdown_page
+
+        return markdown_page(compose(report, WHOLE), encoding)
+    from .terminal import terminal
+
+    return terminal(compose(report, Lengths()), width or DEFAULT_WIDTH, color, encoding)

@@ -1,0 +1,190 @@
+"""From a report to what is said about it: every number in words, every foreign string made harmless."""
+
+from __future__ import annotations
+
+import shlex
+
+from ..model.profile import Gap, Location
+from ..model.report import BudgetPart, Metric, Remedy, Report, ReportedFinding, Verdict
+from . import words
+from .document import Bar, Cure, Document, Illness, Lengths, MetricRow, Point
+from .glossary import BASES, BOUNDS, CAUSES, RESOURCES, SEVERITIES
+
+
+def compose(report: Report, lengths: Lengths) -> Document:
+    """The report in words."""
+    cures = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely >= 1]
+    harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely < 1]
+    findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
+    verdict = report.verdict
+    return Document(
+        command=words.plain(shlex.join(report.run.command)),
+        circumstances=_circumstances(report),
+        headline=BOUNDS.get(verdict.bound, words.plain(verdict.bound)),
+        because=CAUSES.get(verdict.cause, words.plain(verdict.cause)),
+        confidence=f"{words.plain(verdict.confidence)} confidence",
+        summary=words.plain(verdict.summary),
+        gains=_gains(verdict),
+        step=_step(report),
+        bars=_bars(report.budget, lengths.bars),
+        phases=_phases(report, lengths.phases),
+        illnesses=[_illness(finding, report, lengths) for finding in findings[: lengths.findings]],
+        more_findings=len(findings[lengths.findings :]),
+        cures=[_cure(remedy, report.run.cwd, lengths) for remedy in cures[: lengths.cures]],
+        more_cures=len(cures[lengths.cures :]),
+        together=_together(cures[: lengths.cures]),
+        warnings=[_cure(remedy, report.run.cwd, lengths) for remedy in harms],
+        gaps=[_gap(gap) for gap in report.quality.gaps[: lengths.gaps]],
+        more_gaps=len(report.quality.gaps[lengths.gaps :]),
+        unexamined=_unexamined(report),
+        watching=_watching(report),
+        metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()],
+    )
+
+
+def _circumstances(report: Report) -> list[str]:
+    run, machine = report.run, report.run.machine
+    facts = [words.seconds(run.duration_s)]
+    cores, gpus = machine.get("cores"), machine.get("gpus")
+    if isinstance(cores, (int, float)):
+        facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
+    if isinstance(gpus, list):
+        facts.append(words.plain(", ".join(map(str, gpus))) if gpus else "no GPU")
+    facts.append(f"torch {words.plain(run.torch)}" if run.torch else "no torch seen")
+    if run.stopped_by:
+        facts.append(f"stopped by {words.plain(run.stopped_by)}")
+    elif run.exit_status:
+        facts.append(f"ended with status {run.exit_status}")
+    return facts
+
+
+def _gains(verdict: Verdict) -> str:
+    """Why this bound: what the step would gain from each resource made infinitely fast."""
+    known = [(value, name) for name, value in verdict.gain.items() if value is not None]
+    known.sort(key=lambda pair: -pair[0])
+    return " · ".join(
+        f"{RESOURCES.get(name, words.plain(name))} {words.ratio(value)}" for value, name in known
+    )
+
+
+def _step(report: Report) -> str:
+    metric = report.metrics.get("step_time_s")
+    if metric is None or metric.value is None:
+        return ""
+    return words.seconds(metric.value) + _interval("step_time_s", metric)
+
+
+def _interval(name: str, metric: Metric) -> str:
+    if metric.low is None or metric.high is None:
+        return ""
+    ends = (words.quantity(name, end, metric.unit) for end in (metric.low, metric.high))
+    return f" ({words.number_range(*ends)})"
+
+
+def _bars(budget: list[BudgetPart], longest: int) -> list[Bar]:
+    """The parts in their order; the smallest join "other" when they are too many."""
+    if len(budget) <= longest:
+        return [_bar(part) for part in budget]
+    kept = sorted(budget, key=lambda part: part.share, reverse=True)[: longest - 1]
+    rest = [part for part in budget if part not in kept]
+    other = BudgetPart("other", sum(part.share for part in rest), sum(part.s_per_step for part in rest))
+    return [_bar(part) for part in [*(part for part in budget if part in kept), other]]
+
+
+def _bar(part: BudgetPart) -> Bar:
+    label = words.plain(part.part).replace("_", " ")
+    return Bar(label, part.share, words.percent(part.share), words.seconds(part.s_per_step))
+
+
+def _phases(report: Report, longest: int) -> list[str]:
+    if len(report.phases) < 2:
+        return []
+    said = [
+        f"steps {words.count(phase.from_step)}–{words.count(phase.to_step)}: "
+        f"{BOUNDS.get(phase.verdict.bound, words.plain(phase.verdict.bound))}, {words.plain(phase.label)}"
+        for phase in report.phases[:longest]
+    ]
+    rest = len(report.phases) - len(said)
+    return [*said, f"{words.counted(rest, 'more phase')}"] if rest else said
+
+
+def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> Illness:
+    points = [
+        Point(
+            words.plain(evidence.text),
+            "" if evidence.value is None else _number(evidence.metric, evidence.value, report),
+            words.plain(evidence.metric),
+            words.plain(evidence.source),
+        )
+        for evidence in finding.evidence[: lengths.points]
+    ]
+    return Illness(words.plain(finding.id), _place(finding.location, report.run.cwd), points)
+
+
+def _number(name: str, value: float, report: Report) -> str:
+    metric = report.metrics.get(name)
+    return words.quantity(name, value, metric.unit if metric else "")
+
+
+def _cure(remedy: Remedy, cwd: str, lengths: Lengths) -> Cure:
+    speedup, fix = remedy.predicted_speedup, remedy.fix
+    snippet = words.block(fix.snippet) if fix.snippet.strip() else []
+    cut = len(snippet) - lengths.snippet
+    basis = BASES.get(speedup.basis, words.plain(speedup.basis))
+    return Cure(
+        id=words.plain(remedy.id),
+        title=words.capital(words.plain(remedy.title)),
+        likely=words.ratio(speedup.likely),
+        basis=f"{words.ratio_range(speedup.low, speedup.high)}, {basis}",
+        place=_place(fix.location, cwd),
+        text=words.plain(fix.text),
+        snippet=[*snippet[: lengths.snippet], f"# {words.counted(cut, 'more line')}"] if cut > 0 else snippet,
+        apply=words.plain(remedy.apply),
+        effort=words.plain(remedy.effort),
+        risk="" if remedy.risk == "none" else words.plain(remedy.risk),
+    )
+
+
+def _together(shown: list[Remedy]) -> str:
+    if len(shown) < 2 or shown[-1].combined_speedup is None:
+        return ""
+    everyone = "both" if len(shown) == 2 else f"all {len(shown)}"
+    return f"{words.ratio(shown[-1].combined_speedup)} with {everyone}"
+
+
+def _place(location: Location | None, cwd: str) -> str:
+    if location is None:
+        return ""
+    home = cwd.rstrip("/") + "/"
+    file = location.file[len(home) :] if cwd and location.file.startswith(home) else location.file
+    return f"{words.plain(file)}:{location.line}"
+
+
+def _gap(gap: Gap) -> str:
+    said = f"{words.plain(gap.what)}: {words.plain(gap.why)}"
+    return f"{said} ({words.plain(gap.do)})" if gap.do else said
+
+
+def _unexamined(report: Report) -> str:
+    return f"{words.counted(len(report.abstentions), 'finding')} not examined" if report.abstentions else ""
+
+
+def _watching(report: Report) -> str:
+    quality, overhead = report.quality, report.quality.overhead
+    steps = words.counted(quality.steady_steps, "steady step")
+    steps += f", {words.count(quality.warmup_steps)} of warm-up set aside" if quality.warmup_steps else ""
+    cost = "cost of watching not measured"
+    if overhead.share_of_step is not None:
+        cost = f"watching cost {words.percent(overhead.share_of_step)} of a step"
+        if overhead.agent_s_per_step is not None:
+            cost += f" ({words.seconds(overhead.agent_s_per_step)})"
+    if overhead.supervisor_cpu_share is not None:
+        cost += f" and {words.percent(overhead.supervisor_cpu_share)} of a core"
+    return f"{steps} · {cost}"
+
+
+def _metric_row(name: str, metric: Metric) -> MetricRow:
+    value = words.quantity(name, metric.value, metric.unit)
+    interval = _interval(name, metric).strip(" ()") if metric.value is not None else ""
+    n = words.count(metric.n) if metric.n else ""
+    return MetricRow(words.plain(name), value, interval, n, words.plain(metric.source))

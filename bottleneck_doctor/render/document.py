@@ -1,0 +1,104 @@
+"""What a report says and in what order: the neutral structure that terminal and markdown lay out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How much of each list is shown; the rest is counted."""
+
+    findings: int = 3
+    points: int = 2
+    bars: int = 6
+    cures: int = 3
+    gaps: int = 3
+    phases: int = 3
+    snippet: int = 3
+
+
+WHOLE = Lengths(findings=64, points=32, bars=64, cures=64, gaps=64, phases=64, snippet=80)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One part of the steady step."""
+
+    part: str
+    share: float
+    percent: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """One observation: words, the number, its name, where it comes from."""
+
+    text: str
+    number: str
+    metric: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Illness:
+    """One finding and what speaks for it."""
+
+    id: str
+    place: str
+    points: list[Point]
+
+
+@dataclass(frozen=True)
+class Cure:
+    """One remedy: what to change, where, and what to expect."""
+
+    id: str
+    title: str
+    likely: str
+    basis: str
+    place: str
+    text: str
+    snippet: list[str]
+    apply: str
+    effort: str
+    risk: str
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric as a row of words; empty where there is nothing to say."""
+
+    name: str
+    value: str
+    interval: str
+    n: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """Everything that is said. Lists are cut to their lengths; ``more_*`` count what was cut."""
+
+    command: str
+    circumstances: list[str]
+    headline: str
+    because: str
+    confidence: str
+    summary: str
+    gains: str
+    step: str
+    bars: list[Bar]
+    phases: list[str]
+    illnesses: list[Illness]
+    more_findings: int
+    cures: list[Cure]
+    more_cures: int
+    together: str
+    warnings: list[Cure]
+    gaps: list[str]
+    more_gaps: int
+    unexamined: str
+    watching: str
+    metrics: list[MetricRow]

@@ -1,0 +1,119 @@
+"""What the words of a report mean: bounds, causes, metrics and messages, in plain sentences."""
+
+from __future__ import annotations
+
+BOUNDS = {
+    "cpu": "CPU-bound",
+    "gpu": "GPU-bound",
+    "io": "I/O-bound",
+    "comm": "communication-bound",
+    "balanced": "balanced",
+    "inconclusive": "inconclusive",
+}
+
+RESOURCES = {"cpu": "CPU", "io": "I/O", "gpu": "GPU", "comm": "communication"}
+
+CAUSES = {
+    "input.preprocess": "preparing samples takes the CPU (decoding, augmenting)",
+    "input.collate": "putting samples together into batches takes the CPU",
+    "input.indexing": "reading samples one by one costs more than the data",
+    "input.ipc": "handing batches from the workers to the training process is slow",
+    "input.storage": "the data comes slowly from storage",
+    "input.network": "the data comes slowly over the network",
+    "input.worker_startup": "starting loader workers takes the time",
+    "input.oversubscribed": "more threads want to run than there are cores",
+    "input.wait": "making a batch waits for something else (a lock, a sleep, a rate limit)",
+    "host.python": "Python code in the training loop takes the time",
+    "host.launch": "starting GPU kernels from Python takes longer than running them",
+    "host.sync": "the training loop keeps stopping to wait for the device",
+    "host.logging": "logging in the training loop takes the time",
+    "host.checkpoint": "writing checkpoints stops the training",
+    "host.gc": "Python's garbage collector stops the training",
+    "host.memory": "the machine is short of memory",
+    "host.evaluation": "evaluation takes the time, not training",
+    "model.compute": "the model computes on the CPU",
+    "model.threads": "the model's CPU threads are set badly",
+    "device.compute": "the GPU is busy computing",
+    "device.transfer": "copying batches to the GPU takes the time",
+    "device.underfilled": "the GPU gets too little work per step",
+    "device.memory": "the GPU's memory limits the step",
+    "device.throttled": "the GPU runs below its clock",
+    "device.shared": "somebody else uses the same GPU",
+    "comm.allreduce": "exchanging gradients takes the time",
+    "comm.straggler": "every rank waits for the slowest one",
+    "none": "",
+}
+
+BASES = {
+    "replay": "by replay",
+    "calibrated": "timed here",
+    "amdahl": "from the measured part",
+    "range": "published, not measured here",
+}
+
+SEVERITIES = {"primary": 0, "secondary": 1, "notice": 2}
+
+METRICS = {
+    "data_wait_fraction": """\
+Share of the steady training time in which the loop's thread is blocked getting a batch:
+`next(iterator)`, and building the iterator at an epoch's start. Warm-up steps, evaluation loops
+and instrument windows are set aside. Below 5 % the loader is not worth your time; above 20 % it
+is the first thing to look at.""",
+    "exposed_data_wait_fraction": """\
+The part of the data wait in which the accelerator had nothing queued, so the wait really cost
+time. On a CPU-only run it is the same number as data_wait_fraction.""",
+    "step_time_s": """\
+Wall time of a steady step: from one batch's arrival in the training loop to the next one's.""",
+    "steps_per_s": """\
+Steady training steps per second of wall time.""",
+    "samples_per_s": """\
+Samples that the steady training loop consumes per second; not measured when the batch size is
+unknown.""",
+    "cpu_busy_fraction": """\
+CPU time of the job's whole process tree over wall time and the cores the job was given: the
+smaller of its affinity and its cgroup quota, never the cores of the machine.""",
+    "iowait_fraction": """\
+Share of time in which cores were idle while the kernel waited for storage. Evidence, not proof:
+network file systems and page faults in a cgroup do not always show here.""",
+    "gpu_busy_fraction": """\
+Share of time in which at least one kernel ran on the GPU. A busy GPU is not necessarily a well
+used one.""",
+    "gpu_memory_fraction": """\
+Peak of the GPU memory in use over the memory there is.""",
+    "worker_busy_fraction": """\
+Share of the loader workers' time spent fetching batches. Near 1 while the loop waits: too few
+or too slow workers. Near 0: the loader is not the bottleneck. Not measured when there are no
+workers.""",
+    "startup_s": """\
+From the start of the script to the first batch of training: imports, building the model and the
+dataset.""",
+    "evaluation_fraction": """\
+Share of the run's wall time spent in evaluation loops.""",
+    "checkpoint_fraction": """\
+Share of the run's wall time in which the training loop waited for checkpoints to be written.""",
+}
+
+MESSAGES = {
+    "predictions": """\
+A predicted speedup is that of the whole steady step, as a likely value and a range.
+by replay: the measured batches were run again through a model of the loader with the setting changed.
+timed here: the alternative was timed on your own objects for a moment.
+from the measured part: the part that the remedy removes was measured, the rest of the step stays.
+published, not measured here: an interval from the literature; it may not hold for your training.
+"Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
+    "bad-profile": """\
+The file is not a profile that this bdoc can trust: it is cut short, from another tool, from a
+newer bdoc, or holds numbers that cannot be measured. Profiles are checked before anything is
+concluded from them. Write a new one with `bdoc run SCRIPT`, or upgrade bdoc when the message
+says that the file is newer.""",
+    "usage": """\
+The command line, or [tool.bdoc] in pyproject.toml, asks for something that cannot be done.
+Nothing was run. The exit status is 2. `bdoc COMMAND --help` lists what a command takes.""",
+    "cannot-say": """\
+The gate could not decide (exit status 3): the metric was not measured in this run, or too few
+steady steps were seen. That is not a pass. Let the run go on for longer, or see `bdoc env` for
+what can be measured on this machine.""",
+    "not-measured": """\
+A number that could not be taken stays empty; it is never counted as zero. The section "not
+measured" of a report names the reason, and the command that would allow it.""",
+}

@@ -1,0 +1,122 @@
+"""The report as GitHub-flavoured markdown, for pull requests and job summaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from . import words
+from .document import Cure, Document
+from .words import code, markdown
+
+
+def markdown_page(document: Document, encoding: str) -> str:
+    """The document as one markdown page that ends in a newline."""
+    sections = [
+        _verdict(document),
+        _budget(document),
+        _why(document),
+        _cures(document),
+        _harms(document),
+        _metrics(document),
+        _unknown(document),
+    ]
+    return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
+
+
+def _verdict(document: Document) -> str:
+    because = f": {markdown(document.because)}" if document.because else ""
+    lines = [
+        f"## {markdown(document.headline)}{because}",
+        f"{markdown(document.summary)} ({markdown(document.confidence)})",
+        f"{code(document.command)} · {markdown(' · '.join(document.circumstances))}",
+    ]
+    if document.gains:
+        lines.append(f"If infinitely fast: {markdown(document.gains)}")
+    if document.phases:
+        lines.append("\n".join(f"- {markdown(phase)}" for phase in document.phases))
+    return "\n\n".join(lines)
+
+
+def _budget(document: Document) -> str:
+    if not document.bars:
+        return ""
+    rows = [(markdown(bar.part), bar.percent, bar.time) for bar in document.bars]
+    step = f", {document.step}" if document.step else ""
+    return f"### Where a step goes{step}\n\n" + _table(("part", "share", "time"), rows)
+
+
+def _why(document: Document) -> str:
+    lines = ["### Why", ""]
+    for illness in document.illnesses:
+        place = f" ({code(illness.place)})" if illness.place else ""
+        lines.append(f"- **{markdown(illness.id)}**{place}")
+        for point in illness.points:
+            number = f": **{point.number}**" if point.number else ""
+            sources = [code(point.metric) if point.metric else "", markdown(point.source)]
+            source = f" ({', '.join(filter(None, sources))})" if any(sources) else ""
+            lines.append(f"  - {markdown(point.text)}{number}{source}")
+    return "\n".join(lines) if document.illnesses else ""
+
+
+def _cures(document: Document) -> str:
+    lines = ["### What to change", ""]
+    for rank, cure in enumerate(document.cures, start=1):
+        lines += _cure(rank, cure)
+    if document.together:
+        lines += ["", f"**{document.together}**"]
+    return "\n".join(lines) if document.cures else ""
+
+
+def _cure(rank: int, cure: Cure) -> list[str]:
+    head = f"{rank}. **{markdown(cure.title)}: {cure.likely}** ({markdown(cure.basis)})"
+    inset = " " * (len(str(rank)) + 2)
+    place = f"{code(cure.place)} " if cure.place else ""
+    effort = f"{cure.effort} effort" if cure.effort else ""
+    risk = f"risk: {cure.risk}" if cure.risk else ""
+    terms = " · ".join(markdown(term) for term in (cure.apply, effort, risk) if term)
+    body = [f"{place}{markdown(cure.text)}".rstrip(), f"{code(cure.id)} {terms}".rstrip()]
+    lines = [head, *(f"{inset}<br>{line}" for line in body if line)]
+    if cure.snippet:
+        fence = _fence(cure.snippet)
+        lines += ["", *(inset + line for line in (f"{fence}python", *cure.snippet, fence)), ""]
+    return lines
+
+
+def _harms(document: Document) -> str:
+    harms = [f"- {markdown(c.title)}: **{c.likely}** ({markdown(c.basis)})" for c in document.warnings]
+    return "\n".join(["### Would hurt here", "", *harms]) if harms else ""
+
+
+def _metrics(document: Document) -> str:
+    rows = [
+        (_cell(code(row.name)), markdown(row.value), row.interval, row.n, markdown(row.source))
+        for row in document.metrics
+    ]
+    if not rows:
+        return ""
+    table = _table(("metric", "value", "90 % interval", "n", "source"), rows)
+    return f"<details><summary>All metrics</summary>\n\n{table}\n\n</details>"
+
+
+def _unknown(document: Document) -> str:
+    lines = [f"- {markdown(gap)}" for gap in document.gaps]
+    if document.more_gaps:
+        lines.append(f"- {document.more_gaps} more")
+    section = ["### Not measured", "", *lines, ""] if lines else []
+    unexamined = f" · {document.unexamined}" if document.unexamined else ""
+    return "\n".join([*section, f"<sub>{markdown(document.watching + unexamined)}</sub>"])
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    align = ["---" if head in ("part", "metric", "source") else "--:" for head in heads]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [heads, tuple(align), *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _fence(lines: list[str]) -> str:
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    return "`" * max(3, longest + 1)

@@ -1,0 +1,161 @@
+"""The report on one screen of a terminal: verdict, budget, evidence, remedies, what is not known."""
+
+from __future__ import annotations
+
+import io
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import words
+from .document import Cure, Document, Illness
+
+NARROW = 60
+WIDEST = 100
+NARROWEST = 20
+LONGEST_BAR = 30
+COLOURS = {"balanced": "green", "inconclusive": "cyan"}
+
+
+class Sheet:
+    """Lines of styled text, wrapped at ``width`` and sayable in ``encoding``; knows nothing of reports."""
+
+    def __init__(self, width: int, color: bool, encoding: str) -> None:
+        self.width = max(NARROWEST, min(width, WIDEST))
+        self.encoding = encoding
+        self._file = io.StringIO()
+        self._console = Console(
+            file=self._file,
+            width=self.width,
+            color_system="standard" if color else None,
+            force_terminal=color,
+            no_color=not color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+            _environ={},
+        )
+
+    def line(
+        self, *spans: str | tuple[str, str], indent: int = 0, lead: str = "", lead_style: str = ""
+    ) -> None:
+        """One paragraph; what wraps stays under the text, not under its ``lead``."""
+        body = Text.assemble(*map(self._span, spans), overflow="fold")
+        if not body.plain.strip():
+            return
+        if not indent and not lead:
+            self._console.print(body)
+            return
+        grid = Table.grid(padding=0)
+        grid.add_column(width=indent + cell_len(lead), no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(Text(" " * indent + words.fit(lead, self.encoding), style=lead_style), body)
+        self._console.print(grid)
+
+    def heading(self, *spans: str | tuple[str, str]) -> None:
+        """A section starts after an empty line."""
+        self._console.print()
+        self.line(*spans)
+
+    def drawn(self) -> str:
+        """Everything so far. Trailing blanks go: they are noise in files and in diffs."""
+        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
+
+    def _span(self, span: str | tuple[str, str]) -> tuple[str, str]:
+        text, style = (span, "") if isinstance(span, str) else span
+        return words.fit(text, self.encoding), style
+
+
+def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
+    """The document drawn for a terminal, or for a pipe when ``color`` is off."""
+    sheet = Sheet(width, color, encoding)
+    sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *document.circumstances]), "dim"))
+    _verdict(sheet, document)
+    _budget(sheet, document)
+    _why(sheet, document.illnesses, document.more_findings)
+    _cures(sheet, document)
+    _foot(sheet, document)
+    return sheet.drawn()
+
+
+def _verdict(sheet: Sheet, document: Document) -> None:
+    colour = COLOURS.get(document.headline, "yellow")
+    because = f": {document.because}" if document.because else ""
+    sheet.heading((document.headline, f"bold {colour}"), (because, "bold"))
+    sheet.line(document.summary, indent=2)
+    gains = f" · if infinitely fast: {document.gains}" if document.gains else ""
+    sheet.line((document.confidence + gains, "dim"), indent=2)
+    for phase in document.phases:
+        sheet.line(phase, indent=2, lead="• ")
+
+
+def _budget(sheet: Sheet, document: Document) -> None:
+    if not document.bars:
+        return
+    sheet.heading(("where a step goes", "bold"), (f"  {document.step}", "dim"))
+    room = LONGEST_BAR if sheet.width >= NARROW else 0
+    longest = sheet.width - room - 22
+    part = min(longest, max(cell_len(bar.part) for bar in document.bars))
+    for bar in document.bars:
+        name = set_cell_size(words.fit(bar.part, sheet.encoding), part)
+        sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (_drawn(bar.share, room), "cyan"), indent=2)
+
+
+def _drawn(share: float, room: int) -> str:
+    full = round(min(max(share, 0.0), 1.0) * room)
+    return "█" * full + "░" * (room - full)
+
+
+def _why(sheet: Sheet, illnesses: list[Illness], more: int) -> None:
+    if not illnesses:
+        return
+    sheet.heading(("why", "bold"), (_rest(more), "dim"))
+    for illness in illnesses:
+        sheet.line(illness.id, (f"  {illness.place}", "dim"), indent=2)
+        for point in illness.points:
+            number = f": {point.number}" if point.number else ""
+            source = point.source or point.metric
+            sheet.line(
+                point.text, (number, "bold"), (f" ({source})" if source else "", "dim"), indent=4, lead="• "
+            )
+
+
+def _cures(sheet: Sheet, document: Document) -> None:
+    if document.cures:
+        sheet.heading(("what to change", "bold"), (f"  best first{_rest(document.more_cures)}", "dim"))
+    for rank, cure in enumerate(document.cures, start=1):
+        _cure(sheet, rank, cure)
+    sheet.line((document.together, "bold green"), indent=2)
+    if document.warnings and not document.cures:
+        sheet.heading(("what not to change", "bold"))
+    for cure in document.warnings:
+        hurt, basis = (f"  {cure.likely}", "bold red"), (f" ({cure.basis})", "dim")
+        sheet.line("would hurt: ", cure.title, hurt, basis, indent=2, lead="! ")
+
+
+def _cure(sheet: Sheet, rank: int, cure: Cure) -> None:
+    """Two lines, or four; only the best one has its whole snippet drawn: the screen is small."""
+    expected, basis = (f"  {cure.likely}", "bold green"), (f" ({cure.basis})", "dim")
+    sheet.line((cure.title, "bold"), expected, basis, indent=2, lead=f"{rank}. ")
+    inline = cure.snippet[0] if len(cure.snippet) == 1 else cure.text
+    sheet.line((f"{cure.place}  " if cure.place else "", "cyan"), inline, indent=5)
+    for line in cure.snippet if rank == 1 and len(cure.snippet) > 1 else []:
+        sheet.line(line, indent=7)
+    effort = f" · {cure.effort} effort" if cure.effort else ""
+    risk = f" · risk: {cure.risk}" if cure.risk else ""
+    sheet.line((cure.id + effort + risk, "dim"), indent=5)
+
+
+def _foot(sheet: Sheet, document: Document) -> None:
+    gaps = "; ".join(document.gaps)
+    rest = (_rest(document.more_gaps, "bdoc env"), "dim")
+    sheet.heading(("not measured: ", "bold") if gaps else "", gaps, rest)
+    unexamined = f" · {document.unexamined}" if document.unexamined else ""
+    sheet.line((document.watching + unexamined, "dim"))
+
+
+def _rest(more: int, where: str = "--format markdown") -> str:
+    return f"; {more} more: {where}" if more else ""

@@ -1,0 +1,207 @@
+"""The one place that rounds numbers, and that makes foreign text harmless."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+
+UNKNOWN = "?"
+# What our own signs become where the encoding cannot say them; each is one column wide, so layouts hold.
+PLAINER = str.maketrans(
+    {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~"}
+)
+MARKUP = re.compile(r"([\\`*_\[\]|~$])")
+LINE_MARKUP = re.compile(r"^(\s*)([#>+=-]|\d+(?=[.)](?:\s|$)))")
+NUMBER_AND_UNIT = re.compile(r"([<>]?-?\d[\d .]*)(?=( ?[^\d]*)$)")
+# GitHub tells people and issues that they were mentioned, even from text.
+MENTION = re.compile(r"(@|#(?=\d))")
+
+
+def percent(share: float | None) -> str:
+    """``62 %``; a share is never rounded to "none" or "all" unless it is."""
+    if share is None or not math.isfinite(share):
+        return UNKNOWN
+    if 0 < abs(share) < 0.0005:
+        return "<0.1 %"
+    if 0.995 <= share < 1:
+        return ">99 %"
+    return f"{_digits(share * 100)} %" if abs(share) < 0.0995 else f"{share * 100:.0f} %"
+
+
+def change(share: float | None) -> str:
+    """``+6 %``, ``-0.4 %``: a share of what was there before."""
+    if share is None or not math.isfinite(share):
+        return UNKNOWN
+    if abs(share) < 0.0005:
+        return "±0 %"
+    return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
+
+
+def seconds(value: float | None) -> str:
+    """``72 µs``, ``24.1 ms``, ``1.83 s``, ``12 min 05 s``, ``3 h 07 min``."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if abs(value) >= 119.5:
+        return _clock(value)
+    scale, unit = _second_unit(value)
+    return f"{_significant(value / scale)} {unit}"
+
+
+def size(value: float | None) -> str:
+    """``640 B``, ``1.5 KiB``, ``38 MiB``."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 999.5 or unit == "TiB":
+            return f"{_significant(value)} {unit}"
+        value /= 1024
+    raise AssertionError("the loop returns")
+
+
+def count(value: float | None) -> str:
+    """``1 204 311`` in groups of three, fractions to three digits."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}".replace(",", " ")
+    return _significant(value)
+
+
+def counted(value: int, one: str, many: str = "") -> str:
+    """``1 step``, ``402 steps``."""
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def ratio(value: float | None) -> str:
+    """``×1.8``; near one the second digit shows: ``×1.03``."""
+    return UNKNOWN if value is None or not math.isfinite(value) else f"×{_factor(value)}"
+
+
+def ratio_range(low: float, high: float) -> str:
+    """``×1.5–2.1``, or ``×1.8`` when both ends read the same."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return UNKNOWN
+    ends = [_factor(low, near=(low, high)), _factor(high, near=(low, high))]
+    return f"×{ends[0]}" if ends[0] == ends[1] else f"×{ends[0]}–{ends[1]}"
+
+
+def number_range(low: str, high: str) -> str:
+    """``61–63 %`` from ``61 %`` and ``63 %``: the unit once when both ends share it."""
+    if low == high:
+        return low
+    first, last = NUMBER_AND_UNIT.match(low), NUMBER_AND_UNIT.match(high)
+    if first is None or last is None or first[2] != last[2]:
+        return f"{low} – {high}"
+    return f"{first[1].rstrip()}–{high}"
+
+
+def quantity(name: str, value: float | None, unit: str = "") -> str:
+    """A number in the words of its name: ``data_wait_fraction`` in percent, ``step_time_s`` in seconds."""
+    if value is None:
+        return "not measured"
+    if name.endswith("bytes_per_s") or unit in ("B/s", "bytes/s"):
+        return f"{size(value)}/s"
+    if name.endswith("_per_s") or unit.endswith("/s"):
+        return f"{count(value)}/s"
+    if name.endswith(("_fraction", "_share")) or unit in ("fraction", "share"):
+        return percent(value)
+    if name.endswith("_s") or unit == "s":
+        return seconds(value)
+    if name.endswith(("_bytes", "bytes")) or unit in ("B", "bytes"):
+        return size(value)
+    if name.endswith(("_ratio", "speedup")) or unit == "ratio":
+        return ratio(value)
+    return f"{count(value)} {plain(unit)}".rstrip()
+
+
+def exact(value: float, beside: float | None = None) -> str:
+    """Enough digits to repeat it, and to tell it from the number it is compared with."""
+    for digits in (4, 6, 9, 17):
+        shown = f"{value:.{digits}g}"
+        if beside is None or value == beside or shown != f"{beside:.{digits}g}":
+            return shown
+    return repr(value)
+
+
+def plain(text: str) -> str:
+    """Foreign text on one line, with everything that a terminal would obey made visible."""
+    spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
+    return spaced if spaced.isascii() and spaced.isprintable() else "".join(map(_visible, spaced))
+
+
+def block(text: str) -> list[str]:
+    """Foreign text of several lines, each harmless."""
+    return [plain(line).rstrip() for line in text.expandtabs(4).strip("\n").split("\n")]
+
+
+def fit(text: str, encoding: str) -> str:
+    """The text as ``encoding`` can say it: our signs made plainer, others escaped."""
+    try:
+        text.encode(encoding)
+        return text
+    except UnicodeEncodeError:
+        return text.translate(PLAINER).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def markdown(text: str) -> str:
+    """Foreign text in a markdown document: no markup, no HTML, nobody mentioned."""
+    safe = MARKUP.sub(r"\\\1", plain(text)).replace("&", "&amp;").replace("<", "&lt;")
+    safe = MENTION.sub(r"\1<!-- -->", safe)
+    return LINE_MARKUP.sub(lambda found: f"{found[1]}&#{ord(found[2][0])};{found[2][1:]}", safe)
+
+
+def code(text: str) -> str:
+    """Foreign text as a markdown code span, fenced by more backticks than it holds."""
+    safe = plain(text) or " "
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", safe)), default=0))
+    pad = " " if safe[0] == "`" or safe[-1] == "`" else ""
+    return f"{fence}{pad}{safe}{pad}{fence}"
+
+
+def capital(text: str) -> str:
+    """The first letter large, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def _visible(sign: str) -> str:
+    # Cc and Cf hold escapes, bells and direction overrides; Cs cannot be encoded; Zl and Zp break lines.
+    if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+        return sign.encode("unicode_escape").decode()
+    return sign
+
+
+def _second_unit(value: float) -> tuple[float, str]:
+    if abs(value) >= 0.9995 or value == 0:
+        return 1.0, "s"
+    return (1e-3, "ms") if abs(value) >= 0.9995e-3 else (1e-6, "µs")
+
+
+def _clock(value: float) -> str:
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{count(minutes // 60)} h {minutes % 60:02d} min"
+
+
+def _significant(value: float) -> str:
+    """Three digits, without a tail of zeros: 24.1, 3.05, 640."""
+    if abs(value) >= 99.95 or value == 0:
+        return f"{value:.0f}"
+    return _trimmed(f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}")
+
+
+def _digits(value: float) -> str:
+    return _trimmed(f"{value:.1f}")
+
+
+def _trimmed(shown: str) -> str:
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def _factor(value: float, near: tuple[float, ...] = ()) -> str:
+    """One decimal, two when any of the numbers it stands with would read as 1.0."""
+    if value >= 9.95:
+        return f"{value:.0f}"
+    fine = any(0.9 < other < 1.1 for other in (value, *near))
+    return f"{value:.2f}" if fine else f"{value:.1f}"

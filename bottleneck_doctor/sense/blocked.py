@@ -1,0 +1,142 @@
+"""Samples what the fetching threads sleep in, from outside and at a cost it bounds itself."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..model.profile import Gap
+from ..model.sample import Sample
+from .bins import Bins
+from .calls import call_numbers
+from .channels import CLASSES, Descriptor, Wait, classify
+from .descriptors import Descriptors
+from .hot_files import HotFiles
+from .mounts import read_mounts
+from .pace import Pace
+from .threads import Thread
+
+PERIOD_NS = 20_000_000
+LONGEST_PERIOD_NS = 1_000_000_000
+MOST_THREADS = 64
+MOST_CHANNELS = 64
+JITTER = 0.25  # a strict rhythm would beat against batches of a similar length
+
+Fetching = Callable[[], Sequence[tuple[int, int]]]
+
+
+class BlockedSampler:
+    """Looks at the threads that ``fetching`` names as (pid, tid), and counts what it sees per process."""
+
+    def __init__(
+        self, fetching: Fetching, root: Path = Path("/"), clock: Callable[[], int] = time.thread_time_ns
+    ) -> None:
+        self.pace = Pace(PERIOD_NS, LONGEST_PERIOD_NS)
+        self._fetching = fetching
+        self._root = root
+        self._clock = clock
+        self._random = random.Random(0)
+        self._calls = call_numbers()
+        mounts = read_mounts(root)
+        self._descriptors = Descriptors(mounts, root)
+        self._files = HotFiles(mounts, root)
+        self._threads: dict[tuple[int, int], Thread] = {}
+        self._bins = Bins()
+        self._channels: Counter[tuple[str, str]] = Counter()
+        self._refused = ""
+        self._ignored_threads = 0
+
+    def read(self, now_ns: int) -> None:
+        """Takes one look at every thread that is inside a fetch now."""
+        began_ns = self._clock()
+        named = list(dict.fromkeys(self._fetching()))
+        self._ignored_threads = max(self._ignored_threads, len(named) - MOST_THREADS)
+        for pid, tid in named[:MOST_THREADS]:
+            self._look(pid, tid, now_ns)
+        self.pace.spent(self._clock() - began_ns)
+
+    def next_ns(self, now_ns: int) -> int:
+        """When the next look is wanted: the affordable period, jittered."""
+        return now_ns + int(self.pace.period_ns * self._random.uniform(1 - JITTER, 1 + JITTER))
+
+    def samples(self) -> list[Sample]:
+        """The bins so far, then the wait channels and the files seen."""
+        samples = [
+            Sample(t_ns, "blocked", {"pid": pid, **{name: counts.get(name, 0) for name in CLASSES}})
+            for t_ns, pid, counts in self._bins.rows()
+        ]
+        end_ns = samples[-1].t_ns if samples else 0
+        samples += [
+            Sample(end_ns, "channel", {"name": channel, "class": name, "count": count})
+            for (channel, name), count in self._channels.most_common()
+        ]
+        return samples + self._files.samples()
+
+    def gaps(self) -> list[Gap]:
+        """What the sampler could not see, and why."""
+        gaps = []
+        if self._refused:
+            gaps.append(
+                Gap(
+                    "what blocked threads wait for",
+                    f"/proc/<pid>/syscall cannot be read: {self._refused}; only their state letter was used",
+                    "run as the same user as the training with `sudo sysctl kernel.yama.ptrace_scope=0`,"
+                    " or give the container `--cap-add SYS_PTRACE`",
+                )
+            )
+        if self._ignored_threads > 0:
+            gaps.append(
+                Gap(
+                    "blocked threads",
+                    f"{self._ignored_threads} fetching threads beyond {MOST_THREADS} were not sampled",
+                )
+            )
+        if not self._calls:
+            gaps.append(
+                Gap("system calls of blocked threads", "the numbers of this architecture are not known")
+            )
+        return gaps
+
+    def close(self) -> None:
+        """Closes every descriptor; the samples stay."""
+        for thread in self._threads.values():
+            thread.close()
+        self._threads.clear()
+
+    def _look(self, pid: int, tid: int, now_ns: int) -> None:
+        try:
+            thread = self._threads.get((pid, tid)) or self._open(pid, tid)
+            seen = thread.look()
+        except (OSError, ValueError):  # ended between being named and being read
+            self._forget(pid, tid)
+            return
+        self._refused = self._refused or thread.refused
+        name = "running" if seen is None else self._name(pid, *seen, now_ns)
+        self._bins.add(now_ns, pid, name)
+
+    def _name(self, pid: int, wait: Wait, argument: int, now_ns: int) -> str:
+        descriptor: Descriptor | None = None
+        if wait.call_kind == "descriptor" and 0 <= argument < 1 << 31:
+            descriptor = self._descriptors.resolve(pid, argument, now_ns)
+        has_inet = wait.call_kind in ("poll", "") and self._descriptors.has_inet(pid, now_ns)
+        name = classify(wait, descriptor, has_inet)
+        if descriptor is not None and name in ("storage", "remote") and descriptor.path:
+            self._files.add(now_ns, pid, descriptor.path)
+        place = (wait.channel or "unknown", name)
+        if place in self._channels or len(self._channels) < MOST_CHANNELS:
+            self._channels[place] += 1
+        return name
+
+    def _open(self, pid: int, tid: int) -> Thread:
+        while len(self._threads) >= 2 * MOST_THREADS:
+            self._forget(*next(iter(self._threads)))
+        thread = self._threads[pid, tid] = Thread(pid, tid, self._calls, self._root)
+        return thread
+
+    def _forget(self, pid: int, tid: int) -> None:
+        thread = self._threads.pop((pid, tid), None)
+        if thread is not None:
+            thread.close()

@@ -1,0 +1,163 @@
+"""Lists what can be measured on this machine, what cannot, why, and how to allow it."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ..model.profile import Gap
+from ..model.sample import Capability
+from .calls import call_numbers
+from .cgroup import find_cgroups
+from .limits import pressure_folder, quota_cores, throttling
+from .machine import affinity_cores, shm_free_bytes
+from .nvml import load_nvml
+from .pyspy import ALLOW, WHAT, find_py_spy
+from .reading import read_number, read_text
+from .threads import Thread
+from .visible import visible_gpus
+
+CACHESTAT = 451  # the same number on every architecture
+PROBE_TIMEOUT_S = 15.0
+SMALL_SHM_BYTES = 1 << 30  # ours: below, a few large batches in flight fill it (docker gives 64 MiB)
+KERNEL_FILES = (
+    ("run-queue wait", "schedstat", "use a kernel with CONFIG_SCHED_INFO"),
+    ("bytes per task", "io", "use a kernel with CONFIG_TASK_IO_ACCOUNTING"),
+    ("lists of children", "task/{pid}/children", "use a kernel with CONFIG_PROC_CHILDREN"),
+)
+
+
+def list_capabilities(root: Path = Path("/")) -> list[Capability]:
+    """Everything that ``bdoc env`` shows, the target interpreter excluded. Starts one short-lived child."""
+    found = [_cores(root), _shared_memory(root)]
+    found += [_kernel_file(root, *file) for file in KERNEL_FILES]
+    found += [_groups(root), _pressure(root), _delays(root), _cachestat(), _gpus()]
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+        try:
+            found += [_blocked(child.pid), _py_spy(child.pid)]
+        finally:
+            child.kill()
+    return found
+
+
+def _either(name: str, there: bool, yes: str, no: str, do: str) -> Capability:
+    return Capability(name, there, yes if there else no, "" if there else do)
+
+
+def _cores(root: Path) -> Capability:
+    quota, affinity, online = quota_cores(find_cgroups(root)), affinity_cores(), os.cpu_count() or 1
+    allowed = min(float(affinity or online), quota or float("inf"))
+    mask = f"{online if affinity is None else affinity} in the affinity mask"
+    limit = "no cgroup quota" if quota is None else f"a cgroup quota of {quota:g}"
+    return Capability("cores", True, f"{allowed:g} allowed: {online} online, {mask}, {limit}")
+
+
+def _shared_memory(root: Path) -> Capability:
+    free = shm_free_bytes(root)
+    if free is None:
+        return Capability("shared memory", False, "/dev/shm is missing", "mount a tmpfs on /dev/shm")
+    room = f"{free / 2**30:.2f} GiB free in /dev/shm"
+    do = "start the container with --shm-size=8g or --ipc=host"
+    return _either("shared memory", free >= SMALL_SHM_BYTES, room, f"only {room}", do)
+
+
+def _kernel_file(root: Path, name: str, file: str, do: str) -> Capability:
+    path = root / "proc/self" / file.format(pid=os.getpid())
+    there = read_text(path) is not None
+    return _either(name, there, f"{path} can be read", f"{path} cannot be read", do)
+
+
+def _groups(root: Path) -> Capability:
+    cgroups = find_cgroups(root)
+    counted = throttling(cgroups) is not None
+    seen = f"{cgroups.kind}; throttling is {'counted' if counted else 'not counted'}"
+    do = "mount the cgroup file system in the container"
+    return _either(
+        "control groups", cgroups.kind != "none", seen, "no cgroup file system or membership is visible", do
+    )
+
+
+def _pressure(root: Path) -> Capability:
+    own = pressure_folder(find_cgroups(root))
+    file = root / "proc/pressure/io" if own is None else own / "io.pressure"
+    scope = "of the whole machine" if own is None else "of the job's own group"
+    do = "boot with psi=1 on Linux 4.20 or later"
+    there = read_text(file) is not None
+    return _either("pressure stall information", there, f"{file}, {scope}", f"{file} cannot be read", do)
+
+
+def _delays(root: Path) -> Capability:
+    on = read_number(root / "proc/sys/kernel/task_delayacct")
+    do = "sudo sysctl kernel.task_delayacct=1, before the training starts"
+    return _either("delay accounting", bool(on), "on", "off" if on == 0 else "not in this kernel", do)
+
+
+def _cachestat() -> Capability:
+    """Asks about no file at all: a kernel that knows the call complains about the descriptor."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        call(ctypes.c_long(CACHESTAT), ctypes.c_int(-1), None, None, ctypes.c_uint(0))
+        number = ctypes.get_errno()
+    except (OSError, AttributeError):
+        number = errno.ENOSYS
+    no = "cachestat(2) is forbidden here" if number == errno.EPERM else "this kernel has no cachestat(2)"
+    there = number in (errno.EBADF, errno.EFAULT)
+    return _either("page cache residency", there, "cachestat(2) answers", no, "use Linux 6.5 or later")
+
+
+def _gpus() -> Capability:
+    nvml = load_nvml()
+    if isinstance(nvml, Gap):
+        return Capability("gpu counters", False, nvml.why, nvml.do)
+    names = ", ".join(gpu.name for gpu in visible_gpus(nvml)[0])
+    return _either("gpu counters", bool(names), names, "no GPU is visible", "unset CUDA_VISIBLE_DEVICES")
+
+
+def _blocked(pid: int) -> Capability:
+    refused = f"system call numbers of {os.uname().machine} are not known"
+    if call_numbers():
+        refused = _refusal(pid)
+    do = ALLOW if call_numbers() else ""
+    return _either(
+        "what blocked threads wait for", not refused, "/proc/<pid>/syscall is readable", refused, do
+    )
+
+
+def _refusal(pid: int) -> str:
+    try:
+        thread = Thread(pid, pid, call_numbers())
+    except OSError as error:
+        return str(error)
+    try:
+        thread.look()
+    except (OSError, ValueError) as error:
+        return str(error)
+    finally:
+        thread.close()
+    return thread.refused and f"/proc/<pid>/syscall cannot be read: {thread.refused}"
+
+
+def _py_spy(pid: int) -> Capability:
+    """Lets py-spy look at a sibling: the relation that it will have to the training."""
+    program = find_py_spy()
+    if program is None:
+        return Capability(WHAT, False, "py-spy was not found", "pip install py-spy")
+    command = [program, "dump", "--nonblocking", "--pid", str(pid)]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Capability(
+            WHAT, False, f"{program} does not run: {error}", "pip install --force-reinstall py-spy"
+        )
+    return _either(WHAT, done.returncode == 0, f"{program} may look", f"{program} may not look", ALLOW)

@@ -1,0 +1,122 @@
+"""Reads the machine's counters: processors, memory, stalls, throttling and traffic, all cumulative."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from ..model.profile import Gap
+from .cgroup import find_cgroups
+from .limits import memory_used_bytes, pressure_folder, throttling
+from .machine import shm_free_bytes
+from .reading import read_text
+from .traffic import Traffic, Values
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Host:
+    """Reads everything at once; what is missing is left out of the values and named as a gap."""
+
+    def __init__(self, pid: int, root: Path = Path("/")) -> None:
+        self._root = root
+        self._proc = root / "proc"
+        self._cgroups = find_cgroups(root, pid)
+        own = pressure_folder(self._cgroups)
+        self._pressure_scope = "machine" if own is None else "cgroup"
+        self._pressure = {
+            name: self._proc / "pressure" / name if own is None else own / f"{name}.pressure"
+            for name in ("cpu", "io", "memory")
+        }
+        self._traffic = Traffic(root)
+        self._cores: dict[str, tuple[float, float]] = {}
+        self.gaps: list[Gap] | None = None
+
+    def read(self) -> Values:
+        """One reading of all counters."""
+        values: Values = {}
+        for read in (self._processors, self._memory, self._stalls, self._throttled, self._traffic.read):
+            values.update(read())
+        if self.gaps is None:
+            self.gaps = self._find_gaps(values)
+        return values
+
+    def _find_gaps(self, values: Values) -> list[Gap]:
+        gaps = []
+        if read_text(self._pressure["io"]) is None:
+            why = f"{self._pressure['io']} cannot be read"
+            gaps.append(Gap("pressure stall information", why, "boot with psi=1 on Linux 4.20 or later"))
+        if "disks" not in values:
+            gaps.append(Gap("disk counters", f"{self._proc / 'diskstats'} shows no physical disk"))
+        return gaps
+
+    def _processors(self) -> Values:
+        lines = [line.split() for line in (read_text(self._proc / "stat") or "").splitlines()]
+        cores = {
+            words[0]: _core(words[1:]) for words in lines if len(words) > 8 and words[0].startswith("cpu")
+        }
+        total = cores.pop("cpu", None)
+        if total is None:
+            return {}
+        busy_s, idle_s, iowait_s, steal_s = total
+        values: Values = {
+            "cpu_busy_s": busy_s,
+            "cpu_idle_s": idle_s,
+            "cpu_iowait_s": iowait_s,
+            "cpu_steal_s": steal_s,
+        }
+        now = {name: (core[0], sum(core)) for name, core in cores.items()}
+        shares = [
+            (busy - self._cores[name][0]) / (all_s - self._cores[name][1])
+            for name, (busy, all_s) in now.items()
+            if name in self._cores and all_s > self._cores[name][1]
+        ]
+        self._cores = now
+        if shares:  # a gauge: the busiest core since the last reading
+            values["busiest_core_share"] = min(1.0, max(0.0, *shares, 0.0))
+        return values
+
+    def _memory(self) -> Values:
+        available = _counter("MemAvailable:", read_text(self._proc / "meminfo"))
+        swapped = _counter("pswpin", read_text(self._proc / "vmstat"))
+        found = {
+            "memory_available_bytes": None if available is None else available * 1024,
+            "swap_in_bytes": None if swapped is None else swapped * PAGE_BYTES,
+            "cgroup_memory_bytes": memory_used_bytes(self._cgroups),
+            "shm_free_bytes": shm_free_bytes(self._root),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _stalls(self) -> Values:
+        values: Values = {}
+        for resource, file in self._pressure.items():
+            for kind, total in re.findall(r"^(some|full) .*total=(\d+)", read_text(file) or "", re.MULTILINE):
+                values[f"pressure_{resource}_{kind}_s"] = int(total) / 1e6
+        if values:
+            values["pressure_scope"] = self._pressure_scope
+        return values
+
+    def _throttled(self) -> Values:
+        counts = throttling(self._cgroups)
+        if counts is None:
+            return {}
+        return {
+            "quota_periods": counts.periods,
+            "throttled_periods": counts.throttled,
+            "throttled_s": counts.throttled_s,
+        }
+
+
+def _core(words: list[str]) -> tuple[float, float, float, float]:
+    """Busy, idle, iowait and steal seconds. Guest time is inside user time already."""
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(word) / TICKS_PER_S for word in words[:8])
+    return user + nice + system + irq + softirq, idle, iowait, steal
+
+
+def _counter(name: str, text: str | None) -> int | None:
+    """One line of meminfo or vmstat; parsing all of their two hundred at every reading would cost more."""
+    _, found, rest = (text or "").partition(f"\n{name} ")
+    word = rest.split(maxsplit=1)[:1] if found else []
+    return int(word[0]) if word and word[0].isdigit() else None

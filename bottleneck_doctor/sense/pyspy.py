@@ -1,0 +1,79 @@
+"""Finds py-spy, reads the stacks it writes, and explains why it could not look."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..model.profile import Gap, Stack
+from .reading import read_number
+
+WHAT = "python stacks (py-spy)"
+MOST_PATHS = 400
+ALLOW = "sudo sysctl kernel.yama.ptrace_scope=0, or `--cap-add SYS_PTRACE` for a container"
+
+_PROCESS = re.compile(r'process (\d+):"')
+_THREAD = re.compile(r"(?:^|;)thread \(([^)]*)\)(?:: ([^;]*))?")
+_REFUSED = re.compile(r"permission denied|not permitted|EPERM|EACCES", re.IGNORECASE)
+_ERROR = re.compile(r"^Error: (.+)$", re.MULTILINE)
+
+
+def find_py_spy(given: str | None = None) -> str | None:
+    """The executable: as given, else beside our interpreter, else on the PATH."""
+    beside = Path(sys.executable).with_name("py-spy")
+    if given is not None:
+        return shutil.which(given)
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+
+
+def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS) -> list[Stack]:
+    """The heaviest paths of ``py-spy --format raw``, outermost frame first; the role is left empty."""
+    counts: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
+    for line in lines:
+        path, _, count = line.rstrip("\n").rpartition(" ")
+        if path and count.isdigit():
+            counts[_split(path, default_pid)] += int(count)
+    return [
+        Stack(pid, "", thread, list(frames), count)
+        for (pid, thread, frames), count in counts.most_common(most)
+        if frames
+    ]
+
+
+def explain(pid: int, message: str, root: Path = Path("/")) -> Gap:
+    """Why py-spy saw nothing of ``pid``, from what it said and what /proc says."""
+    if not (root / "proc" / str(pid)).exists():
+        return Gap(WHAT, f"process {pid} has ended before the window was over")
+    scope = read_number(root / "proc/sys/kernel/yama/ptrace_scope") or 0
+    # With --subprocesses py-spy says "no python processes" also when it may not look at any.
+    if _REFUSED.search(message) or not _may_read_memory(pid, root):
+        return Gap(WHAT, f"reading the memory of process {pid} is not permitted", ALLOW)
+    if "No python processes" in message and scope > 0:
+        return Gap(
+            what, f"py-spy may not attach to process {pid}: kernel.yama.ptrace_scope is {scope}", ALLOW
+        )
+    said = _ERROR.search(message)
+    return Gap(WHAT, said.group(1) if said else f"py-spy ended without stacks of process {pid}")
+
+
+def _split(path: str, default_pid: int) -> tuple[int, str, tuple[str, ...]]:
+    """Process, thread and frames. Command lines come quoted and may hold anything: seek the thread first."""
+    thread = _THREAD.search(path)
+    if thread is None:
+        return default_pid, "", tuple(path.split(";"))
+    pids = _PROCESS.findall(path[: thread.start()])
+    frames = tuple(frame for frame in path[thread.end() :].split(";") if frame)
+    return int(pids[-1]) if pids else default_pid, thread.group(2) or thread.group(1), frames
+
+
+def _may_read_memory(pid: int, root: Path) -> bool:
+    try:
+        with (root / "proc" / str(pid) / "mem").open("rb"):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,192 @@
+"""Runs the sensors that watch a job from outside: call ``tick`` when it asks for it, then take ``samples``.
+
+Names are unique over all sensors, so that their values can share one table; units come last; counters are
+cumulative; what could not be read is left out. By sensor:
+
+- ``system``: cpu_busy_s, cpu_idle_s, cpu_iowait_s, cpu_steal_s, busiest_core_share, memory_available_bytes,
+  cgroup_memory_bytes, swap_in_bytes, shm_free_bytes, pressure_{cpu,io,memory}_{some,full}_s, pressure_scope
+  (``cgroup`` or ``machine``), quota_periods, throttled_periods, throttled_s, disks, disk_reads,
+  disk_read_bytes, disk_read_s, disk_writes, disk_write_bytes, disk_busy_s, disk_queue_s,
+  network_received_bytes, nfs_operations, nfs_received_bytes, nfs_queue_s, nfs_round_trip_s, nfs_s
+- ``job``: sums over the process tree, the dead included: job_cpu_s, job_user_s, job_system_s, job_rss_bytes,
+  job_processes, job_threads, job_major_faults, job_block_delay_s, and where allowed job_rchar_bytes,
+  job_reads, job_read_bytes, job_write_bytes
+- ``gpu_static`` once and ``gpu`` per reading, the names beginning with ``gpu0_`` for ``cuda:0``: see gpus.py
+- ``blocked``, one per process and half-second (wider in long runs): pid, and a count for each of
+  ``channels.CLASSES``; ``channel``: name, class, count; ``file``: pid, path, count, mount, fstype, device,
+  rotational (1, 0, or -1 when unknown)
+- ``sensors``, one at the end: sensors_cpu_s, the CPU time that all of this cost
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..model.profile import Gap
+from ..model.sample import Sample
+from .blocked import BlockedSampler, Fetching
+from .gpus import Gpus
+from .host import Host
+from .nvml import gpu_expected, load_nvml
+from .track import Track
+from .tree import Tree
+
+MOST_FAILURES = 5  # in a row, after which a sensor is left alone
+NOTHING_DUE_NS = 1_000_000_000
+
+
+@dataclass
+class _Periodic:
+    """A sensor read by the clock: what it is called, how it is read, what came of it."""
+
+    name: str
+    read: Callable[[int], Sequence[Sample]]
+    track: Track
+    failures: int = 0
+
+
+class Sensors:
+    """All sensors of one job. Nothing here raises: a sensor that fails becomes a gap."""
+
+    def __init__(
+        self,
+        root_pid: int,
+        fetching: Fetching,
+        root: Path = Path("/"),
+        nvml: Any = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        now_ns = time.monotonic_ns()
+        self._gaps: list[Gap] = []
+        self._cpu_ns = 0
+        self._end_ns = now_ns
+        self._tree = Tree(root_pid, root)
+        self._blocked = BlockedSampler(fetching, root)
+        self._blocked_next_ns = now_ns
+        self._blocked_failures = 0
+        self._host = Host(root_pid, root)
+        self._static: list[Sample] = []
+        self._gpus = self._open_gpus(nvml, environment, now_ns)
+        reads: dict[str, Callable[[int], Sequence[Sample]]] = {
+            "system": self._read_host,
+            "job": self._read_job,
+        }
+        if self._gpus is not None:
+            reads["gpu"] = self._read_gpus
+        self._periodic = [_Periodic(name, read, Track(now_ns)) for name, read in reads.items()]
+
+    @property
+    def samples(self) -> list[Sample]:
+        """Everything kept so far."""
+        samples = list(self._static)
+        for sensor in self._periodic:
+            samples += sensor.track.samples()
+        samples += self._blocked.samples()
+        return [*samples, Sample(self._end_ns, "sensors", {"sensors_cpu_s": self._cpu_ns / 1e9})]
+
+    def tick(self, now_ns: int) -> float:
+        """Takes what is due and returns the seconds until the next wanted tick."""
+        began_ns = time.thread_time_ns()
+        if self._blocked_failures < MOST_FAILURES and now_ns >= self._blocked_next_ns:
+            self._tick_blocked(now_ns)
+        for sensor in self._periodic:
+            if sensor.failures < MOST_FAILURES and sensor.track.is_due(now_ns):
+                self._tick_periodic(sensor, now_ns)
+        self._cpu_ns += time.thread_time_ns() - began_ns
+        self._end_ns = now_ns
+        wanted = [sensor.track.next_ns for sensor in self._periodic if sensor.failures < MOST_FAILURES]
+        if self._blocked_failures < MOST_FAILURES:
+            wanted.append(self._blocked_next_ns)
+        return max(0, min(wanted, default=now_ns + NOTHING_DUE_NS) - now_ns) / 1e9
+
+    def gaps(self) -> list[Gap]:
+        """What could not be sensed, each once."""
+        gaps = [*self._gaps, *(self._host.gaps or []), *self._blocked.gaps()]
+        if self._gpus is not None:
+            gaps += self._gpus.gaps()
+        if self._tree.io_refused:
+            why = "/proc/<pid>/io of a process cannot be read"
+            gaps.append(Gap("bytes read by the job", why, "run bdoc as the user who trains"))
+        return list(dict.fromkeys(gaps))
+
+    def close(self) -> None:
+        """Releases descriptors and NVML; the samples stay."""
+        self._blocked.close()
+        if self._gpus is not None:
+            self._gpus.close()
+
+    def _open_gpus(self, nvml: Any, environment: Mapping[str, str] | None, now_ns: int) -> Gpus | None:
+        loaded = load_nvml() if nvml is None else nvml
+        if isinstance(loaded, Gap):
+            if gpu_expected():
+                self._gaps.append(loaded)
+            return None
+        gpus = Gpus(loaded, environment)
+        static = gpus.static()
+        self._static = [Sample(now_ns, "gpu_static", static)] if static else []
+        return gpus
+
+    def _tick_blocked(self, now_ns: int) -> None:
+        try:
+            self._blocked.read(now_ns)
+            self._blocked_failures = 0
+        except Exception as error:  # our bug or a kernel's oddity: the job must not notice either
+            self._blocked_failures += 1
+            self._note("blocked", error)
+        self._blocked_next_ns = self._blocked.next_ns(now_ns)
+
+    def _tick_periodic(self, sensor: _Periodic, now_ns: int) -> None:
+        began_ns = time.thread_time_ns()
+        samples: Sequence[Sample] = ()
+        try:
+            samples = sensor.read(now_ns)
+            sensor.failures = 0
+        except Exception as error:  # as above
+            sensor.failures += 1
+            self._note(sensor.name, error)
+        sensor.track.keep(now_ns, samples, time.thread_time_ns() - began_ns)
+
+    def _note(self, name: str, error: Exception) -> None:
+        gap = Gap(f"{name} sensor", f"{type(error).__name__}: {error}")
+        if gap not in self._gaps:
+            self._gaps.append(gap)
+
+    def _read_host(self, now_ns: int) -> Sequence[Sample]:
+        return [Sample(now_ns, "system", self._host.read())]
+
+    def _read_job(self, now_ns: int) -> Sequence[Sample]:
+        usage = self._tree.read(now_ns)
+        if usage is None:
+            return []
+        values = {
+            "job_cpu_s": usage.user_s + usage.system_s,
+            "job_user_s": usage.user_s,
+            "job_system_s": usage.system_s,
+            "job_rss_bytes": usage.rss_bytes,
+            "job_processes": usage.processes,
+            "job_threads": usage.threads,
+            "job_major_faults": usage.major_faults,
+            "job_block_delay_s": usage.block_delay_s,
+        }
+        if not self._tree.io_refused:
+            values |= {
+                "job_rchar_bytes": usage.rchar_bytes,
+                "job_reads": usage.reads,
+                "job_read_bytes": usage.read_bytes,
+                "job_write_bytes": usage.write_bytes,
+            }
+        return [Sample(now_ns, "job", values)]
+
+    def _read_gpus(self, now_ns: int) -> Sequence[Sample]:
+        assert self._gpus is not None
+        values = self._gpus.read(self._tree.pids)
+        return [Sample(now_ns, "gpu", values)] if values else []
+
+
+def open_sensors(root_pid: int, fetching: Fetching) -> Sensors:
+    """Sensors of the job below ``root_pid``; ``fetching`` names the (pid, tid) inside a fetch right now."""
+    return Sensors(root_pid, fetching)

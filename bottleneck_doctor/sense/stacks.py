@@ -1,0 +1,126 @@
+"""Takes a window of Python stacks with py-spy, as a process beside the job that never pauses it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..model.profile import Gap, Stack
+from .pyspy import MOST_PATHS, WHAT, explain, find_py_spy, parse_folded
+
+MOST_TARGETS = 8
+LONGEST_WINDOW_S = 60.0
+GRACE_S = 10.0  # to read the symbols before, and to write the stacks after the window
+
+
+class StackWindow:
+    """A running window. py-spy is given a duration, so that not even our death leaves it behind."""
+
+    def __init__(
+        self, pids: Sequence[int], seconds: float, options: Sequence[str], program: str | None
+    ) -> None:
+        self.gaps: list[Gap] = []
+        self._folder = Path(tempfile.mkdtemp(prefix="bdoc-stacks-"))
+        self._deadline_s = time.monotonic() + seconds + GRACE_S
+        self._spies: dict[int, subprocess.Popen[bytes]] = {}
+        self._stacks: list[Stack] | None = None
+        if program is None:
+            self.gaps.append(Gap(WHAT, "py-spy was not found", "pip install py-spy"))
+            return
+        if len(pids) > MOST_TARGETS:
+            why = f"{len(pids) - MOST_TARGETS} of {len(pids)} processes were left out to bound the cost"
+            self.gaps.append(Gap(WHAT, why))
+        for pid in pids[:MOST_TARGETS]:
+            self._start([program, "record", *options], pid)
+
+    def poll(self) -> list[Stack] | None:
+        """None while the window runs; then its stacks, which may be none: ``gaps`` says why."""
+        if self._stacks is None:
+            running = any(spy.poll() is None for spy in self._spies.values())
+            if running and time.monotonic() < self._deadline_s:
+                return None
+            self._finish()
+        return self._stacks
+
+    def close(self) -> None:
+        """Ends py-spy at once if it still runs, and takes what it has written."""
+        if self._stacks is None:
+            self._finish()
+
+    def _start(self, command: Sequence[str], pid: int) -> None:
+        target = ["--pid", str(pid), "--output", str(self._folder / f"{pid}.raw")]
+        try:
+            with (self._folder / f"{pid}.log").open("wb") as log:
+                # A session of its own, so that what a wrapper script started ends with the wrapper.
+                self._spies[pid] = subprocess.Popen(
+                    [*command, *target],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "RUST_BACKTRACE": "0"},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self.gaps.append(Gap(WHAT, f"{command[0]} cannot be started: {error}", "pip install py-spy"))
+
+    def _finish(self) -> None:
+        stacks: list[Stack] = []
+        for pid, spy in self._spies.items():
+            overdue = spy.poll() is None
+            _end(spy)
+            found = self._read(pid)
+            if not found and overdue:
+                self.gaps.append(Gap(WHAT, f"py-spy had not finished with process {pid} when it was stopped"))
+            elif not found:
+                self.gaps.append(explain(pid, self._log(pid)))
+            stacks += found
+        self._stacks = sorted(stacks, key=lambda stack: -stack.count)[:MOST_PATHS]
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _read(self, pid: int) -> list[Stack]:
+        try:
+            with (self._folder / f"{pid}.raw").open(encoding="utf-8", errors="replace") as lines:
+                return parse_folded(lines, pid)
+        except OSError:
+            return []
+
+    def _log(self, pid: int) -> str:
+        with contextlib.suppress(OSError):
+            return (self._folder / f"{pid}.log").read_text(errors="replace")
+        return ""
+
+
+def start_window(
+    pids: Sequence[int], seconds: float, rate_hz: int, py_spy_path: str | None = None, idle: bool = True
+) -> StackWindow:
+    """Starts py-spy on each process of ``pids`` and all their children for ``seconds``.
+
+    Name trainers, or the launcher, and not their workers: children are followed. ``idle`` keeps threads that
+    sleep, so that waits for locks and disks are seen with their lines.
+    """
+    assert seconds > 0 and rate_hz > 0
+    seconds = min(seconds, LONGEST_WINDOW_S)
+    # --subprocesses follows forked loader workers too; --nonblocking accepts a torn stack in a hundred
+    # instead of stopping the training at every sample.
+    options = "--subprocesses --threads --nonblocking --full-filenames --format raw".split()
+    options += ["--rate", str(rate_hz), "--duration", str(math.ceil(seconds)), *(["--idle"] if idle else [])]
+    return StackWindow(pids, seconds, options, find_py_spy(py_spy_path))
+
+
+def _end(spy: subprocess.Popen[bytes]) -> None:
+    """Ends the whole session of py-spy, harshly if need be, and waits for it."""
+    if spy.poll() is None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(spy.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                spy.wait(timeout=2.0)
+                return

@@ -1,0 +1,54 @@
+"""Keeps the samples of one periodic sensor bounded: it reads less often as the run grows long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model.sample import Sample
+from .pace import Pace
+
+PERIOD_NS = 500_000_000
+CALM_PERIOD_NS = 2_000_000_000
+CALM_AFTER_NS = 120_000_000_000
+LONGEST_PERIOD_NS = 30_000_000_000
+MOST_SAMPLES = 2_000
+SMOOTHING = 0.5  # readings are rare: believe the last ones
+
+
+class Track:
+    """When to read next, and what was read. Thinning keeps every second reading and doubles the period."""
+
+    def __init__(self, now_ns: int, most: int = MOST_SAMPLES) -> None:
+        assert most >= 2
+        self.next_ns = now_ns
+        self.pace = Pace(PERIOD_NS, LONGEST_PERIOD_NS, SMOOTHING)
+        self._calm_ns = now_ns + CALM_AFTER_NS
+        self._most = most
+        self._thinned_period_ns = 0
+        self._readings: list[Sequence[Sample]] = []
+        self._kept = 0
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether the next reading is wanted by now."""
+        return now_ns >= self.next_ns
+
+    def period_ns(self, now_ns: int) -> int:
+        """The time to the next reading, the cost of reading considered."""
+        wanted_ns = PERIOD_NS if now_ns < self._calm_ns else CALM_PERIOD_NS
+        return max(wanted_ns, self.pace.period_ns, self._thinned_period_ns)
+
+    def keep(self, now_ns: int, samples: Sequence[Sample], cost_ns: int) -> None:
+        """Stores one reading, thins when there are too many, and sets the time of the next."""
+        self.pace.spent(cost_ns)
+        if samples:
+            self._readings.append(samples)
+            self._kept += len(samples)
+        while self._kept > self._most and len(self._readings) > 1:
+            self._thinned_period_ns = 2 * self.period_ns(now_ns)
+            self._readings = self._readings[::2]
+            self._kept = sum(map(len, self._readings))
+        self.next_ns = now_ns + self.period_ns(now_ns)
+
+    def samples(self) -> list[Sample]:
+        """All that was kept, in order of time."""
+        return [sample for reading in self._readings for sample in reading]

@@ -1,0 +1,93 @@
+"""Finds the GPUs that CUDA_VISIBLE_DEVICES leaves to the job, in the order in which CUDA counts them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..model.profile import Gap
+from .nvml import gpu_expected, load_nvml, text_of
+
+MOST_GPUS = 64
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A visible GPU: NVML index and handle. ``part`` is the handle of a MIG slice, None for a whole GPU."""
+
+    index: int
+    handle: Any
+    name: str
+    part: Any = None
+
+
+def list_gpu_names() -> tuple[list[str], list[Gap]]:
+    """Names of the visible GPUs. Without an NVIDIA device nothing is missed: an empty list and no gap."""
+    nvml = load_nvml()
+    if isinstance(nvml, Gap):
+        return [], [nvml] if gpu_expected() else []
+    gpus, gaps = visible_gpus(nvml)
+    return [gpu.name for gpu in gpus], gaps
+
+
+def visible_gpus(nvml: Any, environment: Mapping[str, str] | None = None) -> tuple[list[Gpu], list[Gap]]:
+    """The GPUs in the order of CUDA_VISIBLE_DEVICES; like CUDA, stops at the first entry that names none."""
+    environment = os.environ if environment is None else environment
+    wanted = environment.get("CUDA_VISIBLE_DEVICES")
+    every, gaps = _all_gpus(nvml)
+    if wanted is not None:
+        words = [word.strip() for word in wanted.split(",")]
+        chosen = _choose(nvml, words, every)
+        numbered = any(word.isdigit() for word in words)
+    else:
+        chosen, numbered = every, True
+    unlike = len({gpu.name for gpu in every}) > 1
+    if unlike and numbered and environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        why = "CUDA counts unlike GPUs by speed and NVML by slot, so counters may be of another GPU"
+        gaps = [*gaps, Gap("which gpu is which", why, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
+    return chosen, gaps
+
+
+def _choose(nvml: Any, words: Sequence[str], every: Sequence[Gpu]) -> list[Gpu]:
+    chosen: list[Gpu] = []
+    for word in words[:MOST_GPUS]:
+        gpu = _find(nvml, word, every)
+        if gpu is None:
+            break
+        chosen.append(gpu)
+    return chosen
+
+
+def _all_gpus(nvml: Any) -> tuple[list[Gpu], list[Gap]]:
+    gpus: list[Gpu] = []
+    try:
+        for index in range(min(nvml.nvmlDeviceGetCount(), MOST_GPUS)):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            gpus.append(Gpu(index, handle, text_of(nvml.nvmlDeviceGetName(handle))))
+    except Exception as error:  # a lost GPU may hide those behind it
+        why = f"NVML fails at GPU {len(gpus)}: {error}"
+        return gpus, [Gap("gpu counters", why, "see `nvidia-smi` and `dmesg`")]
+    return gpus, []
+
+
+def _find(nvml: Any, word: str, every: Sequence[Gpu]) -> Gpu | None:
+    if word.isdigit():
+        return next((gpu for gpu in every if gpu.index == int(word)), None)
+    try:
+        if word.startswith("MIG-"):
+            return _find_slice(nvml, word, every)
+        if word.startswith("GPU-"):  # CUDA accepts any unique beginning of the identifier
+            fitting = [gpu for gpu in every if text_of(nvml.nvmlDeviceGetUUID(gpu.handle)).startswith(word)]
+            return fitting[0] if len(fitting) == 1 else None
+    except Exception:  # an identifier that this driver does not know names nothing
+        return None
+    return None
+
+
+def _find_slice(nvml: Any, word: str, every: Sequence[Gpu]) -> Gpu | None:
+    part = nvml.nvmlDeviceGetHandleByUUID(word)
+    index = nvml.nvmlDeviceGetIndex(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part))
+    whole = next((gpu for gpu in every if gpu.index == index), None)
+    return None if whole is None else Gpu(index, whole.handle, text_of(nvml.nvmlDeviceGetName(part)), part)

@@ -1,0 +1,34 @@
+"""What every test starts from: no settings of the person who runs it, and no GPU tests without a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+COLOUR_SETTINGS = {"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}
+
+
+def pytest_configure() -> None:
+    """Forget settings that would change what is tested: before any fixture, for child processes too."""
+    for name in list(os.environ):
+        if name.startswith("BDOC_") or name in COLOUR_SETTINGS:
+            del os.environ[name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked `gpu` where torch has no CUDA device."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not _cuda_is_here():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device and a torch built for it"))
+
+
+def _cuda_is_here() -> bool:
+    if not os.path.exists("/dev/nvidiactl"):
+        return False
+    # Asked in another process: some tests check that this one never imports torch.
+    question = "import torch; raise SystemExit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", question], capture_output=True, check=False).returncode == 0

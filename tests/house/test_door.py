@@ -1,0 +1,155 @@
+"""The door: shut, it imports nothing; open, only the standard library and the agent; and it never hurts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import PACKAGE, ROOT
+
+INJECT = ROOT / PACKAGE / "inject"
+AGENT = ROOT / PACKAGE / "agent"
+
+# Each costs a millisecond or more at every interpreter start, in every loader worker too.
+# (`platform` brings `subprocess` along before Python 3.11.)
+TOO_DEAR = frozenset(
+    "argparse asyncio concurrent.futures ctypes dataclasses email http inspect logging multiprocessing "
+    "pathlib pickle platform random socket ssl statistics subprocess tempfile typing unittest "
+    "urllib uuid zipfile".split()
+)
+
+CENSUS = """
+import json, sys
+named = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+print(json.dumps({"modules": named, "threads": len(sys._current_frames()), "path": sys.path}))
+"""
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, object]:
+    """What an interpreter looks like without a door."""
+    return _census({})
+
+
+@pytest.fixture
+def open_door(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that bdoc watches."""
+    run = tmp_path / "run"
+    run.mkdir()
+    return {"PYTHONPATH": str(INJECT), "BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT)}
+
+
+def test_shut_it_imports_nothing() -> None:
+    timed = ["-X", "importtime", "-c", "pass"]
+    without = _imported(_python(timed, {}).stderr)
+    behind = _imported(_python(timed, {"PYTHONPATH": str(INJECT)}).stderr)
+    assert "sitecustomize" in behind, "the door was not found: this test would pass whatever it imports"
+    assert behind - without <= {"sitecustomize"}, "return before importing anything when BDOC_RUN is not set"
+
+
+def test_open_it_imports_only_the_standard_library_and_the_agent(
+    plain: dict[str, object], open_door: dict[str, str]
+) -> None:
+    watched = _census(open_door)
+    ours, others = _arrivals(plain, watched)
+    assert ours, "the agent was not loaded: this test would pass whatever it imports"
+    strangers = {name for name in others if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert not strangers - {"sitecustomize"}, "the guest is stdlib only"
+
+
+def test_open_it_imports_nothing_dear(plain: dict[str, object], open_door: dict[str, str]) -> None:
+    _, others = _arrivals(plain, _census(open_door))
+    dear = others & TOO_DEAR
+    assert not dear, (
+        f"each start of an interpreter pays for {sorted(dear)}: import inside the function that needs it"
+    )
+
+
+def test_open_it_starts_no_thread_and_leaves_the_path_alone(
+    plain: dict[str, object], open_door: dict[str, str]
+) -> None:
+    watched = _census(open_door)
+    assert watched["threads"] == 1
+    assert watched["path"] == plain["path"]
+
+
+def test_open_it_does_not_import_torch(open_door: dict[str, str]) -> None:
+    modules = _census(open_door)["modules"]
+    assert isinstance(modules, dict)
+    assert "torch" not in modules
+
+
+@pytest.mark.parametrize("door", ["shut", "open"])
+def test_the_sitecustomize_that_it_displaced_still_runs(
+    door: str, tmp_path: Path, open_door: dict[str, str]
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text("import builtins; builtins.greeting = 'still here'\n")
+    environment = open_door if door == "open" else {}
+    environment = {**environment, "PYTHONPATH": f"{INJECT}{os.pathsep}{theirs}"}
+    done = _python(["-c", "print(greeting)"], environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "still here\n", "")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"BDOC_RUN": "/nowhere/at/all"},
+        {"BDOC_AGENT": "/nowhere/at/all"},
+        {"BDOC_RUN": "/dev/null"},
+        {"BDOC_RUN": "", "BDOC_AGENT": ""},
+    ],
+)
+def test_a_broken_door_leaves_the_program_unharmed(broken: dict[str, str], open_door: dict[str, str]) -> None:
+    done = _python(["-c", "print('trained'); raise SystemExit(7)"], {**open_door, **broken})
+    assert (done.returncode, done.stdout, done.stderr) == (7, "trained\n", "")
+
+
+def test_a_process_without_the_paths_is_silent_too(open_door: dict[str, str]) -> None:
+    done = _python(["-c", "print('trained')"], {"PYTHONPATH": open_door["PYTHONPATH"]})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", "")
+
+
+def _python(arguments: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("BDOC_", "PYTHON"))
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**inherited, **environment},
+        cwd="/",
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _census(environment: dict[str, str]) -> dict[str, object]:
+    done = _python(["-c", CENSUS], environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    seen = json.loads(done.stdout)
+    assert isinstance(seen, dict)
+    return seen
+
+
+def _imported(importtime: str) -> set[str]:
+    """The modules in what `-X importtime` prints."""
+    lines = importtime.splitlines()
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+
+def _arrivals(plain: dict[str, object], watched: dict[str, object]) -> tuple[set[str], set[str]]:
+    """Modules that came through the door: those of the agent, and all others."""
+    before, after = plain["modules"], watched["modules"]
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    new = {name: file for name, file in after.items() if name not in before}
+    ours = {name for name, file in new.items() if file and Path(file).is_relative_to(AGENT)}
+    return ours, set(new) - ours

@@ -1,0 +1,103 @@
+"""The guest behaves: it raises nothing of its own, starts nothing, and leaves no hook behind."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.source import PACKAGE, Broken, Source, python_sources, require_none, tree
+
+# What someone's training job must not get from us, by the last name that is called.
+STARTS = {
+    "Thread": "a thread",
+    "Timer": "a thread",
+    "start_new_thread": "a thread",
+    "Process": "a process",
+    "Popen": "a process",
+    "socket": "a socket",
+    "setitimer": "a timer",
+    "settrace": "a trace function",
+    "setprofile": "a profile function",
+}
+HOOKS = {("atexit", "register"): "an exit hook", ("signal", "signal"): "a signal handler"}
+
+
+def raised_by_guest(source: Source) -> Iterator[Broken]:
+    """Exceptions that the guest starts and does not catch in the same function."""
+    caught = {
+        id(inner)
+        for node in ast.walk(tree(source))
+        if isinstance(node, ast.Try) and node.handlers
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.Raise) and node.exc is not None and id(node) not in caught:
+            do = "note it and go on: losing our data is a nuisance, hurting their training unforgivable"
+            yield Broken(source.file, node.lineno, "the guest raises into the user's program", do)
+
+
+def starts(source: Source) -> Iterator[Broken]:
+    """Calls of the guest that start something, or leave a hook in the user's process."""
+    for node in ast.walk(tree(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        what = _started(node.func)
+        if what:
+            do = "write a row and let the supervisor do the rest from outside"
+            yield Broken(source.file, node.lineno, f"the guest brings {what} into the user's program", do)
+
+
+def test_the_guest_raises_nothing_of_its_own() -> None:
+    require_none(broken for source in _guests() for broken in raised_by_guest(source))
+
+
+def test_the_guest_starts_nothing_and_leaves_no_hook() -> None:
+    require_none(broken for source in _guests() for broken in starts(source))
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("raise ValueError", True),
+        ("try:\n    go()\nexcept OSError:\n    raise", False),
+        ("try:\n    raise OSError\nexcept OSError:\n    pass", False),
+        ("try:\n    go()\nexcept OSError:\n    raise ValueError", True),
+        ("try:\n    raise OSError\nfinally:\n    pass", True),
+    ],
+)
+def test_the_rule_itself_lets_the_guest_pass_on_what_the_user_raised(text: str, broken: bool) -> None:
+    assert bool(list(raised_by_guest(Source("a.py", text)))) is broken
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("threading.Thread(target=go).start()", True),
+        ("from threading import Timer\nTimer(1, go)", True),
+        ("atexit.register(go)", True),
+        ("shelf.register(go)", False),
+        ("signal.signal(signal.SIGINT, go)", True),
+        ("threading.get_native_id()", False),
+        ("isinstance(x, threading.Thread)", False),
+    ],
+)
+def test_the_rule_itself_sees_what_is_started(text: str, broken: bool) -> None:
+    assert bool(list(starts(Source("a.py", text)))) is broken
+
+
+def _started(called: ast.expr) -> str | None:
+    match called:
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if (module, name) in HOOKS:
+            return HOOKS[module, name]
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return STARTS.get(name)
+    return None
+
+
+def _guests() -> list[Source]:
+    guests = [*python_sources(f"{PACKAGE}/agent/"), *python_sources(f"{PACKAGE}/inject/")]
+    assert guests, "the guest is gone: this rule would pass whatever it does"
+    return guests

@@ -1,0 +1,119 @@
+"""Data moves one way: each room imports only what the import law allows it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.house.law import EXEMPT, LAWS, imports, unlawful
+from tests.house.source import PACKAGE, ROOT, Broken, Source, python_sources, require_none, room_of, tree
+
+# What the law says yes and no to, as a reader would try it: room/file, code, lawful.
+CASES = [
+    ("inject/sitecustomize.py", "import os", True),
+    ("inject/sitecustomize.py", "import importlib.util", False),
+    ("inject/sitecustomize.py", "def go():\n    import importlib.util", True),
+    ("inject/sitecustomize.py", "def go():\n    import json", False),
+    ("inject/sitecustomize.py", "def go():\n    from bottleneck_doctor import agent", False),
+    ("agent/rows.py", "from .wire import ROW", True),
+    ("agent/rows.py", "from bottleneck_doctor.agent.wire import ROW", False),
+    ("agent/rows.py", "from ..model.profile import Profile", False),
+    ("agent/rows.py", "import torch", False),
+    ("agent/rows.py", "def go():\n    import torch", True),
+    ("agent/rows.py", "def go():\n    import numpy", False),
+    ("agent/rows.py", "if TYPE_CHECKING:\n    import torch", True),
+    ("agent/rows.py", "import socket", False),
+    ("model/codec.py", "import msgspec", True),
+    ("model/profile.py", "import os", False),
+    ("launch/run.py", "from ..agent import wire", True),
+    ("launch/run.py", "from ..agent.wire import ROW", True),
+    ("launch/run.py", "from ..agent import rows", False),
+    ("launch/run.py", "from ..sense import cpu", False),
+    ("launch/run.py", "import psutil", False),
+    ("launch/run.py", "from .. import __version__", True),
+    ("sense/gpu.py", "import pynvml", True),
+    ("sense/gpu.py", "from ..analyse.budget import budget", False),
+    ("analyse/budget.py", "from ..model import profile", True),
+    ("analyse/budget.py", "from time import monotonic", False),
+    ("analyse/budget.py", "def go():\n    import_module('bottleneck_doctor.sense')", False),
+    ("findings/decode_bound.py", "from . import loader_in_main", False),
+    ("findings/decode_bound.py", "from .loader_in_main import FINDING", False),
+    ("findings/decode_bound.py", "from ..analyse.replay import replay", True),
+    ("prescribe/rank.py", "from ..findings import shelf", True),
+    ("prescribe/rank.py", "from ..findings import loader_in_main", False),
+    ("render/page.py", "import rich.table", True),
+    ("render/page.py", "from ..model.profile import Location", True),
+    ("render/page.py", "from ..model.profile import Profile", False),
+    ("render/page.py", "from ..analyse import verdict", False),
+    ("commands/run.py", "import typer", True),
+    ("commands/run.py", "import rich", False),
+    ("commands/run.py", "from ..prescribe import rank", True),
+    ("commands/run.py", "from ..findings import shelf", False),
+    ("__main__.py", "from .commands.app import main", True),
+    ("__init__.py", "from .model import profile", False),
+    ("attic/old.py", "import os", False),
+]
+
+
+@pytest.mark.parametrize(("file", "code", "lawful"), CASES)
+def test_the_law_itself(file: str, code: str, lawful: bool) -> None:
+    shelf = frozenset({f"{PACKAGE}.findings.loader_in_main"})
+    assert (not list(unlawful(Source(f"{PACKAGE}/{file}", code), shelf))) is lawful
+
+
+@pytest.mark.parametrize("room", LAWS)
+def test_a_room_imports_only_what_the_law_allows(room: str) -> None:
+    sources = [source for source in python_sources(f"{PACKAGE}/") if room_of(source.file) == room]
+    require_none(broken for source in sources for broken in unlawful(source, _shelf()))
+
+
+def test_every_room_has_a_law() -> None:
+    rooms = {room_of(source.file) for source in python_sources(f"{PACKAGE}/")}
+    assert rooms <= set(LAWS), "give the new room a law in tests/house/law.py"
+
+
+def test_every_exemption_is_still_needed() -> None:
+    made = {(source.file, i.name) for source in python_sources(f"{PACKAGE}/") for i in imports(source)}
+    stale = sorted(set(EXEMPT) - made)
+    assert not stale, f"the imports {stale} are gone: take them off EXEMPT in tests/house/law.py"
+
+
+def test_one_file_alone_knows_the_codec() -> None:
+    users = {
+        source.file
+        for source in python_sources(f"{PACKAGE}/")
+        for i in imports(source)
+        if "msgspec" in i.name
+    }
+    assert len(users) <= 1, f"the codec is known to {sorted(users)}: keep it in one file of model"
+
+
+def test_the_door_is_alone_in_its_folder() -> None:
+    beside = sorted(p.name for p in (ROOT / PACKAGE / "inject").iterdir() if p.name != "__pycache__")
+    assert beside == ["sitecustomize.py"], "whatever lies beside the door is importable in the user's program"
+
+
+def test_prescribe_names_no_single_finding() -> None:
+    ids = {name.rpartition(".")[2].replace("_", "-") for name in _shelf()}
+    do = "walk the shelf; what only one finding knows belongs into its file"
+    require_none(
+        Broken(source.file, node.lineno, f"`prescribe` names the finding `{node.value}`", do)
+        for source in python_sources(f"{PACKAGE}/prescribe/")
+        for node in ast.walk(tree(source))
+        if isinstance(node, ast.Constant) and node.value in ids
+    )
+
+
+def _shelf() -> frozenset[str]:
+    """The dotted names of the files that hold one finding each."""
+    return frozenset(
+        source.file[: -len(".py")].replace("/", ".")
+        for source in python_sources(f"{PACKAGE}/findings/")
+        if any(_assigns_finding(node) for node in tree(source).body)
+    )
+
+
+def _assigns_finding(node: ast.stmt) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return any(isinstance(target, ast.Name) and target.id == "FINDING" for target in targets)

@@ -1,0 +1,159 @@
+"""Signals reach the training exactly once, however they were sent, and never end the supervisor before it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from bottleneck_doctor.launch.signals import HELD, nudge
+
+PATIENCE_S = 30
+
+COUNTING = "count(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)\n"
+COUNTER = COUNTING + "leave_on(signal.SIGUSR2)\nwait_for_ever()\n"
+
+
+def fence(stage, process) -> dict[str, int]:
+    """End the training by one more signal, which cannot overtake earlier ones; what it had counted."""
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(PATIENCE_S) == 0
+    words = stage.await_mark("counts").strip("{}")
+    return {number: int(times) for number, times in (pair.split(": ") for pair in words.split(", ") if pair)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_to_the_supervisor_reaches_the_training_exactly_once(stage, number):
+    process = stage.start_script(COUNTER)
+    process.send_signal(number)
+    stage.await_mark(f"count-{int(number)}")
+    assert fence(stage, process) == {str(int(number)): 1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_whole_group_reaches_the_training_exactly_once(stage, number):
+    process = stage.start_script(COUNTER)
+    os.killpg(process.pid, number)
+    stage.await_mark(f"count-{int(number)}")
+    assert fence(stage, process) == {str(int(number)): 1}
+
+
+def test_each_of_several_signals_is_told_apart(stage):
+    process = stage.start_script(COUNTER)
+    for times in range(1, 4):
+        os.killpg(process.pid, signal.SIGINT)
+        assert until_count(stage, signal.SIGINT, 2 * times - 1)
+        process.send_signal(signal.SIGINT)
+        assert until_count(stage, signal.SIGINT, 2 * times)
+    assert fence(stage, process) == {str(int(signal.SIGINT)): 6}
+
+
+def until_count(stage, number: int, times: int) -> bool:
+    """Wait until the training has counted that many, and no more, of a signal."""
+    path = stage.folder / f"count-{int(number)}"
+    while int(stage.await_mark(path.name)) < times:
+        signal.sigtimedwait([], 0.01)
+    return int(path.read_text()) == times
+
+
+def test_a_second_interrupt_is_passed_on_too(stage):
+    source = """
+try:
+    wait_for_ever()
+except KeyboardInterrupt:
+    mark("saving")
+    try:
+        await_mark("never")
+    except KeyboardInterrupt:
+        sys.exit(5)
+"""
+    process = stage.start_script(source)
+    process.send_signal(signal.SIGINT)
+    stage.await_mark("saving")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 5
+
+
+def test_a_training_that_catches_the_interrupt_and_ends_well_gives_0(stage):
+    process = stage.start_script("try:\n    wait_for_ever()\nexcept KeyboardInterrupt:\n    sys.exit(0)\n")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_training_that_dies_of_what_was_passed_on_is_128_and_its_number(stage):
+    process = stage.start_script("wait_for_ever()")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+
+
+def test_loader_workers_do_not_get_what_was_sent_to_the_supervisor_alone(stage):
+    source = """
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, lambda *_: mark("worker-was-hit"))
+    mark("worker")
+    await_mark("over")
+    mark("worker-over")
+    os._exit(0)
+await_mark("worker")
+leave_on(signal.SIGTERM)
+wait_for_ever()
+"""
+    process = stage.start_script(source)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+    (stage.folder / "over").touch()
+    stage.await_mark("worker-over")
+    assert not (stage.folder / "worker-was-hit").exists()
+
+
+def test_a_signal_that_the_training_sends_to_its_parent_does_not_come_back(stage):
+    source = COUNTING + "leave_on(signal.SIGUSR2)\nos.kill(os.getppid(), signal.SIGUSR1)\nwait_for_ever()\n"
+    assert fence(stage, stage.start_script(source)) == {}
+
+
+def test_under_nohup_both_survive_a_hangup(stage):
+    source = """
+assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+leave_on(signal.SIGUSR2)
+wait_for_ever()
+"""
+    argv = ["nohup", *stage.line(sys.executable, stage.script(source))]
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    process = stage.popen(argv, start_new_session=True, **quiet)
+    stage.await_mark("ready")
+    process.send_signal(signal.SIGHUP)
+    os.killpg(process.pid, signal.SIGHUP)
+    assert fence(stage, process) == {}
+
+
+def test_a_signal_caught_by_another_thread_of_the_supervisor_is_passed_on(stage):
+    """A library's thread that was there before us has nothing blocked, and the kernel prefers it."""
+    train = stage.script(COUNTER)
+    source = f"""
+import sys, threading
+sys.path.insert(0, {os.getcwd()!r})
+sys.argv[1:1] = [{str(stage.report)!r}]
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+import stand_in, os
+os._exit(stand_in.main(sys.argv[1], sys.argv[2:]))
+"""
+    process = stage.popen([sys.executable, "-c", source, sys.executable, train], start_new_session=True)
+    stage.await_mark("ready")
+    process.send_signal(signal.SIGTERM)
+    stage.await_mark(f"count-{int(signal.SIGTERM)}")
+    assert fence(stage, process) == {str(int(signal.SIGTERM)): 1}
+
+
+def test_what_ends_a_process_by_default_is_held_and_our_own_faults_are_not():
+    assert HELD >= {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGXCPU}
+    assert not HELD & {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGPIPE}
+
+
+def test_a_nudge_says_whether_anybody_was_there():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert nudge(process.pid, signal.SIGTERM) is True
+    assert nudge(process.pid, signal.SIGTERM) is False

@@ -1,0 +1,192 @@
+"""A supervised training lives and ends as it would alone: streams, environment, exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+
+from bottleneck_doctor.launch.command import Command
+from bottleneck_doctor.launch.supervise import Ended, supervise
+
+PATIENCE_S = 30
+
+
+def run(*argv: str, tick=lambda: 1.0) -> Ended:
+    return supervise(Command(argv, None, "launcher"), os.environ, tick)
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 255])
+def test_the_exit_status_is_the_trainings(status):
+    ended = run("sh", "-c", f"exit {status}")
+    assert (ended.exit_status, ended.signal, ended.notes) == (status, None, ())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_death_by_a_signal_is_128_and_its_number(number):
+    ended = run("sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")
+    assert (ended.exit_status, ended.signal) == (128 + number, number)
+
+
+def test_the_instants_are_on_the_monotonic_clock_and_enclose_the_training():
+    before = time.monotonic_ns()
+    ended = run("true")
+    assert before <= ended.started_ns < ended.ended_ns <= time.monotonic_ns()
+
+
+def test_stdin_stdout_and_stderr_pass_byte_for_byte(stage):
+    data = bytes(range(256)) * 512 + b"\r\n no newline at the end \xff"
+    process = stage.start(
+        "sh", "-c", "tee /dev/stderr", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    out, err = process.communicate(data, PATIENCE_S)
+    assert (out, err, process.returncode) == (data, data, 0)
+
+
+def test_the_streams_are_the_very_same_files_and_no_others_come_along(stage):
+    source = """
+import json
+print(json.dumps({number: os.stat(number).st_ino for number in map(int, os.listdir("/proc/self/fd"))
+                  if os.path.exists(f"/proc/self/fd/{number}")}))
+"""
+    output = stage.folder / "out"
+    with output.open("wb") as file, open(os.devnull, "rb") as empty:
+        process = stage.start(sys.executable, stage.script(source), stdin=empty, stdout=file, stderr=file)
+        assert process.wait(PATIENCE_S) == 0
+        expected = {"0": os.fstat(empty.fileno()).st_ino, "1": os.fstat(file.fileno()).st_ino}
+    found = json.loads(output.read_text())
+    assert found == {**expected, "2": expected["1"]}
+
+
+def test_a_training_that_writes_to_a_closed_pipe_dies_of_sigpipe_as_usual(stage):
+    process = stage.start("sh", "-c", "while :; do echo step; done", stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGPIPE
+
+
+def test_arguments_environment_and_directory_are_untouched(stage):
+    source = """
+import json
+json.dump([sys.argv, dict(os.environ), os.getcwd(), __name__, os.getppid()], sys.stdout)
+"""
+    argv = [sys.executable, stage.script(source), "--lr", "", "a b", "ü", "--", "-m"]
+    environ = {**os.environ, "SOME_SETTING": "x=y"}
+    place = stage.folder / "elsewhere"
+    place.mkdir()
+    plain = subprocess.run(argv, env=environ, cwd=place, capture_output=True, check=True)
+    process = stage.start(*argv, env=environ, cwd=place, stdout=subprocess.PIPE)
+    watched = json.loads(process.communicate(timeout=PATIENCE_S)[0])
+    assert watched[:4] == json.loads(plain.stdout)[:4]
+    assert watched[4] == process.pid
+
+
+def test_a_training_starts_with_the_signal_state_that_the_supervisor_started_with(stage):
+    source = """
+INTERNAL = 0b11 << 31  # glibc's own two; posix_spawn leaves them ignored until glibc needs them
+for line in open("/proc/self/status"):
+    if line.startswith(("SigBlk", "SigIgn", "SigCgt")):
+        name, mask = line.split()
+        print(name, hex(int(mask, 16) & ~INTERNAL))
+"""
+    argv = [sys.executable, stage.script(source)]
+
+    def odd_state() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    plain = subprocess.run(argv, preexec_fn=odd_state, capture_output=True, check=True)
+    process = stage.start(*argv, preexec_fn=odd_state, stdout=subprocess.PIPE)
+    assert process.communicate(timeout=PATIENCE_S)[0] == plain.stdout
+
+
+def test_a_supervisor_that_was_told_to_ignore_its_children_still_learns_the_status(stage):
+    def ignore_children() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    process = stage.start("sh", "-c", "exit 7", preexec_fn=ignore_children)
+    assert process.wait(PATIENCE_S) == 7
+
+
+def test_processes_that_outlive_the_training_are_left_alone(stage):
+    source = """
+if os.fork() == 0:
+    await_mark("supervisor-is-gone")
+    mark("survived")
+"""
+    process = stage.start(sys.executable, stage.script(source))
+    assert process.wait(PATIENCE_S) == 0
+    (stage.folder / "supervisor-is-gone").touch()
+    stage.await_mark("survived")
+
+
+def test_a_supervisor_killed_with_sigkill_does_not_take_the_training_along(stage):
+    source = """
+mark("ready")
+await_mark("supervisor-is-gone")
+print("still writing", flush=True)
+mark("finished")
+"""
+    process = stage.start_script(source, stdout=subprocess.PIPE)
+    process.kill()
+    process.wait(PATIENCE_S)
+    (stage.folder / "supervisor-is-gone").touch()
+    stage.await_mark("finished")
+    assert process.stdout.read() == b"still writing\n"  # to the end: nobody of ours holds the pipe open
+
+
+def test_the_tick_is_called_as_often_as_it_asks_and_never_spins():
+    calls: list[int] = []
+
+    def tick() -> float:
+        calls.append(time.monotonic_ns())
+        return -1.0
+
+    ended = run("sh", "-c", "sleep 0.2", tick=tick)
+    apart = [b - a for a, b in pairwise(calls)]
+    assert len(calls) > 2
+    # A wake-up by SIGCHLD may come earlier; sleeping through the shortest pause is the rule.
+    assert sum(pause >= 4_000_000 for pause in apart) >= len(apart) - 2
+    assert ended.exit_status == 0
+
+
+@pytest.mark.parametrize("answer", [float("inf"), float("nan"), 1e9])
+def test_whatever_the_tick_answers_the_end_is_noticed_at_once(answer):
+    assert run("true", tick=lambda: answer).exit_status == 0
+
+
+@pytest.mark.parametrize("error", [ValueError("bad sensor"), SystemExit(9), KeyboardInterrupt()])
+def test_a_tick_that_raises_is_noted_and_never_called_again(error):
+    calls = []
+
+    def tick() -> float:
+        calls.append(1)
+        raise error
+
+    ended = run("sh", "-c", "exit 4", tick=tick)
+    assert (ended.exit_status, len(calls)) == (4, 1)
+    assert ended.notes == (f"watching stopped early: {type(error).__name__}: {error}",)
+
+
+def test_the_supervisors_own_signal_state_is_as_before_afterwards():
+    def state() -> list[object]:
+        return [signal.pthread_sigmask(signal.SIG_BLOCK, []), *map(signal.getsignal, signal.valid_signals())]
+
+    before = state()
+    run("true")
+    assert state() == before
+
+
+def test_nothing_of_ours_is_left_running_or_open():
+    open_before = os.listdir("/proc/self/fd")
+    run("true")
+    assert os.listdir("/proc/self/fd") == open_before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

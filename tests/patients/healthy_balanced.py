@@ -1,0 +1,44 @@
+"""Healthy: the accelerator is busy and the loader keeps ahead of it. Nothing to cure."""
+
+from __future__ import annotations
+
+import torch
+from ledger import Ledger
+from props import burn, options, simulated_accelerator
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+
+class Records(Dataset[tuple[torch.Tensor, int]]):
+    """Records that cost 0.2 ms of CPU each."""
+
+    def __init__(self) -> None:
+        self.rows = torch.randn(3200, 64)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        burn(0.0002)
+        return self.rows[index] + 0.1 * torch.randn(64), index % 10
+
+
+def main() -> None:
+    """Train for a while."""
+    given = options(__doc__, steps=600, step_s=0.013)
+    book = Ledger(given.steps, given.truth)
+    loader = DataLoader(Records(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in book.epochs():
+        for x, y in book.loop(loader):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), y)
+            simulated_accelerator(0.012)
+            loss.backward()
+            optimizer.step()
+            book.note(loss)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Sick: one worker fetches from a rate-limited service and is always busy. Cure: five workers."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from ledger import Ledger
+from props import options, simulated_accelerator
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+
+class Quotes(Dataset[tuple[torch.Tensor, int]]):
+    """Records behind a client that waits 2.5 ms before each request."""
+
+    def __init__(self) -> None:
+        self.rows = torch.randn(1600, 64)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        time.sleep(0.0025)
+        return self.rows[index], index % 10
+
+
+def main() -> None:
+    """Train for a while."""
+    given = options(__doc__, steps=400, step_s=0.0212)
+    book = Ledger(given.steps, given.truth)
+    workers = 5 if given.cured else 1
+    loader = DataLoader(Quotes(), batch_size=8, shuffle=True, num_workers=workers, persistent_workers=True)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in book.epochs():
+        for x, y in book.loop(loader):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), y)
+            simulated_accelerator(0.005)
+            loss.backward()
+            optimizer.step()
+            book.note(loss)
+
+
+if __name__ == "__main__":
+    main()

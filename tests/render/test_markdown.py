@@ -1,0 +1,79 @@
+"""A report in a pull request: the same numbers, and nobody's markup but ours."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bottleneck_doctor.render import render
+from bottleneck_doctor.render.compose import compose
+from bottleneck_doctor.render.document import Lengths
+from tests.render.drawn import require_golden
+from tests.render.hostile import ATTACKS, attacked
+from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL
+
+OUR_TAGS = {"<br>", "<sub>", "</sub>", "<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
+
+
+@pytest.mark.parametrize(
+    ("name", "report"), [("phased", PHASED), ("healthy", HEALTHY), ("inconclusive", INCONCLUSIVE)]
+)
+def test_a_page_is_written_as_accepted(name: str, report: object) -> None:
+    require_golden(f"{name}.md", render(report, "markdown"))  # type: ignore[arg-type]
+
+
+def test_terminal_and_markdown_say_the_same_numbers() -> None:
+    drawn, page = render(TYPICAL, "terminal", width=100), render(TYPICAL, "markdown")
+    document = compose(TYPICAL, Lengths())
+    said = [bar.percent for bar in document.bars] + [bar.time for bar in document.bars]
+    said += [cure.likely for cure in document.cures] + [cure.basis for cure in document.cures]
+    said += [point.number for illness in document.illnesses for point in illness.points]
+    said += [document.step, document.gains, document.watching]
+    joined = " ".join(drawn.split())
+    assert [number for number in said if number not in joined or number not in page] == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_tag_but_ours_survives_outside_code(attack: str) -> None:
+    page = _without_code(render(attacked(PHASED, ATTACKS[attack]), "markdown"))
+    assert set(re.findall(r"<[^>]*>", page)) <= OUR_TAGS
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_adds_no_headings_links_or_mentions(attack: str) -> None:
+    page = _without_code(render(attacked(PHASED, ATTACKS[attack]), "markdown"))
+    headings = _headings(_without_code(render(attacked(PHASED, "x"), "markdown")))
+    assert [line.split()[0] for line in _headings(page)] == [line.split()[0] for line in headings]
+    assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(attack: str) -> None:
+    page = render(attacked(TYPICAL, ATTACKS[attack]), "markdown")
+    tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
+    assert len(tables) == 2
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
+
+
+def test_a_snippet_cannot_close_its_own_fence() -> None:
+    page = render(attacked(TYPICAL, ATTACKS["fence"]), "markdown")
+    opened = re.findall(r"^ *(`{3,})python$", page, re.MULTILINE)
+    assert opened
+    for fence in opened:
+        assert len(fence) > len("````")
+
+
+def test_a_page_in_ascii_is_ascii() -> None:
+    assert render(TYPICAL, "markdown", encoding="ascii").isascii()
+
+
+def _without_code(page: str) -> str:
+    """The page without fenced blocks and code spans, where markup means nothing."""
+    page = re.sub(r"^( *)(`{3,})python\n.*?^ *\2$", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", page)
+
+
+def _headings(page: str) -> list[str]:
+    return [line for line in page.splitlines() if re.match(r"\s*(?:[-*+]\s+|\d+\.\s+)*#+\s", line)]
