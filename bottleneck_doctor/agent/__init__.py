@@ -29,8 +29,8 @@ def _install(folder: str) -> None:
     from .importing import when_imported
 
     pulse.begin(folder)
-    process.introduce(pulse.pulse())
-    process.take_orders(pulse.pulse(), folder)
+    process.introduce()
+    process.take_orders(folder)
     patch_collector.watch()
     patch_function.mark(os.environ.get("BDOC_DATA_FN", ""))
     callbacks = {

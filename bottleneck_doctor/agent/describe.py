@@ -10,7 +10,7 @@ KEPT = (
 ).split()
 
 
-def loader_facts(loader, state, frame, kwargs):
+def loader_facts(loader, frame, kwargs):
     """A dictionary of JSON values; nothing of the user's objects is kept alive or called except ``len``."""
     dataset = loader.dataset
     found = _users_frame(frame)

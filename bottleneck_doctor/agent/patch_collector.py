@@ -6,7 +6,7 @@ import gc
 from time import monotonic_ns as now
 
 from . import wire
-from .pulse import pulse
+from .pulse import state
 
 NOTED_NS = 200_000
 _started = [0]
@@ -24,7 +24,6 @@ def _heard(phase, info):
             return
         taken = now() - _started[0]
         if taken >= NOTED_NS and _started[0]:
-            state = pulse()
             state.row(wire.COLLECTION, _started[0], taken, info.get("generation", 0), thread=state.thread())
     except BaseException:
         pass

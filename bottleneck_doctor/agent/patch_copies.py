@@ -8,7 +8,7 @@ from time import thread_time_ns
 
 from . import wire
 from .guard import quiet, replace
-from .pulse import pulse
+from .pulse import state
 
 
 def patch(module):
@@ -21,7 +21,6 @@ def patch(module):
 
 def _timed(original):
     def copy(self, *args, **kwargs):
-        state = pulse()
         if not state.close or self.is_cuda:
             return original(self, *args, **kwargs)
         start, cpu = now(), thread_time_ns()
@@ -35,7 +34,6 @@ def _timed(original):
 
 @quiet
 def _note(tensor, start, cpu, frame):
-    state = pulse()
     size = tensor.numel() * tensor.element_size()
     index = wire.OPERATIONS.index("copy")
     site = state.site("copy", frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import thread_time_ns
 
 from .guard import replace
-from .pulse import pulse
+from .pulse import state
 
 # module -> attributes that turn compressed bytes into arrays
 DECODERS = {
@@ -43,7 +43,6 @@ _depth = [0]
 
 def _timed(original):
     def decode(*args, **kwargs):
-        state = pulse()
         if not state.in_fetch or _depth[0]:
             return original(*args, **kwargs)
         _depth[0] = 1

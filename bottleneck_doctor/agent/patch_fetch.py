@@ -9,11 +9,11 @@ from zlib import crc32
 from . import clocks, wire
 from .guard import quiet, replace
 from .payload import cargo, view
-from .pulse import pulse
+from .pulse import state
 
 CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
 WATCHED = 64  # dataset indices whose samples are compared across epochs
-CLOSE_EVERY_NS = 2_000_000  # in a worker: fetches faster than this are looked at in turns, see _due
+CLOSE_EVERY_NS = 2_000_000  # in a worker: fetches faster than this are looked at in turns
 
 
 class Ledger:
@@ -43,7 +43,7 @@ class Collate:
         self.function = function
 
     def __call__(self, samples):
-        if not pulse().in_fetch:
+        if not state.in_fetch:
             return self.function(samples)
         start, cpu = now(), thread_time_ns()
         batch = self.function(samples)
@@ -61,32 +61,24 @@ def _creation(original):
 
 def _fetch(original):
     def fetch(self, possibly_batched_index):
-        state = pulse()
-        if not _due(state):
-            if not state.worker:
+        if not state.worker:  # in the loop's own process the loop decides
+            if state.inside is None:
                 return original(self, possibly_batched_index)
-            start = now()
-            data = original(self, possibly_batched_index)
-            ledger.fetches += 1
-            ledger.total_ns += now() - start
-            return data
-        return _closely(original, self, possibly_batched_index, state)
+            return _closely(original, self, possibly_batched_index)
+        if ledger.skip <= 0:
+            return _closely(original, self, possibly_batched_index)
+        ledger.skip -= 1  # a worker looks at every fetch, unless fetches are very fast
+        start = now()
+        data = original(self, possibly_batched_index)
+        ledger.fetches += 1
+        ledger.total_ns += now() - start
+        return data
 
     return fetch
 
 
-def _due(state):
-    """In the loop's process the loop decides; in a worker each fetch, unless fetches are very fast."""
-    if not state.worker:
-        return state.close and state.inside is not None
-    if ledger.skip > 0:
-        ledger.skip -= 1
-        return False
-    return True
-
-
-def _closely(original, fetcher, index, state):
-    begin = now()
+def _closely(original, fetcher, index):
+    begin = thread_time_ns()
     before = _readings()
     state.in_fetch, state.decode_ns, state.opens, ledger.collate = True, 0, 0, (0, 0)
     dataset = fetcher.dataset
@@ -103,8 +95,8 @@ def _closely(original, fetcher, index, state):
         state.book.post(wire.FETCHING, 0)
         if watch is not None:
             fetcher.dataset = dataset
-    _write(state, before, (start, taken, cpu, process), index, data)
-    state.cost_ns += now() - begin - taken
+    _write(before, (start, taken, cpu, process), index, data)
+    state.cost_ns += thread_time_ns() - begin - cpu
     return data
 
 
@@ -114,7 +106,7 @@ def _readings():
 
 
 @quiet
-def _write(state, before, timing, index, data):
+def _write(before, timing, index, data):
     start, taken, cpu, process = timing
     books, faults, queue = clocks.io_books(), clocks.faults(), clocks.run_queue()
     queue = queue - before[0] if queue != wire.NOTHING != before[0] else wire.NOTHING
@@ -161,7 +153,7 @@ def _note(thing, index, start, cpu, sample):
         size += part.nbytes
         checksum = crc32(part[: 1 << 16], checksum)
     if size:
-        pulse().row(wire.SAMPLE, start, taken, index, checksum, size, cpu, 0, thing)
+        state.row(wire.SAMPLE, start, taken, index, checksum, size, cpu, 0, thing)
 
 
 def _watched(fetcher, index):
@@ -172,7 +164,6 @@ def _watched(fetcher, index):
             return None
         if not any(place % stride == 0 for place in index):
             return None
-        state = pulse()
         return Watched(fetcher.dataset, stride, state.inside.loader if state.inside else 0)
     except Exception:
         return None

@@ -1,7 +1,8 @@
-"""Times one function of the user's as a source of batches: ``--data-fn module:function``."""
+"""Times functions of the user's as sources of batches: ``--data-fn module:function``."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from time import monotonic_ns as now
@@ -9,71 +10,72 @@ from time import process_time_ns, thread_time_ns
 
 from . import clocks, wire
 from .guard import quiet
-from .pulse import pulse
+from .patch_loader import Account, _write
+from .pulse import state
 
-
-class Marked:
-    """The function to watch, and whether it is already wrapped."""
-
-    module = ""
-    name = ""
-    done = True
-    account = None
+FIRST_NUMBER = 1 << 16  # above any loader's number in its process
+_wanted = []
 
 
 def mark(text):
-    """Remember what to wrap; ``module:function``, where ``__main__`` is the script."""
-    module, _, name = text.partition(":")
-    Marked.module, Marked.name, Marked.done = module or "__main__", name, not name
+    """Remember what to wrap: ``module:function``, comma between several; ``__main__`` is the script."""
+    for number, item in enumerate(part for part in text.split(",") if part):
+        module, _, name = item.partition(":")
+        _wanted.append((FIRST_NUMBER + number, module, name))
 
 
 @quiet
 def look():
-    """Wrap the function as soon as its module holds it; called when the training begins to move."""
-    module = sys.modules.get(Marked.module)
-    function = getattr(module, Marked.name, None) if module is not None else None
-    if Marked.done or function is None:
-        return
-    Marked.done = True
-    state = pulse()
+    """Wrap each function whose module holds it by now; called when the training begins to move."""
+    for wish in list(_wanted):
+        number, name, attribute = wish
+        module = sys.modules.get(name) or _script(name)
+        function = getattr(module, attribute, None)
+        if callable(function):
+            _wanted.remove(wish)
+            setattr(module, attribute, _timed(function, _introduced(number, attribute, function)))
+
+
+def _script(name):
+    """The script itself, when it is named by its file."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None) or ""
+    return main if os.path.splitext(os.path.basename(file))[0] == name else None
+
+
+def _introduced(number, name, function):
     code = getattr(function, "__code__", None)
-    file, line = (code.co_filename, code.co_firstlineno) if code else ("", 0)
-    number = 1 << 16
+    file, line = (os.path.abspath(code.co_filename), code.co_firstlineno) if code else ("", 0)
     state.book.fact(
-        fact="loader", thing=number, kind="function", dataset=Marked.name, file=os.path.abspath(file), line=line,
-        function=Marked.name, num_workers=0,
-    )  # fmt: skip
-    from .patch_loader import Account
-
+        fact="loader", thing=number, kind="function", dataset=name, file=file, line=line, function=name, num_workers=0
+    )
     state.iterators += 1
-    Marked.account = Account(number, state.iterators, state.thread(), state.backwards)
-    state.row(wire.EPOCH, now(), 0, Marked.account.number, thing=number, thread=state.thread())
-    setattr(module, Marked.name, _timed(function))
+    account = Account(number, state.iterators, state.thread(), state.backwards)
+    state.row(wire.EPOCH, now(), 0, account.number, thing=number, thread=state.thread())
+    return account
 
 
-def _timed(function):
+def _timed(function, account):
+    @functools.wraps(function)
     def fetch(*args, **kwargs):
-        state, account = pulse(), Marked.account
         cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
         if state.backwards != account.seen:
             account.seen = state.backwards
             state.trained += 1
         start = now()
         batch = function(*args, **kwargs)
-        _note(state, account, start, (cpu, process, queue))
+        _note(account, start, (cpu, process, queue))
         return batch
 
     return fetch
 
 
 @quiet
-def _note(state, account, start, readings):
-    from .patch_loader import _write
-
+def _note(account, start, readings):
     taken = now() - start
     account.arrivals += 1
     account.wait_ns += taken
     state.arrivals += 1
     state.wait_ns += taken
     inside = thread_time_ns() - readings[0]
-    _write(state, account, start, taken, (*readings, wire.NOTHING, inside))
+    _write(account, start, taken, (*readings, wire.NOTHING, inside))

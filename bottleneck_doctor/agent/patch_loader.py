@@ -9,7 +9,7 @@ from time import process_time_ns, thread_time_ns
 from . import clocks, wire
 from .describe import loader_facts
 from .guard import quiet, replace
-from .pulse import pulse
+from .pulse import state
 from .stop import due, stop
 
 
@@ -46,7 +46,7 @@ def number_of(loader):
 
 @quiet
 def _describe(loader, frame, kwargs):
-    pulse().book.fact(fact="loader", thing=number_of(loader), **loader_facts(loader, pulse(), frame, kwargs))
+    state.book.fact(fact="loader", thing=number_of(loader), **loader_facts(loader, frame, kwargs))
 
 
 def _construction(original):
@@ -60,7 +60,6 @@ def _construction(original):
 
 def _iterator(original):
     def __init__(self, loader, *args, **kwargs):
-        state = pulse()
         state.iterators += 1
         self._bdoc = Account(number_of(loader), state.iterators, state.thread(), state.backwards)
         original(self, loader, *args, **kwargs)
@@ -81,7 +80,6 @@ def _epoch(original):
 @quiet
 def _opened(loader, iterator, start):
     """An epoch begins: note how long building took and, for worker processes, who they are."""
-    state = pulse()
     account = iterator.__dict__.get("_bdoc")
     if account is None:
         return
@@ -103,12 +101,11 @@ def _arrival(original):
         account = self.__dict__.get("_bdoc")
         if account is None:
             return original(self)
-        state = pulse()
         if state.backwards != account.seen and account.thread == state.trainer:
             account.seen = state.backwards
             state.trained += 1
-            if state.stop_at and due(state):
-                stop(state)
+            if state.stop_at and due():
+                stop()
         if state.countdown > 0 and account.arrivals:
             state.countdown -= 1
             state.close = False
@@ -116,7 +113,7 @@ def _arrival(original):
             try:
                 batch = original(self)
             except BaseException as ending:
-                _ended(state, account, start, ending)
+                _ended(account, start, ending)
                 raise
             taken = now() - start
             account.wait_ns += taken
@@ -125,14 +122,14 @@ def _arrival(original):
                 state.wait_ns += taken
                 state.arrivals += 1
             return batch
-        return _closely(original, self, state, account)
+        return _closely(original, self, account)
 
     return __next__
 
 
-def _closely(original, iterator, state, account):
+def _closely(original, iterator, account):
     """The same as the cheap path, with every clock read; costs about ten microseconds."""
-    begin = now()
+    begin = thread_time_ns()
     state.close = True
     state.inside = account
     cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
@@ -142,10 +139,11 @@ def _closely(original, iterator, state, account):
         batch = original(iterator)
     except BaseException as ending:
         state.inside = None
-        _ended(state, account, start, ending)
+        _ended(account, start, ending)
         raise
     end = now()
-    inside = thread_time_ns() - cpu
+    done = thread_time_ns()
+    inside = done - cpu
     state.inside = None
     state.countdown = state.stride - 1
     taken = end - start
@@ -154,14 +152,13 @@ def _closely(original, iterator, state, account):
     if account.thread == state.trainer:
         state.wait_ns += taken
         state.arrivals += 1
-    _write(state, account, start, taken, (cpu, process, queue, ready, inside))
-    closed = now()
-    state.looked(closed - end + start - begin, closed)
+    _write(account, start, taken, (cpu, process, queue, ready, inside))
+    state.looked(thread_time_ns() - done + cpu - begin, end)
     return batch
 
 
 @quiet
-def _write(state, account, start, taken, readings):
+def _write(account, start, taken, readings):
     cpu, process, queue, ready, inside = readings
     thread = state.thread()
     state.row(
@@ -170,10 +167,10 @@ def _write(state, account, start, taken, readings):
     )  # fmt: skip
     state.row(wire.LOOP, start, account.number, cpu, process, queue, ready, state.cost_ns, account.loader, thread)
     if thread == state.trainer:
-        _post(state, start + taken)
+        _post(start + taken)
 
 
-def _post(state, end):
+def _post(end):
     """Tell the board; a thread that prefetches for the loop stays silent here."""
     post = state.book.post
     if not state.last_ns:
@@ -184,11 +181,11 @@ def _post(state, end):
     post(wire.WAIT, state.wait_ns)
     post(wire.LAST, end)
     if state.control is not None:
-        state.control.look(state)
+        state.control.look()
 
 
 @quiet
-def _ended(state, account, start, ending):
+def _ended(account, start, ending):
     how = 1 if isinstance(ending, StopIteration) else 2
     taken = now() - start
     account.wait_ns += taken

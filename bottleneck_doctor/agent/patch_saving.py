@@ -8,7 +8,7 @@ from time import thread_time_ns
 
 from . import wire
 from .guard import quiet, replace
-from .pulse import pulse
+from .pulse import state
 
 NOTED_NS = 20_000  # calls shorter than this are not worth a row
 
@@ -83,7 +83,6 @@ def _note(kind, index, start, cpu, frame):
     taken = now() - start
     if taken < NOTED_NS:
         return
-    state = pulse()
     if state.in_fetch:
         return
     site = state.site(kind, frame)

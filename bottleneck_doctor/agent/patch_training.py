@@ -8,7 +8,7 @@ from time import thread_time_ns
 
 from . import clocks, wire
 from .guard import quiet, replace
-from .pulse import pulse
+from .pulse import state
 from .stop import due, stop
 
 
@@ -20,7 +20,6 @@ def patch_autograd(module):
 
 def _backward(original):
     def backward(*args, **kwargs):
-        state = pulse()
         state.backwards += 1
         if not state.close:
             return original(*args, **kwargs)
@@ -50,16 +49,13 @@ class _Open:
     handle = None
 
 
-@quiet
 def _before(optimizer, args, kwargs):
-    state = pulse()
     if state.close:
         state.trainer = state.thread()
         _Open.start, _Open.cpu = now(), thread_time_ns()
 
 
 def _after(optimizer, args, kwargs):
-    state = pulse()
     state.optimizer_steps += 1
     if state.close and _Open.start:
         end = now()
@@ -69,14 +65,14 @@ def _after(optimizer, args, kwargs):
         )  # fmt: skip
     _Open.start = 0
     if state.arrivals == _Open.arrivals:  # no batch came from a loader since the last step
-        _alone(state)
-        if state.stop_at and due(state):
-            stop(state)
+        _alone()
+        if state.stop_at and due():
+            stop()
     _Open.arrivals = state.arrivals
 
 
 @quiet
-def _alone(state):
+def _alone():
     """A loop without a loader: optimizer steps are its beat, and the gap to the next forward pass is timed."""
     end = now()
     state.trained += 1
@@ -94,13 +90,12 @@ def _alone(state):
     post(wire.TRAINED, state.trained)
     post(wire.LAST, end)
     if state.control is not None:
-        state.control.look(state)
-    _await_forward(state, end)
-    closed = now()
-    state.looked(closed - end, closed)
+        state.control.look()
+    _await_forward(end)
+    state.looked(now() - end, end)
 
 
-def _await_forward(state, end):
+def _await_forward(end):
     """Register a forward hook that removes itself at the first call; never where code is compiled."""
     module = sys.modules.get("torch.nn.modules.module")
     if module is None or _Open.handle is not None or _compiling():
@@ -113,7 +108,8 @@ def _await_forward(state, end):
         if handle is not None:
             handle.remove()
             used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
-            state.row(wire.FORWARD, end, now() - end, state.optimizer_steps, used, waited, thread=state.thread())
+            number = state.thread()
+            state.row(wire.FORWARD, end, now() - end, state.optimizer_steps, used, waited, cpu, queue, thread=number)
 
     _Open.handle = module.register_module_forward_pre_hook(hook)
 

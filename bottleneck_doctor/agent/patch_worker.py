@@ -8,7 +8,7 @@ from time import thread_time_ns
 
 from . import wire
 from .guard import quiet, replace
-from .pulse import pulse
+from .pulse import state
 
 FILES_AT_MOST = 64  # names per process that are written down
 
@@ -31,7 +31,6 @@ def _born(args):
     import os
     from multiprocessing.reduction import ForkingPickler
 
-    state = pulse()
     state.worker = True
     number, of, seed = args[10], args[11], args[8]
     state.book.fact(fact="worker", worker=number, workers=of, seed=seed, parent=os.getppid())
@@ -54,7 +53,6 @@ def _timed(original):
 
 @quiet
 def _pickled(start, cpu, size):
-    state = pulse()
     state.row(wire.PICKLE, start, now() - start, thread_time_ns() - cpu, size, thread=state.thread())
 
 
@@ -72,7 +70,6 @@ def watch_opens():
         if event != "open":
             return
         try:
-            state = pulse()
             if state.in_fetch and isinstance(args[0], str) and not args[0].startswith(state.folder):
                 state.opens += 1
                 if len(seen) < FILES_AT_MOST and args[0] not in seen:

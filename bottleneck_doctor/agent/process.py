@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 
 from . import patch_copies, patch_function, patch_saving, profiler
 from .guard import quiet
+from .pulse import state
 from .stop import Control
 
 _import_started = [0]
 
 
 @quiet
-def introduce(state):
+def introduce():
     """Write down what is known at start-up."""
     environ = os.environ
     state.book.fact(
-        fact="process", pid=os.getpid(), parent=os.getppid(), python=platform.python_version(),
+        fact="process", pid=os.getpid(), parent=os.getppid(), python="%d.%d.%d" % sys.version_info[:3],
         rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
     )  # fmt: skip
     _import_started[0] = time.monotonic_ns()
 
 
 @quiet
-def take_orders(state, folder):
+def take_orders(folder):
     """Map the control file, and let its wishes reach the profiler and the marked function."""
     state.on_first = settled
     state.control = Control(folder)
@@ -36,9 +36,6 @@ def take_orders(state, folder):
 @quiet
 def torch_arrived(torch):
     """torch is complete: say which one it is and install what needs all of it."""
-    from .pulse import pulse
-
-    state = pulse()
     spent = time.monotonic_ns() - _import_started[0]
     state.book.fact(
         fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
@@ -50,7 +47,7 @@ def torch_arrived(torch):
 
 
 @quiet
-def settled(state):
+def settled():
     """The training moves: read what a script sets after importing torch, and mark its function."""
     patch_function.look()
     torch = sys.modules.get("torch")

@@ -7,7 +7,7 @@ import sys
 from . import wire
 from .clocks import now
 from .guard import quiet
-from .pulse import pulse
+from .pulse import state
 
 OPERATORS_AT_MOST = 40
 
@@ -26,7 +26,7 @@ class Window:
         self.profiler = None
 
     @quiet
-    def open(self, state):
+    def open(self):
         """Begin, unless somebody else is profiling."""
         torch = sys.modules["torch"]
         if torch.autograd._profiler_enabled():
@@ -37,17 +37,17 @@ class Window:
         self.start, self.begun = now(), state.trained
         self.profiler.__enter__()
 
-    def look(self, state):
+    def look(self):
         """Called at each close look while open; True when it is over."""
         if self.profiler is None:
             return True
         if state.trained - self.begun < self.steps:
             return False
-        self.close(state)
+        self.close()
         return True
 
     @quiet
-    def close(self, state):
+    def close(self):
         """End, write the table, and say on the board that a window is done."""
         profiler, self.profiler = self.profiler, None
         profiler.__exit__(None, None, None)
@@ -65,18 +65,16 @@ def attach(control):
     """Let the supervisor's wish open a window at the next close look."""
     open_windows = []
 
-    def wish(state):
+    def wish():
         window = Window()
-        window.open(state)
+        window.open()
         open_windows.append(window)
 
-    def look(state):
-        if open_windows and open_windows[0].look(state):
+    def look():
+        if open_windows and open_windows[0].look():
             open_windows.clear()
             control.windows_done += 1
             state.book.post(wire.WINDOW, control.windows_done)
 
     control.on_profile, control.on_look = wish, look
 
-
-__all__ = ["Window", "attach", "pulse"]

@@ -9,6 +9,7 @@ import threading
 
 from . import wire
 from .clocks import now
+from .pulse import state
 
 
 class Control:
@@ -25,23 +26,23 @@ class Control:
         self.on_profile = None
         self.on_look = None
 
-    def look(self, state):
+    def look(self):
         """Called at close looks only: a stop order, or a wish for a profiler window."""
         state.stop_at = wire.WORD.unpack_from(self.map, wire.STOP_AT)[0]
         wanted = wire.WORD.unpack_from(self.map, wire.PROFILE)[0]
         if wanted > self.profiled and self.on_profile is not None:
             self.profiled = wanted
-            self.on_profile(state)
+            self.on_profile()
         if self.on_look is not None:
-            self.on_look(state)
+            self.on_look()
 
 
-def due(state):
+def due():
     """Whether this thread should end the training now."""
     return state.trained >= state.stop_at and not state.worker and _is_main()
 
 
-def stop(state):
+def stop():
     """Unwind the script as ``sys.exit(0)`` on that line would: finally blocks and exit hooks run.
 
     A script that swallows it (a bare ``except``) is asked again at its next batch.

@@ -30,6 +30,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     return replace(
         main,
         outside=outside,
+        source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
         phases=phases,
     )
@@ -54,7 +55,7 @@ def _judge(
     table = fetches_of(profile, loader.key if loader is not None else None)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[Work, ...] = ()
-    if table is not None and table.t and loop is not None:
+    if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
     host = measure_host(profile, begin, end)
@@ -67,7 +68,7 @@ def _judge(
     metrics = measure(profile, loop, loader, steps, inputs, host, (gap.low, gap.high) if gap else None)
     count = max(1, trust.steps)
     return Diagnosis(
-        profile=profile, loop=loop, outside=None, loader=loader, steps=steps, inputs=inputs, host=host,
+        profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs, host=host,
         scenario=scenario, step_s=step_s, wait_s=sum(step.wait * step.steps for step in steps) / count,
         model_error=error, metrics=metrics, budget=divide(steps), quality=_empty_quality(), verdict=verdict,
         causes=causes,

@@ -14,9 +14,8 @@ from .conditions import holds
 from .conditions import parse_condition as parse_condition
 from .conditions import parse_fraction as parse_fraction
 from .conditions import refuse_contradictions as refuse_contradictions
+from .verdict import SECONDS_AT_LEAST, STEPS_AT_LEAST
 
-# An inconclusive verdict over fewer steady steps than this is for want of steps; ours, to be tuned.
-ENOUGH_STEPS = 10
 # Taken once per run, however few its steps.
 NOT_PER_STEP = frozenset({"startup_s"})
 
@@ -76,11 +75,19 @@ def _judged(report: Report, condition: Condition) -> Judgement:
 def _silence(name: str, metric: Metric | None, report: Report) -> str:
     """Why nothing can be said of the metric; empty when something can."""
     if metric is None or metric.value is None or not math.isfinite(metric.value):
-        return f"{name} was not measured"
-    few = report.verdict.bound == "inconclusive" and report.quality.steady_steps < ENOUGH_STEPS
-    if few and name not in NOT_PER_STEP:
-        return f"too few steps, {report.quality.steady_steps} steady ones"
+        return f"{name} was not measured{f': {metric.source}' if metric and metric.source else ''}"
+    if name not in NOT_PER_STEP and _saw_too_little(report):
+        return f"too few steps for {name}, {report.quality.steady_steps} steady ones"
     return ""
+
+
+def _saw_too_little(report: Report) -> bool:
+    """Whether the verdict is out for want of steps; for other reasons a metric may still be well measured."""
+    if report.verdict.bound != "inconclusive":
+        return False
+    step = report.metrics.get("step_time_s")
+    seconds = report.quality.steady_steps * step.value if step and step.value is not None else math.inf
+    return report.quality.steady_steps < STEPS_AT_LEAST or seconds < SECONDS_AT_LEAST
 
 
 def _change_interval(before: Metric, after: Metric) -> tuple[float, float]:

@@ -17,7 +17,9 @@ def rate(series: Series, name: str, begin: float, end: float) -> float | None:
         return None
     first = max(0, bisect_left(series.t, begin) - 1)
     last = min(len(series.t), bisect_right(series.t, end) + 1)
-    points = [(series.t[place], value) for place in range(first, last) if (value := values[place]) is not None]
+    points = [
+        (series.t[place], value) for place in range(first, last) if (value := values[place]) is not None
+    ]
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
     return max(0.0, (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0]))
@@ -26,32 +28,34 @@ def rate(series: Series, name: str, begin: float, end: float) -> float | None:
 def mean(series: Series, name: str, begin: float, end: float) -> float | None:
     """Mean of a gauge over a stretch of time, or None."""
     values = series.values.get(name) or []
-    within = [value for t, value in zip(series.t, values, strict=False) if value is not None and begin <= t <= end]
+    within = [
+        value for t, value in zip(series.t, values, strict=False) if value is not None and begin <= t <= end
+    ]
     return sum(within) / len(within) if within else None
 
 
 def measure_host(profile: Profile, begin: float, end: float) -> Host:
     """Cores in use by the job and by strangers, disks, throttling."""
     series, cores = profile.series, profile.machine.cores
-    busy = rate(series, "system.cpu_busy_s", begin, end)
-    job = rate(series, "job.cpu_s", begin, end)
-    iowait, idle = (rate(series, f"system.cpu_{name}_s", begin, end) for name in ("iowait", "idle"))
+    busy = rate(series, "cpu_busy_s", begin, end)
+    job = rate(series, "job_cpu_s", begin, end)
+    iowait, idle = (rate(series, f"cpu_{name}_s", begin, end) for name in ("iowait", "idle"))
     foreign = None
     if busy is not None and job is not None:
         ours = (profile.cost.supervisor_cpu_s or 0.0) / max(profile.run.duration_s, 1.0)
         foreign = max(0.0, busy - job - ours - FOREIGN_NOISE_CORES)
-    periods = rate(series, "system.quota_periods", begin, end)
-    throttled = rate(series, "system.throttled_periods", begin, end)
+    periods = rate(series, "quota_periods", begin, end)
+    throttled = rate(series, "throttled_periods", begin, end)
     total = (busy or 0.0) + (idle or 0.0) + (iowait or 0.0)
     return Host(
         cores=cores,
         job_cores=job,
         foreign_cores=foreign,
         iowait=iowait / total if iowait is not None and total > 0 else None,
-        disk_busy=rate(series, "system.disk_busy_s", begin, end),
-        disk_read_bytes_per_s=rate(series, "system.disk_read_bytes", begin, end),
-        disk_queue=rate(series, "system.disk_queue_s", begin, end),
-        job_read_bytes_per_s=rate(series, "job.read_bytes", begin, end),
+        disk_busy=rate(series, "disk_busy_s", begin, end),
+        disk_read_bytes_per_s=rate(series, "disk_read_bytes", begin, end),
+        disk_queue=rate(series, "disk_queue_s", begin, end),
+        job_read_bytes_per_s=rate(series, "job_read_bytes", begin, end),
         throttled=throttled / periods if periods and throttled is not None else None,
     )
 

@@ -49,7 +49,10 @@ def split_blocked(profile: Profile, table: FetchTable, rows: list[int], begin: f
     if total >= 5:
         waits = {name: seen[name] / total for name in WAITS if seen[name]}
         return Split(
-            sum(seen[name] for name in STORAGE) / total, sum(seen[name] for name in NETWORK) / total, waits, total
+            sum(seen[name] for name in STORAGE) / total,
+            sum(seen[name] for name in NETWORK) / total,
+            waits,
+            total,
         )
     stored = fmean([table.storage_bytes[place] or 0 for place in rows])
     faults = fmean([table.major_faults[place] for place in rows])
@@ -58,7 +61,9 @@ def split_blocked(profile: Profile, table: FetchTable, rows: list[int], begin: f
     return Split(0.0, 0.0, {"other": 1.0}, 0)
 
 
-def measure_inputs(profile: Profile, table: FetchTable | None, begin: float, end: float, workers: int) -> Inputs:
+def measure_inputs(
+    profile: Profile, table: FetchTable | None, begin: float, end: float, workers: int
+) -> Inputs:
     """Means over the fetches of the steady window; all zero when none were seen."""
     if table is None or not table.t:
         return Inputs()
@@ -116,7 +121,9 @@ def _busy(table: FetchTable, rows: list[int], workers: int) -> float | None:
         return None
     span = table.t[rows[-1]] + table.wall_s[rows[-1]] - table.t[rows[0]]
     scale = table.seen / max(1, len(table.t))
-    return min(1.0, scale * sum(table.wall_s[place] for place in rows) / (workers * span)) if span > 0 else None
+    return (
+        min(1.0, scale * sum(table.wall_s[place] for place in rows) / (workers * span)) if span > 0 else None
+    )
 
 
 def works_of(table: FetchTable, split: Split, rows: list[int]) -> tuple[Work, ...]:

@@ -90,9 +90,14 @@ def _gpu(profile: Profile) -> dict[str, Metric]:
     """NVML's "a kernel was running", as a mean over the run; absent without a device."""
     why = "NVML" if profile.machine.gpus else "no GPU was found"
     return {
-        "gpu_busy_fraction": Metric(_gauge(profile, "gpu0.utilisation_share"), "share", source=why),
-        "gpu_memory_fraction": Metric(_gauge(profile, "gpu0.memory_share"), "share", source=why),
+        "gpu_busy_fraction": Metric(_gauge(profile, "gpu0_busy_share"), "share", source=why),
+        "gpu_memory_fraction": Metric(_memory(profile), "share", source=why),
     }
+
+
+def _memory(profile: Profile) -> float | None:
+    used, whole = _gauge(profile, "gpu0_memory_used_bytes"), _gauge(profile, "gpu0_memory_bytes")
+    return used / whole if used is not None and whole else None
 
 
 def _gauge(profile: Profile, name: str) -> float | None:

@@ -8,7 +8,13 @@ from math import sqrt
 from ..model.profile import Location, Outside, Profile, Stack
 
 # Frames that are the training itself, by file or function: what remains is the user's own work.
-TRAINING = ("/torch/nn/modules/module.py", "/torch/autograd/", "/torch/optim/", "/torch/_tensor.py", "/torch/nn/functional.py")
+TRAINING = (
+    "/torch/nn/modules/module.py",
+    "/torch/autograd/",
+    "/torch/optim/",
+    "/torch/_tensor.py",
+    "/torch/nn/functional.py",
+)
 SAMPLES_AT_LEAST = 20
 
 
@@ -42,7 +48,11 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
 
 def _users_work(profile: Profile, pid: int) -> tuple[int, int, Location | None]:
     """(samples in the user's own functions outside forward, backward and optimizer, all samples, the heaviest)."""
-    stacks = [stack for stack in profile.stacks if stack.pid == pid and stack.frames]
+    stacks = [
+        stack
+        for stack in profile.stacks
+        if stack.pid == pid and stack.role == "trainer" and "Main" in stack.thread
+    ]
     total = sum(stack.count for stack in stacks)
     heaviest: dict[str, int] = {}
     for stack in stacks:

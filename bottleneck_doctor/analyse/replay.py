@@ -134,7 +134,9 @@ class _Pipeline:
         if self.scenario.in_order:
             place = self.next_task % len(self.queues)
         else:
-            place = min(range(len(self.queues)), key=lambda one: len(self.queues[one]) + bool(self.workers[one]))
+            place = min(
+                range(len(self.queues)), key=lambda one: len(self.queues[one]) + bool(self.workers[one])
+            )
         self.queues[place].append(self.next_task)
         self.next_task += 1
 

@@ -29,7 +29,9 @@ def build_scenario(
 ) -> Scenario:
     """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
     fetches for itself."""
-    workers = loader.num_workers if loader is not None and loop is not None else 0
+    workers = loader.num_workers if loader is not None else 0
+    if loop is None and works:  # a background thread feeds the loop: one worker in the loop's own process
+        workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
     hand_over, serialise = _moving(profile, loader, steps, workers)
     base = Scenario(
@@ -87,7 +89,9 @@ def _average(group: list[Step]) -> Step:
     names = "wall wait backward optimizer checkpoint logging collect copy compute".split()
     means = {name: fmean([getattr(step, name) for step in group]) for name in names}
     known = {
-        name: fmean(values) if (values := [v for step in group if (v := getattr(step, name)) is not None]) else None
+        name: fmean(values)
+        if (values := [v for step in group if (v := getattr(step, name)) is not None])
+        else None
         for name in ("cpu", "queue", "process_cpu", "wait_cpu")
     }
     return replace(group[-1], **means, **known)
@@ -105,7 +109,7 @@ def _turn(step: Step, inputs: Inputs, workers: int) -> Turn:
 
 def _work_from(step: Step) -> Work:
     cpu = min(step.wait, step.wait_cpu or 0.0)
-    return Work(cpu=cpu, wait=step.wait - cpu)
+    return Work(cpu=cpu, wait=max(0.0, step.wait - cpu - step.wait_queue))
 
 
 def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) -> float:

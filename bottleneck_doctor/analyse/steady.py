@@ -136,14 +136,20 @@ def _step(table: StepTable, place: int) -> Step:
 def outside_steps(outside: Outside, waiting: float | None) -> list[Step]:
     """Steps of a loop without a loader. ``waiting`` is the share of the gap that gets a batch."""
     share = 1.0 if waiting is None else waiting
-    rows = zip(outside.t, outside.steps, outside.wall_s, outside.gap_s, outside.gap_cpu_s, strict=True)
-    return [_outside_step(t, max(1, steps), wall, gap, cpu, share) for t, steps, wall, gap, cpu in rows]
+    return [_outside_step(outside, place, share) for place in range(len(outside.t))]
 
 
-def _outside_step(t: float, steps: int, wall: float, gap: float, cpu: float, share: float) -> Step:
-    wait = min(gap * share, wall)
+def _outside_step(outside: Outside, place: int, share: float) -> Step:
+    steps = max(1, outside.steps[place])
+    wall = outside.wall_s[place] / steps
+    wait = min(outside.gap_s[place] * share / steps, wall)
+    wait_cpu = min(outside.gap_cpu_s[place] * share / steps, wait)
+    wait_queue = outside.gap_runq_s[place] * share / steps
     return Step(
-        t=t, steps=steps, wall=wall / steps, wait=wait / steps, backward=0.0, optimizer=0.0, checkpoint=0.0,
-        logging=0.0, collect=0.0, copy=0.0, compute=(wall - wait) / steps, cpu=None, queue=None, process_cpu=None,
-        wait_cpu=cpu * share / steps, ready=None,
+        t=outside.t[place], steps=steps, wall=wall, wait=wait, backward=0.0, optimizer=0.0, checkpoint=0.0,
+        logging=0.0, collect=0.0, copy=0.0, compute=wall - wait,
+        cpu=max(0.0, outside.cpu_s[place] / steps - wait_cpu),
+        queue=max(0.0, outside.runq_s[place] / steps - wait_queue),
+        process_cpu=None, wait_cpu=wait_cpu, ready=None,
+        wait_queue=wait_queue,
     )  # fmt: skip

@@ -44,7 +44,11 @@ def best_setting(scenario: Scenario) -> Setting:
     least = min(setting.step_s for setting in tried)
     chosen = next(setting for setting in tried if setting.step_s <= CLOSE_ENOUGH * least)
     for depth in PREFETCHES[1:]:
-        deeper = Setting(chosen.workers, depth, step_after(scenario, Change(workers=chosen.workers, prefetch=depth, startup=0.0)))
+        deeper = Setting(
+            chosen.workers,
+            depth,
+            step_after(scenario, Change(workers=chosen.workers, prefetch=depth, startup=0.0)),
+        )
         if deeper.step_s * CLOSE_ENOUGH < chosen.step_s:
             chosen = deeper
     return chosen

@@ -84,17 +84,19 @@ def read_outside(diary: Diary, origin: int) -> list[Outside]:
         steps = row.a - before.a
         wall = row.t - before.t
         if row.thread == thread and 0 < steps and 0 < wall:
-            _gap(result, row, steps, wall, origin)
+            _gap(result, before, row, steps, wall, origin)
     return [result] if result.t else []
 
 
-def _gap(result: Outside, row: Row, steps: int, wall: int, origin: int) -> None:
+def _gap(result: Outside, before: Row, row: Row, steps: int, wall: int, origin: int) -> None:
     result.t.append((row.t - origin) * S)
     result.steps.append(steps)
     result.wall_s.append(wall * S)
     result.gap_s.append(min(row.duration * steps, wall) * S)
     result.gap_cpu_s.append(min(row.b * steps, wall) * S)
     result.gap_runq_s.append(max(0, min(row.c * steps, wall)) * S)
+    result.cpu_s.append(max(0, min(row.d - before.d, wall)) * S)
+    result.runq_s.append(max(0, min(row.e - before.e, wall)) * S)
 
 
 __all__ = ["StepTable", "read_loops", "read_outside", "thin"]

@@ -60,4 +60,6 @@ def read_operators(diary: Diary) -> list[Operator]:
 def read_windows(diary: Diary, origin: int) -> list[Window]:
     """When torch.profiler ran in this process."""
     rows = diary.of(wire.WINDOWED)
-    return [Window("torch.profiler", (row.t - origin) * S, (row.t + row.duration - origin) * S) for row in rows]
+    return [
+        Window("torch.profiler", (row.t - origin) * S, (row.t + row.duration - origin) * S) for row in rows
+    ]

@@ -14,7 +14,9 @@ PROCESSES_AT_MOST = 256
 def read_processes(diaries: list[Diary], numbering: Numbering, origin: int) -> list[Process]:
     """One entry per process that carried the agent; trainers first."""
     births = {
-        row.a: (numbering.get((diary.pid, row.thing)), row.b) for diary in diaries for row in diary.of(wire.WORKERS)
+        row.a: (numbering.get((diary.pid, row.thing)), row.b)
+        for diary in diaries
+        for row in diary.of(wire.WORKERS)
     }
     processes = [_process(diary, births.get(diary.pid, (None, 0)), origin) for diary in diaries]
     order = {"trainer": 0, "worker": 1, "other": 2}

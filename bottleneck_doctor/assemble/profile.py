@@ -15,6 +15,7 @@ from .operations import read_operations, read_operators, read_windows
 from .processes import read_processes
 from .rows import Diary, read_diaries
 from .samples import read_blocked, read_hot_files, read_series
+from .stacks import read_stacks
 from .steps import flag
 
 
@@ -61,7 +62,7 @@ def assemble(remains: Remains) -> Profile:
         blocked=read_blocked(remains.samples, loader_of, origin),
         hot_files=read_hot_files(diaries, remains.samples, loader_of),
         operations=[operation for diary in trainers for operation in read_operations(diary, origin)][:128],
-        stacks=remains.stacks,
+        stacks=read_stacks(remains.stacks),
         operators=[operator for diary in trainers for operator in read_operators(diary)][:64],
         series=read_series(remains.samples, origin),
         windows=windows[:64],

@@ -19,14 +19,12 @@ SEPARATE = frozenset({"blocked", "channel", "file"})
 
 
 def read_series(samples: Iterable[Sample], origin: int) -> Series:
-    """One row per half-second; values are named ``sensor.value``, a GPU's ``gpu0.value``."""
+    """One row per half-second; the sensors' names are unique already."""
     rows: dict[int, dict[str, float]] = {}
     for sample in samples:
         if sample.sensor not in SEPARATE:
-            index = sample.values.get("gpu", "") if sample.sensor.startswith("gpu") else ""
-            prefix = f"{sample.sensor}{index}."
             numbers = {
-                prefix + name: float(value) for name, value in sample.values.items() if not isinstance(value, str)
+                name: float(value) for name, value in sample.values.items() if not isinstance(value, str)
             }
             rows.setdefault(sample.t_ns // GRID_NS * GRID_NS, {}).update(numbers)
     times = sorted(rows)
@@ -68,7 +66,9 @@ def _blocked(key: str, rows: dict[int, Counter[str]], channels: Counter[str], or
     return result
 
 
-def read_hot_files(diaries: list[Diary], samples: Iterable[Sample], loader_of: dict[int, str]) -> list[HotFiles]:
+def read_hot_files(
+    diaries: list[Diary], samples: Iterable[Sample], loader_of: dict[int, str]
+) -> list[HotFiles]:
     """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
     paths: dict[str, dict[str, str]] = {}
     rotational: dict[str, bool] = {}
@@ -81,7 +81,9 @@ def read_hot_files(diaries: list[Diary], samples: Iterable[Sample], loader_of: d
         if sample.sensor == "file":
             key = loader_of.get(int(float(sample.values.get("pid", 0))))
             if key:
-                paths.setdefault(key, {})[str(sample.values.get("path"))] = str(sample.values.get("fstype", ""))
+                paths.setdefault(key, {})[str(sample.values.get("path"))] = str(
+                    sample.values.get("fstype", "")
+                )
                 if float(sample.values.get("rotational", -1)) >= 0:
                     rotational[key] = bool(float(sample.values["rotational"]))
     return [_hot(key, found, rotational.get(key)) for key, found in paths.items()]

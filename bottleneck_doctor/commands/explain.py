@@ -1,4 +1,4 @@
-"""Explain a finding, a remedy, a metric or a message; without ID, list what there is."""
+"""Explain a finding, remedy, cause, metric or message; without ID, list what there is."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ def main(
         str | None, typer.Argument(metavar="[ID]", help="What to explain, as reports name it.")
     ] = None,
 ) -> int:
-    """Explain a finding, a remedy, a metric or a message; without ID, list what there is."""
+    """Explain a finding, remedy, cause, metric or message; without ID, list what there is."""
     from ..prescribe.shelf import pages
-    from ..render.glossary import MESSAGES, METRICS
+    from ..render.glossary import CAUSES, MESSAGES, METRICS
     from ..render.pages import list_pages, page, pages_about
 
-    shelves = {"findings": pages(), "metrics": METRICS, "messages": MESSAGES}
+    causes = {name: text for name, text in CAUSES.items() if text}
+    shelves = {"findings": pages(), "causes": causes, "metrics": METRICS, "messages": MESSAGES}
     if id is None:
         say(list_pages(shelves))
         return 0

@@ -22,8 +22,8 @@ def known_format(asked: str | None, defaults: Settings) -> str:
     """The format that was asked for, else the settings' one; only if it exists."""
     from ..render import FORMATS
 
-    name = asked or defaults.format
-    origin = "--format" if asked else settings.origin(defaults, "format")
+    name = defaults.format if asked is None else asked
+    origin = settings.origin(defaults, "format") if asked is None else "--format"
     if name not in FORMATS:
         raise UsageError(f"{origin} {name!r}: no such format, there are {', '.join(FORMATS)}")
     return name

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from ..model.diagnosis import Diagnosis
-from ..model.profile import Loader
-from ..model.report import Evidence
+from dataclasses import dataclass, replace
+
+from ..analyse.causes import gain
+from ..analyse.tune import best_setting
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
+from ..model.profile import Loader, Location, Payload, Repeats
+from ..model.report import Evidence, Fix
 
 HOOK = "hook on the loader's next"
 BOOKS = "thread CPU clock, schedstat"
+TASK_IO = "io counters of the task"
+
+WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
+PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
+MOST = 0.5  # of what a batch costs its maker [knowledge F20, F23]
+
+AT_LIMIT = 0.8  # of a read limit counts as reached [knowledge F21]
+LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [knowledge F22]
+DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
+LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
+SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
+UNSURE = ("unsure", "unseen")
+
+
+@dataclass(frozen=True)
+class Reads:
+    """How the data set's reads are served. ``pace``: limit (a control group's), device (the disk gives all it
+    can), latency (each read's own), unsure (large reads, nobody asked for more), unseen (no counters).
+
+    ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk.
+    """
+
+    pace: str
+    readers: float
+    each_bytes: float | None
+    each_s: float | None
 
 
 def loader_call(loader: Loader, **changed: object) -> str:
@@ -31,3 +61,202 @@ def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     whole = max(inputs.wall, 1e-12)
     found += [Evidence(text, metric, value, source) for text, metric, value, source in parts if value > 0.05 * whole]
     return found
+
+
+def unseen(diagnosis: Diagnosis, finding: str) -> Abstention | None:
+    """Abstain where no fetch was timed: nothing can be said about how batches are made."""
+    if diagnosis.scenario is None or diagnosis.loader is None or not diagnosis.inputs.batches:
+        return Abstention(finding, "timed fetches of the loader that feeds the training loop")
+    return None
+
+
+def starved(diagnosis: Diagnosis, cause: str, seconds: float) -> bool:
+    """Whether the loop waits for data, ``cause`` being what its removal would cure: most of what a batch
+    costs its maker (``seconds`` of it), or what the verdict names."""
+    waits = diagnosis.wait_s >= WAIT_SHARE * diagnosis.step_s
+    pays = diagnosis.causes.get(cause, 1.0) >= PAYS
+    most = seconds >= MOST * making_s(diagnosis.inputs)
+    return waits and pays and (most or diagnosis.verdict.cause == cause)
+
+
+def making_s(inputs: Inputs) -> float:
+    """What a batch costs its maker, net of waiting for a core."""
+    return max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
+
+
+def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str = "") -> list[Cure]:
+    """The loader setting that the replay likes best, with ``streams`` reads served side by side at most."""
+    loader, scenario = diagnosis.loader, diagnosis.scenario
+    if loader is None or scenario is None or loader.kind != "dataloader":
+        return []
+    best = best_setting(replace(scenario, streams=streams or scenario.streams))
+    count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
+    risk = "memory grows with each worker; random augmentations draw from other streams"
+    if loader.dataset_kind == "iterable":
+        risk += "; an iterable data set must give each worker a part of its own, or samples come repeatedly"
+    call = loader_call(
+        loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
+    )
+    return [
+        Cure(
+            id="workers-auto",
+            title=title or f"wait side by side: make batches in {count}",
+            fix=Fix("let more workers wait at the same time", call, loader.location),
+            change=replace(best.change, streams=streams),
+            apply="hook",
+            risk=risk,
+        )
+    ]
+
+
+def judge_reads(diagnosis: Diagnosis) -> Reads:
+    """How storage serves this data set, in the order of how surely it can be told."""
+    inputs, host, machine = diagnosis.inputs, diagnosis.host, diagnosis.profile.machine
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
+    readers = max(1, workers) * inputs.storage / making_s(inputs)
+    count = _device_reads(inputs)
+    each_bytes = inputs.storage_bytes / count if inputs.storage_bytes is not None and count else None
+    each_s = inputs.storage / count if count else None
+    rate = host.job_read_bytes_per_s or 0.0
+    calls = count / diagnosis.step_s if diagnosis.step_s else 0.0
+    limits = ((rate, machine.read_limit_bytes_per_s), (calls, machine.read_limit_iops))
+    if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
+        return Reads("limit", readers, each_bytes, each_s)
+    if each_bytes is None or host.disk_busy is None:
+        return Reads("unseen", readers, each_bytes, each_s)
+    large, queue = each_bytes >= LARGE_READ_BYTES, host.disk_queue or 0.0
+    busy = host.disk_busy >= DISK_BUSY
+    if busy and (queue >= (LARGE_QUEUE if large else SMALL_QUEUE) or (not large and _spins(diagnosis))):
+        return Reads("device", readers, each_bytes, each_s)
+    return Reads("unsure" if large else "latency", readers, each_bytes, each_s)
+
+
+def _device_reads(inputs: Inputs) -> float:
+    """Reads per batch that memory did not answer; a page fault is a read that no call shows."""
+    stored, delivered = inputs.storage_bytes, inputs.read_bytes
+    cold = min(1.0, stored / delivered) if stored and delivered else 1.0
+    return (inputs.reads or 0.0) * cold + inputs.major_faults
+
+
+def _spins(diagnosis: Diagnosis) -> bool:
+    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    return any(hot.rotational is True for hot in diagnosis.profile.hot_files if hot.loader == key)
+
+
+def read_evidence(diagnosis: Diagnosis, reads: Reads) -> list[Evidence]:
+    """What is known about the reads and about the disks below."""
+    inputs, host = diagnosis.inputs, diagnosis.host
+    parts = (
+        ("bytes per batch that came from a disk", "fetch_storage_bytes", inputs.storage_bytes, TASK_IO),
+        ("bytes per read that came from a disk", "read_size_bytes", reads.each_bytes, TASK_IO),
+        ("time asleep per such read", "read_s", reads.each_s, "wait channels, task io"),
+        ("share of time in which the machine's disks had work", "disk_busy", host.disk_busy, "diskstats"),
+        ("mean number of requests in the disks' queues", "disk_queue", host.disk_queue, "diskstats"),
+    )
+    found = [Evidence(*part) for part in parts if part[2] is not None]
+    if not inputs.blocked_samples:
+        found.append(Evidence("nobody was seen asleep: bytes alone say that the waits are for storage"))
+    if reads.pace in UNSURE:
+        found.append(Evidence("not known whether storage could serve more reads at once: twice as many are assumed"))
+    return found
+
+
+def streams_of(reads: Reads) -> float | None:
+    """How many reads the storage serves at once before each gets slower; None = more than anyone asks for."""
+    if reads.pace == "latency":
+        return None
+    return 2 * reads.readers if reads.pace in UNSURE else reads.readers
+
+
+def place_of(diagnosis: Diagnosis) -> Location | None:
+    """Where the data set is defined, else where its loader is built."""
+    loader = diagnosis.loader
+    return None if loader is None else loader.dataset_location or loader.location
+
+
+def staging(diagnosis: Diagnosis, change: Change, title: str, id: str = "stage-to-fast-storage") -> Cure:
+    """Copy the data set to where reads are fast, once, before training."""
+    snippet = "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset"
+    return Cure(
+        id=id,
+        title=title,
+        fix=Fix("copy the data set once and read the copy", snippet, place_of(diagnosis)),
+        change=change,
+        apply="convert",
+        effort="hours",
+        risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
+        basis="range",
+    )
+
+
+WORTH = 1.03  # a what-if that gains less supports no finding: T' < 0.97 T [knowledge 2.3, F02, F06, F11]
+KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [knowledge F08]
+COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)
+TAKE_S = 5e-6  # and per sample for Python to find it [knowledge F09: indexing a tensor, measured]
+
+
+def unlooped(diagnosis: Diagnosis, finding: str) -> Abstention | None:
+    """Abstain where the training loop does not itself take timed batches from a loader: nothing can be replayed."""
+    if diagnosis.loop is None:
+        return Abstention(finding, "a training loop over a DataLoader")
+    return unseen(diagnosis, finding)
+
+
+def waits(diagnosis: Diagnosis) -> bool:
+    """Whether the loop waits for data to speak of."""
+    return diagnosis.wait_s >= WAIT_SHARE * diagnosis.step_s
+
+
+def spread(scenario: Scenario, low: Change, likely: Change, high: Change) -> tuple[float, float, float]:
+    """Speedups of one remedy under a cautious, a likely and a hopeful assumption of what it changes."""
+    first, *rest = sorted(gain(scenario, change) for change in (low, likely, high))
+    return first, rest[0], rest[1]
+
+
+def dearest(diagnosis: Diagnosis, causes: tuple[str, ...]) -> str:
+    """Which of these causes would gain most if it were removed; the first where nothing is known."""
+    return max(causes, key=lambda cause: diagnosis.causes.get(cause, 0.0))
+
+
+def payload_of(diagnosis: Diagnosis) -> Payload | None:
+    """What a batch of the training loader is made of, when batches were looked into."""
+    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    return next((one for one in diagnosis.profile.payloads if one.loader == key and one.batches), None)
+
+
+def repeats_of(diagnosis: Diagnosis) -> Repeats | None:
+    """Whether the training loader's samples come out the same again, when some were followed."""
+    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    return next((one for one in diagnosis.profile.repeats if one.loader == key), None)
+
+
+def fits_memory(diagnosis: Diagnosis, sample_bytes: float) -> bool:
+    """Whether all samples, kept in memory, leave half of it free; False where either size is not known."""
+    machine, loader = diagnosis.profile.machine, diagnosis.loader
+    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
+    length = loader.dataset_length if loader is not None else None
+    if not (known and length and sample_bytes):
+        return False
+    return length * sample_bytes <= KEEP_SHARE * min(known)
+
+
+def remembering(inputs: Inputs, sample_bytes: float, spared_s: float) -> Change:
+    """Samples are kept in memory: ``spared_s`` of CPU per batch, and every wait, become a copy out of memory."""
+    fetching = max(inputs.cpu - inputs.collate, 1e-12)
+    taking = inputs.samples * (TAKE_S + sample_bytes * COPY_S_PER_BYTE)
+    left = max(0.0, fetching - spared_s) + taking
+    return Change(cpu=min(1.0, left / fetching), storage=0.0, network=0.0, wait=0.0)
+
+
+def step_share(diagnosis: Diagnosis, part: str) -> float:
+    """The share of the steady step that one of its parts takes, by the name of its field."""
+    whole = sum(step.wall * step.steps for step in diagnosis.steps)
+    return sum(getattr(step, part) * step.steps for step in diagnosis.steps) / whole if whole > 0 else 0.0
+
+
+def operations_of(diagnosis: Diagnosis, kind: str) -> list[Operation]:
+    """Calls of one kind in the training loop's own thread, the costliest line first."""
+    loop = diagnosis.loop
+    calls = diagnosis.profile.operations
+    mine = [one for one in calls if loop and one.kind == kind and (one.pid, one.thread) == (loop.pid, loop.thread)]
+    return sorted(mine, key=lambda one: -one.total_s)

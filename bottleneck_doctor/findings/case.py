@@ -43,7 +43,7 @@ def patient(
     facts = profile or Profile(Run(["python", "train.py"], "train.py", "/", "", 60.0, 0), Machine("", "", "", int(cores), cores))
     facts = replace(facts, operations=list(operations), loaders=[source], processes=facts.processes or [Process(1, 0, "trainer", 0.0)])
     return Diagnosis(
-        profile=facts, loop=loop_of(steps), outside=None, loader=source, steps=[row] * steps, inputs=made,
+        profile=facts, loop=loop_of(steps), outside=None, source=None, loader=source, steps=[row] * steps, inputs=made,
         host=Host(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene, step_s=step_s, wait_s=wait,
         model_error=0.05, metrics={}, budget=[], quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
         verdict=verdict, causes=causes,

@@ -43,8 +43,10 @@ WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when a loader without workers makes the loop wait."""
     loader, scenario = diagnosis.loader, diagnosis.scenario
-    if diagnosis.loop is None or scenario is None:
-        return Abstention("loader-in-main", "a training loop over a DataLoader")
+    if scenario is None:
+        return Abstention("loader-in-main", "a training loop")
+    if diagnosis.loop is None or (loader is not None and loader.kind == "function"):
+        return _function_in_main(diagnosis)
     if loader is None or loader.kind != "dataloader" or loader.num_workers:
         return None
     if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s or is_indexing(diagnosis.inputs, loader):
@@ -64,6 +66,30 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *wait_evidence(diagnosis)]  # fmt: skip
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], loader.location)
+
+
+def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
+    """The same ailment without a DataLoader: a function of the user's makes each batch between two steps."""
+    if diagnosis.loader is not None and diagnosis.loader.kind == "dataloader":
+        return None  # a background thread reads it; the loop does not
+    if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s:
+        return None
+    assert diagnosis.scenario is not None
+    place = diagnosis.loader.location if diagnosis.loader is not None else diagnosis.source
+    best = best_setting(diagnosis.scenario)
+    cure = Cure(
+        id="workers-auto",
+        title="move the making of batches into the data set of a DataLoader with workers",
+        fix=Fix("make the function the data set's `__getitem__` or `__iter__`",
+                f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)", place),
+        change=best.change,
+        effort="hours",
+        risk="random draws come from other streams; memory grows with each worker",
+    )  # fmt: skip
+    function = place.function if place is not None else ""
+    text = f"batches are made by {function} in the loop's own thread" if function else "batches are made in the loop"
+    evidence = [Evidence(text, "", None, "stack samples"), *wait_evidence(diagnosis)]
+    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], place)
 
 
 CASES = (

@@ -81,13 +81,15 @@ def held() -> Iterator[Held]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def arrivals(taken: Held, wait_s: float) -> list[Arrival]:
-    """What arrived, after waiting for the first; SIGCHLD ends the wait but is not told."""
+def arrivals(taken: Held) -> list[Arrival]:
+    """What has arrived since the last call, SIGCHLD left out.
+
+    Never waits: when a process is stopped and continued after the time it meant to wait, CPython's sigtimedwait
+    returns uninitialised memory as if a signal had come, and we would pass on what nobody sent.
+    """
     found = []
-    info = signal.sigtimedwait(HELD, wait_s)
-    while info is not None:
+    while len(found) < _MOST_ARRIVALS and (info := signal.sigtimedwait(HELD, 0)) is not None:
         found.append(Arrival(info.si_signo, info.si_code == _BY_KERNEL, info.si_pid))
-        info = signal.sigtimedwait(HELD, 0) if len(found) < _MOST_ARRIVALS else None
     while taken.strays:
         found.append(Arrival(taken.strays.popleft()))
     return [arrival for arrival in found if arrival.number != signal.SIGCHLD]

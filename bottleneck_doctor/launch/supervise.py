@@ -16,10 +16,11 @@ from . import child, witness
 from .command import Command
 from .signals import JOB_STOPS, Arrival, Held, arrivals, held, nudge, stop_ourselves
 
-Tick = Callable[[], float]
+Tick = Callable[[int], float]
 
 _SHORTEST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 1.0
+_GLANCE_S = 0.02  # how often signals are looked for; the child's end is noticed at once
 
 # A terminal sends these to the whole foreground group, never to one process.
 _KEYBOARD = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH})
@@ -44,12 +45,13 @@ class _Watch:
     held: Held
     tick: Tick | None
     witness: witness.Witness | None
+    due_s: float = 0.0
     notes: list[str] = field(default_factory=list)
 
 
 def supervise(command: Command, environ: Mapping[str, str], tick: Tick) -> Ended:
-    """Run the command to its end; only the main thread can. ``tick`` is called on each wake-up and returns
-    the seconds until it wants the next one; when it raises, it is not called again and the training goes on.
+    """Run the command to its end; only the main thread can. ``tick`` is called with the child's pid and returns
+    the seconds until it wants to be called again; when it raises, it is let go and the training goes on.
 
     Raises CannotStart when there is nothing to wait for. Processes that ``tick`` starts inherit our blocked
     signals, so they survive Ctrl-C and only SIGKILL ends them.
@@ -71,7 +73,7 @@ def supervise(command: Command, environ: Mapping[str, str], tick: Tick) -> Ended
 
 def _start(command: Command, environ: Mapping[str, str], watch: _Watch) -> int:
     """Start the child, and hand it what was sent to us or our group before it was there."""
-    early = arrivals(watch.held, 0.0)
+    early = arrivals(watch.held)
     if early:
         watch.witness = witness.relieve(watch.witness)
     pid = child.spawn(command, environ, watch.held.mask)
@@ -82,16 +84,18 @@ def _start(command: Command, environ: Mapping[str, str], watch: _Watch) -> int:
 
 def _wait(pid: int, watch: _Watch) -> int:
     """The wait status with which the child ended. What it leaves running is left alone."""
-    while True:
-        arrived = arrivals(watch.held, _pause_s(watch))
-        _pass_on(pid, arrived, watch)
-        status = child.look(pid)
-        if status is None:
-            continue
-        if child.has_ended(status):
-            return status
-        if _is_job_stop(status) and not _is_continued(arrived):
-            stop_ourselves(os.WSTOPSIG(status))
+    with child.sleeper(pid) as sleep:
+        while True:
+            sleep(min(_GLANCE_S, _tick_if_due(pid, watch)))
+            arrived = arrivals(watch.held)
+            _pass_on(pid, arrived, watch)
+            status = child.look(pid)
+            if status is None:
+                continue
+            if child.has_ended(status):
+                return status
+            if _is_job_stop(status) and not _is_continued(arrived):
+                stop_ourselves(os.WSTOPSIG(status))
 
 
 def _is_job_stop(status: int) -> bool:
@@ -103,16 +107,21 @@ def _is_continued(arrived: list[Arrival]) -> bool:
     return signal.SIGCONT in signal.sigpending() or any(a.number == signal.SIGCONT for a in arrived)
 
 
-def _pause_s(watch: _Watch) -> float:
-    """Call the tick; how long to sleep until the next call."""
+def _tick_if_due(pid: int, watch: _Watch) -> float:
+    """Call the tick when it is time; the seconds that are left until the next call."""
     if watch.tick is None:
         return _LONGEST_PAUSE_S
+    left_s = watch.due_s - time.monotonic()
+    if left_s > 0:
+        return left_s
     try:
-        return max(_SHORTEST_PAUSE_S, min(float(watch.tick()), _LONGEST_PAUSE_S))
+        pause_s = max(_SHORTEST_PAUSE_S, min(float(watch.tick(pid)), _LONGEST_PAUSE_S))
     except BaseException as error:  # even SystemExit: whatever fails in there, the training is to be awaited
         watch.tick = None
         watch.notes.append(f"watching stopped early: {type(error).__name__}: {error}")
         return _LONGEST_PAUSE_S
+    watch.due_s = time.monotonic() + pause_s
+    return pause_s
 
 
 def _pass_on(pid: int, arrived: list[Arrival], watch: _Watch) -> None:

@@ -36,7 +36,10 @@ _PROFILE = msgspec.json.Decoder(Profile)
 def encode_profile(profile: Profile) -> bytes:
     """The profile as compact JSON; raises ``BadProfile`` rather than write what it would not read back."""
     _check(profile, "", "")
-    return msgspec.json.encode(_writable(msgspec.to_builtins(profile), "profile"))
+    try:
+        return msgspec.json.encode(profile)
+    except UnicodeEncodeError:  # a path that is no Unicode
+        return msgspec.json.encode(_writable(msgspec.to_builtins(profile), "profile"))
 
 
 def encode_report(report: Report) -> bytes:
@@ -76,8 +79,25 @@ def decode_profile(data: bytes) -> Profile:
         raise BadProfile("not a bdoc profile: nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise BadProfile(f"not readable as JSON: {_malady(data, str(problem))}; {AGAIN}") from None
+    _complete(profile)
     _check(profile, "", "")
     return profile
+
+
+def _complete(value: object) -> None:
+    """Columns that an older bdoc did not write were not measured: fill them, where ``None`` may stand."""
+    if not is_dataclass(value):
+        return
+    rows = getattr(value, "t", None)
+    for item in fields(value):
+        cells = getattr(value, item.name)
+        if isinstance(rows, list) and cells == [] and "| None" in str(item.type):
+            cells.extend([None] * len(rows))
+        elif isinstance(cells, list) and cells and is_dataclass(cells[0]):
+            for cell in cells:
+                _complete(cell)
+        else:
+            _complete(cells)
 
 
 def _malady(data: bytes, problem: str) -> str:
@@ -108,13 +128,25 @@ def _check(value: object, name: str, where: str) -> None:
             _check(getattr(value, item.name), item.name, f"{where}.{item.name}" if where else item.name)
         _check_columns(value, where)
     elif isinstance(value, (list, tuple)):
-        for at, item in enumerate(value):
+        for at, item in enumerate(() if _is_sound_column(value, name) else value):
             _check(item, name, f"{where}[{at}]")
     elif isinstance(value, dict):
         for key, item in value.items():
             _check(item, name, f"{where}[{_quoted(key)}]")
     elif isinstance(value, (int, float)):
         _check_number(value, name, where)
+
+
+def _is_sound_column(cells: list[object] | tuple[object, ...], name: str) -> bool:
+    """Whether these are numbers and all in order: columns are long, and this loop is C's."""
+    numbers: list[Any] = [cell for cell in cells if cell is not None]
+    if not numbers:
+        return True
+    if not set(map(type, numbers)) <= {int, float}:
+        return False
+    lowest = -LARGEST_NUMBER if name in MAY_BE_NEGATIVE else 0
+    fits = min(numbers) >= lowest and max(numbers) <= LARGEST_NUMBER
+    return bool(fits) and all(map(math.isfinite, numbers))  # a NaN may hide from min and max
 
 
 def _check_number(value: float, name: str, where: str) -> None:
@@ -156,8 +188,9 @@ def _writable(value: Any, where: str) -> Any:
 
 def _quoted(value: object, quote: str = "'", longest: int = 120) -> str:
     """A short and printable form of something that came from outside."""
-    text = value if isinstance(value, str) else type(value).__name__
     if isinstance(value, int) and abs(value) < 10**12:
         return str(value)
-    shown = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    if not isinstance(value, str):
+        return "missing" if value is None else f"of type {type(value).__name__}"
+    shown = value if value.isprintable() else value.encode("unicode_escape").decode()
     return f"{quote}{shown[:longest]}{'...' if len(shown) > longest else ''}{quote}"

@@ -32,6 +32,7 @@ class Step:
     process_cpu: float | None
     wait_cpu: float | None
     ready: int | None
+    wait_queue: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class Diagnosis:
     profile: Profile
     loop: Loop | None
     outside: Outside | None
+    source: Location | None
     loader: Loader | None
     steps: list[Step]
     inputs: Inputs

@@ -279,7 +279,8 @@ class Outside:
     """A loop whose thread uses no loader: time between an optimizer step and the next forward pass.
 
     A row covers ``steps`` steps and ends at ``t``; ``gap_s`` is that time summed over them, of which
-    ``gap_cpu_s`` on the CPU and ``gap_runq_s`` waiting for one.
+    ``gap_cpu_s`` on the CPU and ``gap_runq_s`` waiting for one; ``cpu_s`` and ``runq_s`` are the same for the
+    whole steps.
     """
 
     pid: int
@@ -291,6 +292,8 @@ class Outside:
     gap_s: list[float] = field(default_factory=list)
     gap_cpu_s: list[float] = field(default_factory=list)
     gap_runq_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    runq_s: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..model.comparison import Comparison, Move
 from ..model.report import Metric, Verdict
 from . import words
-from .glossary import BOUNDS, CAUSES
+from .glossary import BOUNDS
 
 KINDS = {
     "better": "better",
@@ -34,8 +34,7 @@ def comparison_text(comparison: Comparison, encoding: str = "utf-8") -> str:
 
 def _verdict(verdict: Verdict) -> str:
     bound = BOUNDS.get(verdict.bound, words.plain(verdict.bound))
-    cause = CAUSES.get(verdict.cause, words.plain(verdict.cause))
-    return f"{bound} ({cause})" if cause else bound
+    return bound if verdict.cause == "none" else f"{bound}, {words.plain(verdict.cause)}"
 
 
 def _row(move: Move) -> tuple[str, str, str, str, str]:
@@ -57,7 +56,7 @@ def _change(move: Move) -> str:
     if move.delta is None or move.base is None or move.base.value is None:
         return ""
     if move.metric.endswith(("_fraction", "_share")):
-        return f"{move.delta * 100:+.1f} points"
+        return words.points(move.delta)
     return words.change(move.delta / move.base.value) if move.base.value else ""
 
 

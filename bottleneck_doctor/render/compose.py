@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 
 from ..model.profile import Gap, Location
-from ..model.report import BudgetPart, Metric, Remedy, Report, ReportedFinding, Verdict
+from ..model.report import BudgetPart, Evidence, Metric, Remedy, Report, ReportedFinding, RunSummary, Verdict
 from . import words
 from .document import Bar, Cure, Document, Illness, Lengths, MetricRow, Point
-from .glossary import BASES, BOUNDS, CAUSES, RESOURCES, SEVERITIES
+from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
+
+# A sweep's command line can be longer than its report.
+LONGEST_COMMAND = 160
 
 
 def compose(report: Report, lengths: Lengths) -> Document:
@@ -18,13 +21,11 @@ def compose(report: Report, lengths: Lengths) -> Document:
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
     verdict = report.verdict
     return Document(
-        command=words.plain(shlex.join(report.run.command)),
+        command=_command(report.run),
         circumstances=_circumstances(report),
         headline=BOUNDS.get(verdict.bound, words.plain(verdict.bound)),
-        because=CAUSES.get(verdict.cause, words.plain(verdict.cause)),
-        confidence=f"{words.plain(verdict.confidence)} confidence",
         summary=words.plain(verdict.summary),
-        gains=_gains(verdict),
+        grounds=_grounds(verdict),
         step=_step(report),
         bars=_bars(report.budget, lengths.bars),
         phases=_phases(report, lengths.phases),
@@ -40,6 +41,16 @@ def compose(report: Report, lengths: Lengths) -> Document:
         watching=_watching(report),
         metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()],
     )
+
+
+def _command(run: RunSummary) -> str:
+    """What the user typed, from the script on: which interpreter ran it is in the other formats."""
+    home = run.cwd.rstrip("/") + "/"
+    command = run.command
+    if run.script is not None and run.script in command:
+        command = command[command.index(run.script) :]
+    shown = [part[len(home) :] if run.cwd and part.startswith(home) else part for part in command]
+    return words.short(words.plain(shlex.join(shown)), LONGEST_COMMAND)
 
 
 def _circumstances(report: Report) -> list[str]:
@@ -58,13 +69,16 @@ def _circumstances(report: Report) -> list[str]:
     return facts
 
 
-def _gains(verdict: Verdict) -> str:
-    """Why this bound: what the step would gain from each resource made infinitely fast."""
+def _grounds(verdict: Verdict) -> list[str]:
+    """The cause by its id, how sure that is, and what each resource made infinitely fast would gain."""
+    said = [] if verdict.cause == "none" else [words.plain(verdict.cause)]
+    said.append(f"{words.plain(verdict.confidence)} confidence")
+    if verdict.runner_up:
+        said.append(f"close behind: {RESOURCES.get(verdict.runner_up, words.plain(verdict.runner_up))}")
     known = [(value, name) for name, value in verdict.gain.items() if value is not None]
     known.sort(key=lambda pair: -pair[0])
-    return " · ".join(
-        f"{RESOURCES.get(name, words.plain(name))} {words.ratio(value)}" for value, name in known
-    )
+    gains = [f"{RESOURCES.get(name, words.plain(name))} {words.ratio(value)}" for value, name in known]
+    return [*said, f"if infinitely fast: {', '.join(gains)}"] if gains else said
 
 
 def _step(report: Report) -> str:
@@ -112,7 +126,7 @@ def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> Illn
     points = [
         Point(
             words.plain(evidence.text),
-            "" if evidence.value is None else _number(evidence.metric, evidence.value, report),
+            _number(evidence, report),
             words.plain(evidence.metric),
             words.plain(evidence.source),
         )
@@ -121,9 +135,12 @@ def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> Illn
     return Illness(words.plain(finding.id), _place(finding.location, report.run.cwd), points)
 
 
-def _number(name: str, value: float, report: Report) -> str:
-    metric = report.metrics.get(name)
-    return words.quantity(name, value, metric.unit if metric else "")
+def _number(evidence: Evidence, report: Report) -> str:
+    """The number that says so; nothing when the text itself says ``name=number``."""
+    if evidence.value is None or f"{evidence.metric}=" in evidence.text:
+        return ""
+    metric = report.metrics.get(evidence.metric)
+    return words.quantity(evidence.metric, evidence.value, metric.unit if metric else "")
 
 
 def _cure(remedy: Remedy, cwd: str, lengths: Lengths) -> Cure:

@@ -84,10 +84,8 @@ class Document:
     command: str
     circumstances: list[str]
     headline: str
-    because: str
-    confidence: str
     summary: str
-    gains: str
+    grounds: list[str]
     step: str
     bars: list[Bar]
     phases: list[str]

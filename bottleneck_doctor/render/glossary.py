@@ -116,4 +116,27 @@ what can be measured on this machine.""",
     "not-measured": """\
 A number that could not be taken stays empty; it is never counted as zero. The section "not
 measured" of a report names the reason, and the command that would allow it.""",
+    "nothing-to-run": """\
+`bdoc run` was given nothing to run. It takes a script, `-m MODULE`, or `-- COMMAND` for torchrun,
+accelerate launch or a shell script. Options of bdoc stand before it.""",
+    "script-not-found": """\
+The script does not exist, seen from the folder in which bdoc was started. Nothing was run.""",
+    "script-is-directory": """\
+The script is a directory without a `__main__.py`, which Python cannot run. Name the file in it.""",
+    "script-unreadable": """\
+The script exists, but this user may not read it. Check its permissions.""",
+    "module-name-missing": """\
+`-m` stands before the name of a module, as for Python itself: `bdoc run -m package.train --lr 0.1`.""",
+    "launcher-missing": """\
+After `--` stands the whole command to run: `bdoc run -- torchrun --nproc-per-node 2 train.py`.""",
+    "launcher-not-found": """\
+The command after `--` is not on PATH, or is not an executable file. Check the spelling, or give its path.""",
+    "python-not-found": """\
+No Python was found to run the training with. bdoc may be installed apart from torch: it takes its
+own interpreter when that has torch, else the first `python` on PATH. `--python PATH` names another.""",
+    "start-not-found": """\
+The command vanished between being found and being started, or the interpreter named in its first
+line is missing.""",
+    "start-refused": """\
+The system refused to start the command: no permission, not a program, or out of memory or processes.""",
 }

@@ -25,14 +25,11 @@ def markdown_page(document: Document, encoding: str) -> str:
 
 
 def _verdict(document: Document) -> str:
-    because = f": {markdown(document.because)}" if document.because else ""
     lines = [
-        f"## {markdown(document.headline)}{because}",
-        f"{markdown(document.summary)} ({markdown(document.confidence)})",
+        f"## {markdown(document.headline)}: {markdown(document.summary)}",
+        markdown(" · ".join(document.grounds)),
         f"{code(document.command)} · {markdown(' · '.join(document.circumstances))}",
     ]
-    if document.gains:
-        lines.append(f"If infinitely fast: {markdown(document.gains)}")
     if document.phases:
         lines.append("\n".join(f"- {markdown(phase)}" for phase in document.phases))
     return "\n\n".join(lines)
@@ -72,14 +69,14 @@ def _cure(rank: int, cure: Cure) -> list[str]:
     head = f"{rank}. **{markdown(cure.title)}: {cure.likely}** ({markdown(cure.basis)})"
     inset = " " * (len(str(rank)) + 2)
     place = f"{code(cure.place)} " if cure.place else ""
-    effort = f"{cure.effort} effort" if cure.effort else ""
+    effort = f"effort: {cure.effort}" if cure.effort else ""
     risk = f"risk: {cure.risk}" if cure.risk else ""
     terms = " · ".join(markdown(term) for term in (cure.apply, effort, risk) if term)
     body = [f"{place}{markdown(cure.text)}".rstrip(), f"{code(cure.id)} {terms}".rstrip()]
     lines = [head, *(f"{inset}<br>{line}" for line in body if line)]
     if cure.snippet:
         fence = _fence(cure.snippet)
-        lines += ["", *(inset + line for line in (f"{fence}python", *cure.snippet, fence)), ""]
+        lines += ["", *((inset + line).rstrip() for line in (f"{fence}python", *cure.snippet, fence)), ""]
     return lines
 
 

@@ -16,6 +16,7 @@ NARROW = 60
 WIDEST = 100
 NARROWEST = 20
 LONGEST_BAR = 30
+LONGEST_RISK = 90
 COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 
 
@@ -83,11 +84,8 @@ def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
 
 def _verdict(sheet: Sheet, document: Document) -> None:
     colour = COLOURS.get(document.headline, "yellow")
-    because = f": {document.because}" if document.because else ""
-    sheet.heading((document.headline, f"bold {colour}"), (because, "bold"))
-    sheet.line(document.summary, indent=2)
-    gains = f" · if infinitely fast: {document.gains}" if document.gains else ""
-    sheet.line((document.confidence + gains, "dim"), indent=2)
+    sheet.heading((document.headline, f"bold {colour}"), (f": {document.summary}", "bold"))
+    sheet.line((" · ".join(document.grounds), "dim"), indent=2)
     for phase in document.phases:
         sheet.line(phase, indent=2, lead="• ")
 
@@ -144,8 +142,8 @@ def _cure(sheet: Sheet, rank: int, cure: Cure) -> None:
     sheet.line((f"{cure.place}  " if cure.place else "", "cyan"), inline, indent=5)
     for line in cure.snippet if rank == 1 and len(cure.snippet) > 1 else []:
         sheet.line(line, indent=7)
-    effort = f" · {cure.effort} effort" if cure.effort else ""
-    risk = f" · risk: {cure.risk}" if cure.risk else ""
+    effort = f" · effort: {cure.effort}" if cure.effort else ""
+    risk = f" · risk: {words.short(cure.risk, LONGEST_RISK)}" if cure.risk else ""
     sheet.line((cure.id + effort + risk, "dim"), indent=5)
 
 

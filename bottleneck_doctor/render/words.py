@@ -38,6 +38,11 @@ def change(share: float | None) -> str:
     return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
 
 
+def points(difference: float) -> str:
+    """``-60.1 points``: the difference of two shares."""
+    return "±0 points" if abs(difference) < 0.0005 else f"{difference * 100:+.1f} points"
+
+
 def seconds(value: float | None) -> str:
     """``72 µs``, ``24.1 ms``, ``1.83 s``, ``12 min 05 s``, ``3 h 07 min``."""
     if value is None or not math.isfinite(value):
@@ -130,6 +135,11 @@ def plain(text: str) -> str:
     return spaced if spaced.isascii() and spaced.isprintable() else "".join(map(_visible, spaced))
 
 
+def short(text: str, longest: int) -> str:
+    """The beginning of a text, and that there is more of it."""
+    return text if len(text) <= longest else text[: longest - 4] + " ..."
+
+
 def block(text: str) -> list[str]:
     """Foreign text of several lines, each harmless."""
     return [plain(line).rstrip() for line in text.expandtabs(4).strip("\n").split("\n")]
@@ -188,6 +198,8 @@ def _significant(value: float) -> str:
     """Three digits, without a tail of zeros: 24.1, 3.05, 640."""
     if abs(value) >= 99.95 or value == 0:
         return f"{value:.0f}"
+    if abs(value) < 0.0995:
+        return f"{value:.2g}"
     return _trimmed(f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}")
 
 

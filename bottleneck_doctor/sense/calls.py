@@ -11,10 +11,10 @@ TABLE = {
     "descriptor": """
         read 0 63, write 1 64, fstat 5 80, lseek 8 62, pread64 17 67, pwrite64 18 68, readv 19 65,
         writev 20 66, sendfile 40 71, connect 42 203, accept 43 202, sendto 44 206, recvfrom 45 207,
-        sendmsg 46 211, recvmsg 47 212, fsync 74 82, fdatasync 75 83, getdents 78 -, readahead 187 213, getdents64 217 61,
-        fadvise64 221 223, splice 275 76, sync_file_range 277 84, accept4 288 242, preadv 295 69,
-        pwritev 296 70, recvmmsg 299 243, sendmmsg 307 269, copy_file_range 326 285, preadv2 327 286,
-        pwritev2 328 287""",
+        sendmsg 46 211, recvmsg 47 212, fsync 74 82, fdatasync 75 83, getdents 78 -, readahead 187 213,
+        getdents64 217 61, fadvise64 221 223, splice 275 76, sync_file_range 277 84, accept4 288 242,
+        preadv 295 69, pwritev 296 70, recvmmsg 299 243, sendmmsg 307 269, copy_file_range 326 285,
+        preadv2 327 286, pwritev2 328 287""",
     "path": """
         open 2 -, stat 4 -, lstat 6 -, access 21 -, msync 26 227, madvise 28 233, execve 59 221, rename 82 -,
         mkdir 83 -, unlink 87 -, readlink 89 -, statfs 137 43, sync 162 81, io_getevents 208 4, openat 257 56,

@@ -37,12 +37,14 @@ def list_capabilities(root: Path = Path("/")) -> list[Capability]:
     found += [_kernel_file(root, *file) for file in KERNEL_FILES]
     found += [_groups(root), _pressure(root), _delays(root), _cachestat(), _gpus()]
     with subprocess.Popen(
-        [sys.executable, "-c", "input()"],
+        [sys.executable, "-c", "print(flush=True); input()"],
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as child:
         try:
+            assert child.stdout is not None
+            child.stdout.readline()  # an interpreter that is still starting cannot be looked at
             found += [_blocked(child.pid), _py_spy(child.pid)]
         finally:
             child.kill()

@@ -28,8 +28,8 @@ TABLE = {
     "storage": """
         folio_ __folio wait_on_page __wait_on_page wait_on_buffer __wait_on_buffer __sync_dirty io_schedule
         bit_wait_io iomap_dio __iomap_dio blkdev_ __blkdev submit_bio bio_ blk_ rq_qos wbt_ rwb_ ioc_
-        get_request jbd2 ext4 xfs xlog btrfs f2fs zfs cv_wait dm_ nvme read_extent filemap_ do_get_write balance_dirty
-        dio_ __blockdev throtl read_events io_cqring wb_wait sync_""",
+        get_request jbd2 ext4 xfs xlog btrfs f2fs zfs cv_wait dm_ nvme read_extent filemap_ do_get_write
+        balance_dirty dio_ __blockdev throtl read_events io_cqring wb_wait sync_""",
 }
 CHANNELS = tuple((name, tuple(beginnings.split())) for name, beginnings in TABLE.items())
 
@@ -44,7 +44,7 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class Wait:
-    """One look at a thread that does not run. ``call_kind`` is as in calls.py, or fault, or "" if unknown."""
+    """One look at a waiting thread. ``call_kind``: as in calls.py, else fault, other, or "" if unreadable."""
 
     state: str
     channel: str

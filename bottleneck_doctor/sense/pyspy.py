@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..model.profile import Gap, Stack
-from .reading import read_number
+from .reading import read_number, read_text
 
 WHAT = "python stacks (py-spy)"
 MOST_PATHS = 400
@@ -47,18 +47,23 @@ def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS)
 
 def explain(pid: int, message: str, root: Path = Path("/")) -> Gap:
     """Why py-spy saw nothing of ``pid``, from what it said and what /proc says."""
-    if not (root / "proc" / str(pid)).exists():
+    if _has_ended(pid, root):
         return Gap(WHAT, f"process {pid} has ended before the window was over")
     scope = read_number(root / "proc/sys/kernel/yama/ptrace_scope") or 0
     # With --subprocesses py-spy says "no python processes" also when it may not look at any.
     if _REFUSED.search(message) or not _may_read_memory(pid, root):
         return Gap(WHAT, f"reading the memory of process {pid} is not permitted", ALLOW)
     if "No python processes" in message and scope > 0:
-        return Gap(
-            what, f"py-spy may not attach to process {pid}: kernel.yama.ptrace_scope is {scope}", ALLOW
-        )
+        why = f"py-spy may not attach to process {pid}: kernel.yama.ptrace_scope is {scope}"
+        return Gap(WHAT, why, ALLOW)
     said = _ERROR.search(message)
     return Gap(WHAT, said.group(1) if said else f"py-spy ended without stacks of process {pid}")
+
+
+def _has_ended(pid: int, root: Path) -> bool:
+    """Gone, or a zombie that its parent has not waited for."""
+    stat = read_text(root / "proc" / str(pid) / "stat")
+    return stat is None or stat.rpartition(")")[2].split()[:1] == ["Z"]
 
 
 def _split(path: str, default_pid: int) -> tuple[int, str, tuple[str, ...]]:

@@ -28,10 +28,12 @@ class StackWindow:
         self, pids: Sequence[int], seconds: float, options: Sequence[str], program: str | None
     ) -> None:
         self.gaps: list[Gap] = []
-        self._folder = Path(tempfile.mkdtemp(prefix="bdoc-stacks-"))
+        self._folder = self._make_folder()
         self._deadline_s = time.monotonic() + seconds + GRACE_S
         self._spies: dict[int, subprocess.Popen[bytes]] = {}
         self._stacks: list[Stack] | None = None
+        if self._folder is None:
+            return
         if program is None:
             self.gaps.append(Gap(WHAT, "py-spy was not found", "pip install py-spy"))
             return
@@ -39,7 +41,7 @@ class StackWindow:
             why = f"{len(pids) - MOST_TARGETS} of {len(pids)} processes were left out to bound the cost"
             self.gaps.append(Gap(WHAT, why))
         for pid in pids[:MOST_TARGETS]:
-            self._start([program, "record", *options], pid)
+            self._start([program, "record", *options], pid, self._folder)
 
     def poll(self) -> list[Stack] | None:
         """None while the window runs; then its stacks, which may be none: ``gaps`` says why."""
@@ -51,14 +53,21 @@ class StackWindow:
         return self._stacks
 
     def close(self) -> None:
-        """Ends py-spy at once if it still runs, and takes what it has written."""
+        """Ends py-spy early if it still runs, and takes what it has seen until now."""
         if self._stacks is None:
             self._finish()
 
-    def _start(self, command: Sequence[str], pid: int) -> None:
-        target = ["--pid", str(pid), "--output", str(self._folder / f"{pid}.raw")]
+    def _make_folder(self) -> Path | None:
         try:
-            with (self._folder / f"{pid}.log").open("wb") as log:
+            return Path(tempfile.mkdtemp(prefix="bdoc-stacks-"))
+        except OSError as error:
+            self.gaps.append(Gap(WHAT, f"no temporary folder can be made: {error}", "set TMPDIR"))
+            return None
+
+    def _start(self, command: Sequence[str], pid: int, folder: Path) -> None:
+        target = ["--pid", str(pid), "--output", str(folder / f"{pid}.raw")]
+        try:
+            with (folder / f"{pid}.log").open("wb") as log:
                 # A session of its own, so that what a wrapper script started ends with the wrapper.
                 self._spies[pid] = subprocess.Popen(
                     [*command, *target],
@@ -76,26 +85,22 @@ class StackWindow:
         for pid, spy in self._spies.items():
             overdue = spy.poll() is None
             _end(spy)
-            found = self._read(pid)
+            found = parse_folded(self._text(pid, "raw").splitlines(), pid)
             if not found and overdue:
                 self.gaps.append(Gap(WHAT, f"py-spy had not finished with process {pid} when it was stopped"))
             elif not found:
-                self.gaps.append(explain(pid, self._log(pid)))
+                self.gaps.append(explain(pid, self._text(pid, "log")))
             stacks += found
         self._stacks = sorted(stacks, key=lambda stack: -stack.count)[:MOST_PATHS]
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _read(self, pid: int) -> list[Stack]:
+    def _text(self, pid: int, suffix: str) -> str:
+        assert self._folder is not None
         try:
-            with (self._folder / f"{pid}.raw").open(encoding="utf-8", errors="replace") as lines:
-                return parse_folded(lines, pid)
+            return (self._folder / f"{pid}.{suffix}").read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return []
-
-    def _log(self, pid: int) -> str:
-        with contextlib.suppress(OSError):
-            return (self._folder / f"{pid}.log").read_text(errors="replace")
-        return ""
+            return ""
 
 
 def start_window(
@@ -118,7 +123,11 @@ def start_window(
 def _end(spy: subprocess.Popen[bytes]) -> None:
     """Ends the whole session of py-spy, harshly if need be, and waits for it."""
     if spy.poll() is None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number in (
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGKILL,
+        ):  # interrupted, py-spy writes what it has
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(spy.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):

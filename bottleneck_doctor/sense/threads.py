@@ -90,7 +90,8 @@ class Thread:
         number = int(words[0]) if words[0].lstrip("-").isdigit() else None
         if number == -1:
             return "fault", ""
-        kind, name = self._calls.get(number, ("", "")) if number is not None else ("", "")
+        unlisted = ("other", "") if self._calls else ("", "")
+        kind, name = self._calls.get(number, unlisted) if number is not None else ("", "")
         counted = COUNT_ARGUMENT.get(name)
         if counted is not None and _argument(words, counted) == 0:
             return "sleep", name

@@ -17,7 +17,7 @@ from bottleneck_doctor.launch.supervise import supervise
 def main(report: str, argv: list[str]) -> int:
     """Supervise ``argv`` and write what is known at its end to ``report``."""
     try:
-        ended = supervise(plan(None, None, argv, [], sys.executable), os.environ, lambda: 0.05)
+        ended = supervise(plan(None, None, argv, [], sys.executable), os.environ, lambda pid: 0.05)
     except CannotStart as error:
         print(error, file=sys.stderr)
         return error.status

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -55,7 +56,7 @@ def until_count(stage, number: int, times: int) -> bool:
     """Wait until the training has counted that many, and no more, of a signal."""
     path = stage.folder / f"count-{int(number)}"
     while int(stage.await_mark(path.name)) < times:
-        signal.sigtimedwait([], 0.01)
+        time.sleep(0.01)
     return int(path.read_text()) == times
 
 
@@ -148,6 +149,16 @@ os._exit(stand_in.main(sys.argv[1], sys.argv[2:]))
     assert fence(stage, process) == {str(int(signal.SIGTERM)): 1}
 
 
+def test_an_alarm_that_was_set_before_the_start_goes_off_in_the_training(stage):
+    """`perl -e 'alarm 60; exec @ARGV' python train.py` is a common time-out: alarms survive exec."""
+
+    def set_alarm() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+
+    process = stage.start("sleep", "60", preexec_fn=set_alarm)
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGALRM
+
+
 def test_what_ends_a_process_by_default_is_held_and_our_own_faults_are_not():
     assert HELD >= {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGXCPU}
     assert not HELD & {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGPIPE}
@@ -157,3 +168,12 @@ def test_a_nudge_says_whether_anybody_was_there():
     with subprocess.Popen(["sleep", "60"]) as process:
         assert nudge(process.pid, signal.SIGTERM) is True
     assert nudge(process.pid, signal.SIGTERM) is False
+
+
+def test_a_supervisor_that_was_stopped_for_a_while_makes_up_no_signals(stage):
+    process = stage.start_script(COUNTER)
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    time.sleep(0.2)  # longer than the supervisor meant to
+    process.send_signal(signal.SIGCONT)
+    assert fence(stage, process) == {}

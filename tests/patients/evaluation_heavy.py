@@ -1,4 +1,4 @@
-"""Sick: every short epoch ends with an evaluation that takes longer than the training. Cure: every sixth does."""
+"""Sick: short epochs end with an evaluation longer than the training. Cure: every sixth epoch does."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def evaluate(model: torch.nn.Module, loader: DataLoader[tuple[torch.Tensor, ...]
         for x, y in loader:
             right += int((model(x).argmax(dim=1) == y).sum())
     model.train()
-    return right / 6400
+    return right / 12800
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=720, step_s=0.0110)
+    given = options(__doc__, steps=600, step_s=0.0135)
     book = Ledger(given.steps, given.truth)
     train = TensorDataset(torch.randn(1920, 64), torch.randint(0, 10, (1920,)))
-    valid = TensorDataset(torch.randn(6400, 64), torch.randint(0, 10, (6400,)))
+    valid = TensorDataset(torch.randn(12800, 64), torch.randint(0, 10, (12800,)))
     loader = DataLoader(train, batch_size=32, shuffle=True)
     valid_loader = DataLoader(valid, batch_size=64)
     model = torch.nn.Sequential(

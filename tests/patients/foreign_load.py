@@ -1,4 +1,4 @@
-"""Decoy: the workers burn CPU while strangers outside the job take half of it; waiting for a core is no I/O."""
+"""Decoy: workers burn CPU while strangers outside the job take half of it; waiting for a core is no I/O."""
 
 from __future__ import annotations
 

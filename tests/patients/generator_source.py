@@ -1,4 +1,4 @@
-"""Sick: batches come from a generator that computes them while the accelerator idles. Cure: a thread runs ahead."""
+"""Sick: a generator computes batches while the accelerator idles. Cure: a thread runs ahead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import torch
 from ledger import Ledger
-from props import burn, options, simulated_accelerator
+from props import options, simulated_accelerator
 from torch.nn import functional
 
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -33,22 +33,22 @@ class Ahead:
         ready.put(None)
 
 
-class Simulation:
-    """A physics simulation that needs 10 ms of CPU for a batch."""
+class Ranking:
+    """A ranking model of 130,000 items, which torch sorts in one go, without the interpreter lock."""
 
     def __iter__(self) -> Iterator[Batch]:
         state = torch.Generator().manual_seed(1)
         for _ in range(100):
-            burn(0.010)
-            x = torch.randn(8, 64, generator=state)
+            ranked = torch.randn(130_000, generator=state).sort().values
+            x = ranked[torch.randint(0, 130_000, (8, 64), generator=state)]
             yield x, x[:, :10].argmax(dim=1)
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=400, step_s=0.021)
+    given = options(__doc__, steps=340, step_s=0.0245)
     book = Ledger(given.steps, given.truth)
-    batches = Ahead(Simulation()) if given.cured else Simulation()
+    batches = Ahead(Ranking()) if given.cured else Ranking()
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in book.epochs():

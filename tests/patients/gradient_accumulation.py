@@ -1,4 +1,4 @@
-"""Sick: photos are decoded in the training process; one optimizer step takes four batches. Cure: two workers."""
+"""Sick: decoding in the training process, one optimizer step in four batches. Cure: two workers."""
 
 from __future__ import annotations
 

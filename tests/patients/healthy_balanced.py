@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 
-class Records(Dataset[tuple[torch.Tensor, int]]):
+class Records(Dataset[torch.Tensor]):
     """Records that cost 0.2 ms of CPU each."""
 
     def __init__(self) -> None:
@@ -18,23 +18,23 @@ class Records(Dataset[tuple[torch.Tensor, int]]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, index: int) -> torch.Tensor:
         burn(0.0002)
-        return self.rows[index] + 0.1 * torch.randn(64), index % 10
+        return self.rows[index] + 0.1 * torch.randn(64)
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=600, step_s=0.013)
+    given = options(__doc__, steps=160, step_s=0.0515)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(Records(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in book.epochs():
-        for x, y in book.loop(loader):
+        for x in book.loop(loader):
             optimizer.zero_grad()
-            loss = functional.cross_entropy(model(x), y)
-            simulated_accelerator(0.012)
+            loss = functional.cross_entropy(model(x), x[:, :10].argmax(dim=1))
+            simulated_accelerator(0.050)
             loss.backward()
             optimizer.step()
             book.note(loss)

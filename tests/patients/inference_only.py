@@ -1,4 +1,4 @@
-"""Sick: photos are decoded in the process that only predicts, with neither backward nor optimizer. Cure: two workers."""
+"""Sick: decoding in a process that only predicts: no backward, no optimizer. Cure: two workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sick: batches of 10 MB leave the workers as numpy arrays, through a pipe. Cure: as tensors, in shared memory."""
+"""Sick: batches of 10 MB leave the workers as numpy arrays, through a pipe. Cure: as shared tensors."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=200, step_s=0.0350)
+    given = options(__doc__, steps=360, step_s=0.022)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(4000, 64), torch.randint(0, 10, (4000,)))
     loader = DataLoader(data, batch_size=100, shuffle=True)
-    model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 10))
-    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.05, max_iter=8, history_size=4)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 1024), torch.nn.Tanh(), torch.nn.Linear(1024, 10))
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.05, max_iter=10, history_size=4)
     for _ in book.epochs():
         for x, y in book.loop(loader):
 

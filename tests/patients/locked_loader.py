@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class OneAtATime(Dataset[tuple[torch.Tensor, int]]):
-    """Records behind a licence server that serves one process at a time, 1.5 ms each."""
+    """Records behind a licence server that serves one process at a time, 3 ms each."""
 
     def __init__(self) -> None:
         self.rows = torch.randn(1600, 64)
@@ -24,13 +24,13 @@ class OneAtATime(Dataset[tuple[torch.Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         with self.turn:
-            time.sleep(0.0015)
+            time.sleep(0.003)
         return self.rows[index], index % 10
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=600, step_s=0.013)
+    given = options(__doc__, steps=320, step_s=0.025)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(OneAtATime(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))

@@ -1,4 +1,4 @@
-"""An object store at the other end of a slow link: answers each request after 4 ms; ends when its stdin does."""
+"""An object store behind a slow link: answers each request after 4 ms, and ends when its stdin does."""
 
 from __future__ import annotations
 

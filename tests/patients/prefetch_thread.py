@@ -1,4 +1,4 @@
-"""Decoy: a thread that runs ahead of training spends its life waiting for data; the training loop does not."""
+"""Decoy: a thread that runs ahead of training waits for data all the time; the training loop does not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ahead:
 
 
 class Throttled(Dataset[tuple[torch.Tensor, int]]):
-    """Records behind a client that sleeps 0.8 ms before each request."""
+    """Records behind a client that sleeps 1.6 ms before each request."""
 
     def __init__(self) -> None:
         self.rows = torch.randn(3200, 64)
@@ -45,13 +45,13 @@ class Throttled(Dataset[tuple[torch.Tensor, int]]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        time.sleep(0.0008)
+        time.sleep(0.0016)
         return self.rows[index], index % 10
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=600, step_s=0.013)
+    given = options(__doc__, steps=260, step_s=0.031)
     book = Ledger(given.steps, given.truth)
     loader = Ahead(DataLoader(Throttled(), batch_size=8, shuffle=True))
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
@@ -60,7 +60,7 @@ def main() -> None:
         for x, y in book.loop(loader):
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(x), y)
-            simulated_accelerator(0.012)
+            simulated_accelerator(0.030)
             loss.backward()
             optimizer.step()
             book.note(loss)

@@ -60,7 +60,8 @@ def main() -> None:
     given = options(__doc__, steps=450, step_s=0.0185)
     command = [sys.executable, str(Path(__file__).with_name("object_server.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdin is not None and server.stdout is not None
+        assert server.stdin is not None
+        assert server.stdout is not None
         port = int(server.stdout.readline())
         train(Ledger(given.steps, given.truth), port, workers=10 if given.cured else 2)
         server.stdin.close()

@@ -1,4 +1,4 @@
-"""Sick: every epoch computes the same filter responses again. Cure: they are computed once, before training."""
+"""Sick: every epoch computes the same filter responses again. Cure: computed once, beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoy: each sample only waits, for no CPU and no storage; it merely looks like slow I/O. Cure: six workers."""
+"""Decoy: each sample only waits, neither for CPU nor for storage. Cure: six workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Throttled(Dataset[tuple[torch.Tensor, int]]):
-    """Records behind a client that sleeps 2 ms before each request."""
+    """Records behind a client that sleeps 3 ms before each request."""
 
     def __init__(self) -> None:
         self.rows = torch.randn(1600, 64)
@@ -21,13 +21,13 @@ class Throttled(Dataset[tuple[torch.Tensor, int]]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        time.sleep(0.002)
+        time.sleep(0.003)
         return self.rows[index], index % 10
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=350, step_s=0.022)
+    given = options(__doc__, steps=260, step_s=0.030)
     book = Ledger(given.steps, given.truth)
     workers = 6 if given.cured else 0
     loader = DataLoader(

@@ -37,7 +37,7 @@ def name(folder: Path, index: int) -> Path:
 
 
 def read_cold(path: Path, offset: int, size: int) -> bytes:
-    """Read, then drop the pages, so that the next epoch finds them cold, as in a dataset larger than memory."""
+    """Read, then drop the pages, so that the next epoch is as cold: a dataset larger than memory."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         data = os.pread(descriptor, size, offset)

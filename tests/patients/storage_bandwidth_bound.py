@@ -1,4 +1,4 @@
-"""Sick: four workers read 16 MB a batch as fast as the disk delivers. Cure: the file lies in memory (tmpfs)."""
+"""Sick: four workers read 16 MB a batch, all the disk delivers. Cure: the file lies in memory (tmpfs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sick: a GAN takes two optimizer steps a batch and waits for photos decoded in its own process. Cure: two workers."""
+"""Sick: a GAN, two optimizer steps a batch, decodes in its own process. Cure: two workers."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Quotes(Dataset[tuple[torch.Tensor, int]]):
-    """Records behind a client that waits 2.5 ms before each request."""
+    """Records behind a client that waits 4 ms before each request."""
 
     def __init__(self) -> None:
         self.rows = torch.randn(1600, 64)
@@ -21,13 +21,13 @@ class Quotes(Dataset[tuple[torch.Tensor, int]]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        time.sleep(0.0025)
+        time.sleep(0.004)
         return self.rows[index], index % 10
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=400, step_s=0.0212)
+    given = options(__doc__, steps=250, step_s=0.033)
     book = Ledger(given.steps, given.truth)
     workers = 5 if given.cured else 1
     loader = DataLoader(Quotes(), batch_size=8, shuffle=True, num_workers=workers, persistent_workers=True)

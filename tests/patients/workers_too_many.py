@@ -26,7 +26,7 @@ class Records(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train a deep and narrow network: many short parallel regions, each of which waits for its last thread."""
+    """Train a deep, narrow network: many short parallel regions, each as slow as its slowest thread."""
     given = options(__doc__, steps=500, step_s=0.016, threads=None)
     book = Ledger(given.steps, given.truth)
     torch.set_num_threads(1 if given.cured else 2)

@@ -13,5 +13,7 @@ def require_golden(name: str, drawn: str) -> None:
     file = GOLDEN / name
     if os.environ.get("ACCEPT_GOLDENS"):
         file.write_text(drawn, encoding="utf-8")
-    assert file.exists(), f"no golden {file}: run `ACCEPT_GOLDENS=1 pytest {Path(__file__).parent}`, read the diff"
+    assert file.exists(), (
+        f"no golden {file}: run `ACCEPT_GOLDENS=1 pytest {Path(__file__).parent}`, read the diff"
+    )
     assert drawn == file.read_text(encoding="utf-8")

@@ -24,8 +24,8 @@ from bottleneck_doctor.model.report import (
 
 TRAIN = Location("/home/ann/cats/train.py", 41, "main")
 RUN = RunSummary(
-    command=["train.py", "--epochs", "3", "--name", "two words"],
-    script="/home/ann/cats/train.py",
+    command=["/usr/bin/python", "train.py", "--epochs", "3", "--name", "two words"],
+    script="train.py",
     cwd="/home/ann/cats",
     started_at="2026-03-01T12:00:00Z",
     duration_s=38.21,
@@ -60,9 +60,8 @@ BUDGET = [
 VERDICT = Verdict(
     bound="cpu",
     cause="input.preprocess",
-    summary="The loop waits 62 % of each step for one process that decodes images; 3 cores are idle.",
+    summary="making batches keeps the CPU busy: decoding, augmenting, tokenising in the data set",
     confidence="high",
-    runner_up="io",
     gain={"cpu": 2.61, "io": 1.04, "gpu": None, "comm": None},
 )
 FINDINGS = [
@@ -190,14 +189,16 @@ INCONCLUSIVE = Report(
     quality=Quality(3, 0, None, Overhead(None, None, None), [Gap("steps", "the run ended after 3 steps")]),
     metrics={name: Metric(None, metric.unit) for name, metric in METRICS.items()},
     budget=[],
-    verdict=Verdict("inconclusive", "none", "Too few steps to say anything: 3, needed 10.", "low"),
+    verdict=Verdict(
+        "inconclusive", "none", "only 3 steady steps were seen; 8 is the least that can be judged", "low"
+    ),
 )
 HEALTHY = replace(
     TYPICAL,
     verdict=Verdict(
         "balanced",
         "none",
-        "No resource made infinitely fast would gain 5 %.",
+        "no resource, infinitely fast, would gain 5 %",
         "medium",
         None,
         {"cpu": 1.04, "io": 1.0},

@@ -20,7 +20,8 @@ OUR_TAGS = {"<br>", "<sub>", "</sub>", "<details>", "</details>", "<summary>", "
     ("name", "report"), [("phased", PHASED), ("healthy", HEALTHY), ("inconclusive", INCONCLUSIVE)]
 )
 def test_a_page_is_written_as_accepted(name: str, report: object) -> None:
-    require_golden(f"{name}.md", render(report, "markdown"))  # type: ignore[arg-type]
+    # Not *.md: formatters would rewrite the Python in it.
+    require_golden(f"{name}.md.txt", render(report, "markdown"))  # type: ignore[arg-type]
 
 
 def test_terminal_and_markdown_say_the_same_numbers() -> None:
@@ -29,9 +30,9 @@ def test_terminal_and_markdown_say_the_same_numbers() -> None:
     said = [bar.percent for bar in document.bars] + [bar.time for bar in document.bars]
     said += [cure.likely for cure in document.cures] + [cure.basis for cure in document.cures]
     said += [point.number for illness in document.illnesses for point in illness.points]
-    said += [document.step, document.gains, document.watching]
-    joined = " ".join(drawn.split())
-    assert [number for number in said if number not in joined or number not in page] == []
+    said += [document.step, document.watching, *document.grounds]
+    drawn, page = " ".join(drawn.split()), page.replace("\\", "")
+    assert [number for number in said if number not in drawn or number not in page] == []
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

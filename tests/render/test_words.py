@@ -60,14 +60,22 @@ def test_seconds(value: float | None, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0, "0 B"), (640, "640 B"), (1000, "0.98 KiB"), (1536, "1.5 KiB"), (38 << 20, "38 MiB"), (3 << 60, "3145728 TiB")],
+    [
+        (0, "0 B"),
+        (640, "640 B"),
+        (1000, "0.98 KiB"),
+        (1536, "1.5 KiB"),
+        (38 << 20, "38 MiB"),
+        (3 << 60, "3145728 TiB"),
+    ],
 )
 def test_size(value: float, said: str) -> None:
     assert words.size(value) == said
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(1.0, "×1.00"), (1.03, "×1.03"), (1.84, "×1.8"), (0.8, "×0.8"), (12.4, "×12"), (9.96, "×10")]
+    ("value", "said"),
+    [(1.0, "×1.00"), (1.03, "×1.03"), (1.84, "×1.8"), (0.8, "×0.8"), (12.4, "×12"), (9.96, "×10")],
 )
 def test_ratio(value: float, said: str) -> None:
     assert words.ratio(value) == said
@@ -133,6 +141,14 @@ def test_exact_numbers_never_look_equal_when_they_are_not(
 )
 def test_change(share: float | None, said: str) -> None:
     assert words.change(share) == said
+
+
+@pytest.mark.parametrize(
+    ("difference", "said"),
+    [(-0.601, "-60.1 points"), (0.63, "+63.0 points"), (0.0, "±0 points"), (1e-9, "±0 points")],
+)
+def test_points(difference: float, said: str) -> None:
+    assert words.points(difference) == said
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,153 @@
+"""One run from start to end: what watches beside the training, and what is left when it is over."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..launch.board import Board
+from ..launch.limit import Limit
+from ..launch.masking import mask
+from ..launch.supervise import Ended
+
+if TYPE_CHECKING:
+    from ..assemble.profile import Remains
+    from ..model.profile import Gap
+    from .run_options import RunOptions
+
+LOOK_EVERY_NS = 250_000_000
+
+
+@dataclass
+class Session:
+    """The supervisor's side of a run. ``tick`` is its whole life; what it imports, it imports then, while
+    the training imports torch."""
+
+    options: RunOptions
+    folder: Path | None
+    line: Any = None
+    started_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    origin_ns: int = field(default_factory=time.monotonic_ns)
+    board: Board | None = None
+    limit: Limit | None = None
+    sensors: Any = None
+    windows: Any = None
+    child: int | None = None
+    _next_look_ns: int = 0
+    _cpu_before_ns: int = 0
+
+    def prepare(self) -> None:
+        """Before the training starts: the board, and the limit known beforehand."""
+        if self.folder is not None:
+            self.board = Board(self.folder)
+            self.limit = Limit(self.board, self.options.max_steps, self.options.max_seconds)
+            self.limit.arm()
+
+    def tick(self, child: int) -> float:
+        """Take what is due; seconds until the next time. ``child`` is the training's pid."""
+        if self.board is None:
+            return 1.0
+        if self.sensors is None:
+            self._open(child)
+        now = time.monotonic_ns()
+        if now >= self._next_look_ns:
+            self._next_look_ns = now + LOOK_EVERY_NS
+            self._look(now)
+        pause: float = self.sensors.tick(now)
+        return min(pause, max(0.005, (self._next_look_ns - time.monotonic_ns()) / 1e9))
+
+    def _open(self, child: int) -> None:
+        from ..sense.sensors import open_sensors
+        from ..sense.windows import Windows
+
+        assert self.board is not None
+        self.child = child
+        self.sensors = open_sensors(child, self.board.fetching)
+        self.windows = Windows(self.options.profiler, self.options.py_spy, self.board.ask_for_profile)
+        self._cpu_before_ns = time.process_time_ns()
+
+    def _look(self, now_ns: int) -> None:
+        assert self.board is not None and self.limit is not None
+        self.board.refresh()
+        progress = self.board.progress()
+        self.limit.look(self.child, progress, now_ns)
+        self.windows.look(progress, now_ns, self.origin_ns)
+        if self.line is not None:
+            self.line.show(progress, now_ns, self.origin_ns)
+
+    def remains(self, ended: Ended, argv: list[str], script: str | None, gaps: list[Gap]) -> Remains:
+        """Everything that the profile is assembled from."""
+        from ..assemble.profile import Remains
+        from ..model.profile import Run
+        from ..sense.machine import describe_machine
+
+        spent = (time.process_time_ns() - self._cpu_before_ns) / 1e9 if self._cpu_before_ns else None
+        machine, unknown = describe_machine()
+        if self.windows is not None:
+            self.windows.close(ended.ended_ns, self.origin_ns)
+            gaps = gaps + self.windows.gaps
+        if self.sensors is not None:
+            gaps = gaps + self.sensors.gaps()
+            self.sensors.close()
+        samples = self.sensors.samples if self.sensors is not None else []
+        run = Run(
+            command=mask(argv),
+            script=script,
+            cwd=os.getcwd(),
+            started_at=self.started_at,
+            duration_s=(ended.ended_ns - ended.started_ns) / 1e9,
+            exit_status=ended.exit_status,
+            signal=ended.signal,
+            stopped_by=self.limit.reached if self.limit is not None else None,
+            bdoc=__version__,
+        )
+        return Remains(
+            folder=self.folder,
+            run=run,
+            machine=machine,
+            origin_ns=ended.started_ns,
+            samples=list(samples),
+            stacks=self.windows.stacks if self.windows is not None else [],
+            windows=self.windows.windows if self.windows is not None else [],
+            gaps=gaps + unknown,
+            supervisor_cpu_s=spent,
+        )
+
+
+class Line:
+    """The quiet progress line on a terminal's stderr; gone when the run is over."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def show(self, progress: list[Any], now_ns: int, origin_ns: int) -> None:
+        """Draw it anew in place."""
+        from ..render.progress import progress_line
+        from .output import screen
+
+        front = progress[0] if progress else None
+        span = (front.last_ns - front.first_ns) / 1e9 if front else 0.0
+        step_s = span / max(1, front.steps - 1) if front and span > 0 else None
+        share = min(1.0, front.wait_ns / 1e9 / span) if front and span > 0 else None
+        width = screen(sys.stderr).width
+        text = progress_line(front.steps if front else 0, step_s, share, (now_ns - origin_ns) / 1e9, width)
+        self._write(f"\r\x1b[2K{text}")
+        self._shown = True
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._shown:
+            self._write("\r\x1b[2K")
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass

@@ -1,0 +1,117 @@
+"""Saving the model stops the training loop.
+
+## What it means
+The loop serialises the weights and writes them, and goes on when the file is complete.
+
+## Why it costs
+A checkpoint of s seconds every k steps adds s / k to each step. Half of s is copying and pickling on one
+core; the rest waits for the file system, and longer once the kernel's buffers for unwritten data are full.
+
+## How it is measured
+Wall and CPU time inside `torch.save` and safetensors' `save_file`, in the loop's own thread, from the first
+call to the last.
+
+## Thresholds
+More than 2 % of the steady step (ours), from at least two checkpoints: how often one comes cannot be told
+from a single one.
+
+## When this advice is wrong
+Fewer checkpoints lose more work when the job dies: spot instances and flaky clusters need them. A short
+profiling run may checkpoint more often than the training will.
+
+## Prediction
+Replay with a tenth of the checkpoints (an assumption: the interval is yours to choose), or with a third of
+their time when only a copy is taken in the loop (measured: copies took 7 to 47 % of a save, kept buffers 14
+%). A copy in flight needs memory for the weights once more.
+
+## References
+torch.distributed.checkpoint.async_save; Mohan et al., "CheckFreq", FAST 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
+from ..model.profile import Location, Operation
+from ..model.report import Evidence, Fix
+from .advice import operations_of, step_share
+from .case import patient
+from .entry import Case, Entry
+
+SHARE = 0.02  # of the step [knowledge F27, ours]
+SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known
+RARER = 0.1  # of the checkpoints are left: every tenth (assumed; the user chooses)
+COPIED = 0.33  # of a save's time is the copy [knowledge F27: 33 of 105 ms; measured again: 0.07 to 0.47]
+HOOKS = "hook on torch.save"
+
+LESS = """\
+if step % (10 * every) == 0:             # ten times rarer; or by the clock, every 15 minutes
+    torch.save(model.state_dict(), path)"""
+ASIDE = """\
+if writer is not None: writer.join()     # one at a time
+state = {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
+writer = threading.Thread(target=save_and_rename, args=(state, path))
+writer.start()                           # writes to a temporary file, then renames it"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when checkpoints take a noticeable part of the steady step."""
+    if diagnosis.loop is None or not diagnosis.steps:
+        return Abstention("checkpoint-blocking", "steps of a training loop over a loader")
+    share = step_share(diagnosis, "checkpoint")
+    if share <= SHARE:
+        return None
+    saves = operations_of(diagnosis, "checkpoint")
+    count = sum(one.count for one in saves)
+    if count < SEEN_AT_LEAST:
+        return Abstention("checkpoint-blocking", "a second checkpoint: how often one comes is not known")
+    total_s = sum(one.total_s for one in saves)
+    place = saves[0].location
+    evidence = [Evidence("share of the step spent on checkpoints", "checkpoint_share", share, HOOKS),
+                Evidence("checkpoints seen", "checkpoints", float(count), HOOKS),
+                Evidence("steps between two of them", "checkpoint_interval_steps", diagnosis.loop.steps / count, HOOKS),
+                Evidence("time per checkpoint", "checkpoint_s", total_s / count, HOOKS),
+                Evidence("share of that on the CPU", "checkpoint_cpu_share",
+                         sum(one.cpu_s for one in saves) / max(total_s, 1e-9), HOOKS)]  # fmt: skip
+    return Finding("checkpoint-blocking", "host.checkpoint", evidence, _cures(place), place)
+
+
+def _cures(place: Location | None) -> list[Cure]:
+    less = Cure(
+        id="checkpoint-less",
+        title="save a checkpoint ten times less often",
+        fix=Fix("save by the clock, or every tenth time", LESS, place),
+        change=Change(checkpoint=RARER),
+        apply="hook~",
+        risk="up to ten times as much work is lost when the job dies",
+    )
+    aside = Cure(
+        id="checkpoint-async",
+        title="copy the weights in the loop and let a thread write them",
+        fix=Fix("take a snapshot, write it beside the training", ASIDE, place),
+        change=Change(checkpoint=COPIED),
+        apply="hook~",
+        effort="hours",
+        risk="memory for one more copy of the weights; the newest checkpoint may be incomplete after a crash",
+        basis="range",
+    )
+    return [less, aside]
+
+
+SAVES = Operation("checkpoint", 1, 0, "save", 40, 2.0, 1.2, 0.09, Location("train.py", 52, "main"))
+SICK = Turn(0.003, checkpoint=0.005)
+CASES = (
+    Case(
+        "a save every ten steps", patient(Work(1e-5), SICK, operations=(SAVES,)), "fires", "checkpoint-less"
+    ),
+    Case(
+        "the copy alone would do", patient(Work(1e-5), SICK, operations=(SAVES,)), "fires", "checkpoint-async"
+    ),
+    Case(
+        "a save per epoch", patient(Work(1e-5), Turn(0.003, checkpoint=3e-5), operations=(SAVES,)), "silent"
+    ),
+    Case("one save so far", patient(Work(1e-5), SICK, operations=(replace(SAVES, count=1),)), "abstains"),
+    Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
+)
+FINDING = Entry("checkpoint-blocking", "host.checkpoint", examine)

@@ -1,0 +1,94 @@
+"""Other jobs on the machine use the cores that this one wants.
+
+## What it means
+Processes outside the job compute. The job's own threads are ready to run and wait for a core.
+
+## Why it costs
+With n cores and f of them taken, the job's CPU work runs on n - f. A parallel operator waits for its
+slowest thread, so that one stolen core can cost more than one core's share. Waiting for a core is no input
+or output, whatever it looks like.
+
+## How it is measured
+CPU seconds of the machine less those of the job's process tree and of this tool; cores of the machine that
+the job may not use are taken to be the strangers' first. The kernel's run queue says how long the makers of
+batches waited for a core.
+
+## Thresholds
+Half a core; or a quarter, if the makers of batches spend more than 15 % of their running time waiting for
+one while the job uses less than its cores (ours).
+
+## When this advice is wrong
+The strangers may be yours: a server that feeds the training, another rank started by hand. Hypervisors take
+cores without showing it here. Every other prediction is made for the cores that were left.
+
+## Prediction
+Replay with all the cores that the job is allowed.
+
+## References
+proc(5), "stat" and "schedstat"; cpuset(7); taskset(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Turn, Work
+from ..model.report import Evidence, Fix
+from .case import inputs_of, patient
+from .entry import Case, Entry
+
+STOLEN_CORES = 0.5  # [knowledge F57]
+STOLEN_LITTLE = 0.25  # with the run queue as a witness (ours)
+QUEUE_SHARE = 0.15  # of running and waiting to run [knowledge F57]
+ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (ours)
+BOOKS = "/proc/stat less the process tree"
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when strangers take cores that the job may use."""
+    host, inputs = diagnosis.host, diagnosis.inputs
+    if diagnosis.scenario is None or host.foreign_cores is None:
+        return Abstention("cpu-stolen-by-others", "CPU time of the machine and of the job's process tree")
+    out_of_reach = max(0.0, diagnosis.profile.machine.cores_online - host.cores)
+    stolen = host.foreign_cores - out_of_reach
+    running = inputs.cpu + inputs.queue
+    queue = inputs.queue / running if running > 0 else 0.0
+    crowded = queue > QUEUE_SHARE and host.job_cores is not None and host.job_cores < ROOM * host.cores
+    if stolen < STOLEN_CORES and not (stolen >= STOLEN_LITTLE and crowded):
+        return None
+    evidence = [Evidence("cores that others used", "foreign_cores", host.foreign_cores, BOOKS),
+                Evidence("cores that the job may use", "cores", host.cores, "affinity, quota")]  # fmt: skip
+    if host.job_cores is not None:
+        evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
+    evidence.append(Evidence("share of their running time that makers of batches wait for a core",
+                             "fetch_queue_share", queue, "schedstat"))  # fmt: skip
+    cure = Cure(
+        id="isolate-cpus",
+        title="give the job cores of its own",
+        fix=Fix("pin the job and the others to different cores, or ask the scheduler for a machine alone",
+                "taskset -c 8-15 python train.py      # the others: taskset -c 0-7, or nice -n 19"),
+        change=Change(cores=host.cores),
+        apply="admin",
+        risk="the others become slower",
+    )  # fmt: skip
+    return Finding("cpu-stolen-by-others", diagnosis.verdict.cause, evidence, [cure])
+
+
+def _case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:
+    """Four workers decode on four cores, of which strangers take some; the loop uses 3 ms."""
+    work = Work(0.04)
+    inputs = replace(inputs_of(work, 4, 0.02), queue=queue_s)
+    sick = patient(work, Turn(0.0, 0.003), workers=4, cores=4.0 - (foreign or 0.0), inputs=inputs)
+    machine = replace(sick.profile.machine, cores_online=online, cores=4.0)
+    host = Host(cores=4.0, job_cores=2.0, foreign_cores=foreign)
+    return replace(sick, profile=replace(sick.profile, machine=machine), host=host)
+
+
+CASES = (
+    Case("strangers take two of four cores", _case(2.0, 0.03), "fires", "isolate-cpus"),
+    Case("a quarter of a core, and a queue", _case(0.3, 0.02), "fires", "isolate-cpus"),
+    Case("the machine is the job's", _case(0.0), "silent"),
+    Case("strangers on other cores", _case(2.0, online=64), "silent"),
+    Case("the process tree was not counted", _case(None), "abstains"),
+)
+FINDING = Entry("cpu-stolen-by-others", "input.oversubscribed", examine)

@@ -1,0 +1,99 @@
+"""Python's garbage collector stops the training loop to walk over a large heap.
+
+## What it means
+A full collection visits every container object that lives: a data set of a million small objects, again and
+again.
+
+## Why it costs
+A full collection of a million objects takes 200 to 350 ms (measured), and the loop's thread waits for it.
+Where several ranks train together, each waits for the one that collects.
+
+## How it is measured
+`gc.callbacks` in the training process: every collection that takes 0.2 ms or more, in the loop's own
+thread.
+
+## Thresholds
+More than 1 % of the steady step (ours). A rare long pause costs less on average and is not said.
+
+## When this advice is wrong
+If each step leaves much cyclic garbage, young collections do useful work and freezing the old heap does not
+stop them. Collections in worker processes are part of what a batch costs, and not counted here.
+
+## Prediction
+Replay without the collections' time after a freeze (measured: from 200 to 350 ms per full collection to
+nothing), and with a tenth of it when collecting at chosen steps (an assumption: the interval is yours to
+choose).
+
+## References
+gc, "freeze" and "set_threshold"; PyTorch and Meta on manual collection in distributed training
+(torchtitan).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
+from ..model.profile import Operation
+from ..model.report import Evidence, Fix
+from .advice import operations_of, place_of, step_share
+from .case import patient
+from .entry import Case, Entry
+
+SHARE = 0.01  # of the step [knowledge F18]
+FROZEN = 0.05  # of the time is left: young collections (ours; full ones took no time at all [measured])
+SPACED = 0.1  # of the collections are left (assumed; the user chooses)
+HOOK = "gc.callbacks"
+
+FREEZE = "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop"
+SPACE = """\
+gc.disable()                                 # before the loop
+if step % 1000 == 0: gc.collect(1)           # in it; on all ranks at the same step"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when collections take a noticeable part of the steady step."""
+    if diagnosis.loop is None or not diagnosis.steps:
+        return Abstention("gc-pauses", "steps of a training loop over a loader")
+    share = step_share(diagnosis, "collect")
+    if share <= SHARE:
+        return None
+    pauses = operations_of(diagnosis, "collection")
+    evidence = [Evidence("share of the step spent collecting garbage", "collect_share", share, HOOK)]
+    evidence += [Evidence("collections of 0.2 ms and more in the whole run", "collections", float(one.count), HOOK)
+                 for one in pauses[:1]]  # fmt: skip
+    evidence += [Evidence("the longest", "collection_max_s", one.max_s, HOOK) for one in pauses[:1]]
+    freeze = Cure(
+        id="gc-freeze",
+        title="take what lives forever out of the collector's sight",
+        fix=Fix("freeze the heap once data set and model are built", FREEZE, place_of(diagnosis)),
+        change=Change(collect=FROZEN),
+        apply="hook",
+        risk="objects built before the freeze are never collected, if they form cycles",
+        basis="range",
+    )
+    space = Cure(
+        id="gc-interval",
+        title="collect at chosen steps only",
+        fix=Fix("switch automatic collection off, and collect now and then", SPACE, place_of(diagnosis)),
+        change=Change(collect=SPACED),
+        apply="hook",
+        risk="memory grows between two collections where steps leave cycles behind",
+        basis="range",
+    )
+    return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place_of(diagnosis))
+
+
+PAUSES = Operation("collection", 1, 0, "", 8, 1.6, 1.6, 0.25)
+SICK = Turn(0.01, collect=0.004)
+CASES = (
+    Case(
+        "full collections of a large heap",
+        patient(Work(1e-4), SICK, operations=(PAUSES,)),
+        "fires",
+        "gc-freeze",
+    ),
+    Case("a short collection now and then", patient(Work(1e-4), Turn(0.01, collect=5e-5)), "silent"),
+    Case("no loop was seen", replace(patient(Work(1e-4), SICK), loop=None), "abstains"),
+)
+FINDING = Entry("gc-pauses", "host.gc", examine)

@@ -1,0 +1,126 @@
+"""Log lines, progress bars and forced flushes stop the training loop.
+
+## What it means
+The loop writes in the middle of a step and goes on when the writing has ended.
+
+## Why it costs
+A buffered line costs microseconds. A flush to the disk, a slow terminal, a network file system, or an image
+for TensorBoard costs milliseconds, every time.
+
+## How it is measured
+Wall and CPU time inside log handlers, tqdm's display, TensorBoard's event writer and `os.fsync`, in the
+loop's own thread; a flush inside a checkpoint belongs to the checkpoint. Calls below 20 us are not noted.
+
+## Thresholds
+More than 1 % of the steady step (ours).
+
+## When this advice is wrong
+Records that must survive a crash need their flush. Where the logged value is a tensor on an accelerator,
+the time goes into waiting for it, before the handler is called: that is not counted here. Writes of another
+kind, such as a bare `print`, are not seen.
+
+## Prediction
+Replay with a fiftieth of the logging. With a writer thread: the measured CPU of the calls stays, as the
+interpreter runs one thread at a time, and 15 us per call for the queue (measured: 11); the rest of the time
+goes.
+
+## References
+logging.handlers.QueueHandler and QueueListener; tqdm, `mininterval`; fsync(2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
+from ..model.profile import Location, Operation
+from ..model.report import Evidence, Fix
+from .advice import operations_of, step_share
+from .case import patient
+from .entry import Case, Entry
+
+SHARE = 0.01  # of the step [knowledge F28, ours]
+EVERY = 50  # steps between two records: often enough to watch a curve (ours)
+QUEUED_S = 1.5e-5  # per record handed to a queue [measured: 11 us]
+HOOKS = "hooks on log handlers, tqdm, fsync"
+
+RARELY = f"""\
+if step % {EVERY} == 0:
+    log.info("loss %.4f", float(loss))
+bar = tqdm(loader, mininterval=2.0)      # and let the progress bar draw every two seconds"""
+ASIDE = """\
+records = queue.SimpleQueue()
+log.addHandler(logging.handlers.QueueHandler(records))           # in place of the slow handler
+listener = logging.handlers.QueueListener(records, slow_handler)
+listener.start()                                                 # and listener.stop() at the end"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when logging takes a noticeable part of the steady step."""
+    if diagnosis.loop is None or not diagnosis.steps:
+        return Abstention("logging-blocking", "steps of a training loop over a loader")
+    share = step_share(diagnosis, "logging")
+    if share <= SHARE:
+        return None
+    calls = operations_of(diagnosis, "logging")
+    place = calls[0].location if calls else None
+    evidence = [Evidence("share of the step spent on logging", "logging_share", share, HOOKS)]
+    evidence += [Evidence("calls per step", "logging_calls_per_step", _count(calls) / max(1, diagnosis.loop.steps), HOOKS),
+                 Evidence("time per call", "logging_call_s", _total(calls) / _count(calls), HOOKS),
+                 Evidence("of which on the CPU", "logging_cpu_share", _cpu(calls), HOOKS)] if calls else []  # fmt: skip
+    rarely = Cure(
+        id="log-every-n",
+        title=f"log every {EVERY}th step",
+        fix=Fix("log less often, and let progress bars draw less often", RARELY, place),
+        change=Change(logging=1 / EVERY),
+        apply="hook~",
+        risk="what happens between two records is not seen",
+    )
+    return Finding("logging-blocking", "host.logging", evidence, [rarely, *_aside(calls, place)], place)
+
+
+def _aside(calls: list[Operation], place: Location | None) -> list[Cure]:
+    """A thread that writes: what is not CPU leaves the loop."""
+    if not calls:
+        return []
+    left = _cpu(calls) + QUEUED_S * _count(calls) / _total(calls)
+    return [
+        Cure(
+            id="async-writer",
+            title="let another thread write the log",
+            fix=Fix("put records into a queue; a listener writes them", ASIDE, place),
+            change=Change(logging=min(1.0, left)),
+            risk="the last records may be lost in a crash",
+        )
+    ]
+
+
+def _count(calls: list[Operation]) -> int:
+    return sum(one.count for one in calls)
+
+
+def _total(calls: list[Operation]) -> float:
+    return max(1e-9, sum(one.total_s for one in calls))
+
+
+def _cpu(calls: list[Operation]) -> float:
+    """The share of CPU in the calls' time."""
+    return min(1.0, sum(one.cpu_s for one in calls) / _total(calls))
+
+
+FLUSHES = Operation("logging", 1, 0, "emit", 1200, 0.48, 0.06, 0.01, Location("train.py", 40, "main"))
+PAINTED = replace(FLUSHES, cpu_s=0.47)
+SICK = Turn(0.0006, logging=0.0012)
+CASES = (
+    Case("three flushes per step", patient(Work(1e-5), SICK, operations=(FLUSHES,)), "fires", "async-writer"),
+    Case(
+        "pictures painted per step", patient(Work(1e-5), SICK, operations=(PAINTED,)), "fires", "log-every-n"
+    ),
+    Case(
+        "a flush now and then",
+        patient(Work(1e-5), Turn(0.001, logging=5e-6), operations=(FLUSHES,)),
+        "silent",
+    ),
+    Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
+)
+FINDING = Entry("logging-blocking", "host.logging", examine)

@@ -1,0 +1,173 @@
+"""The disk, the volume or a read limit delivers all it can, and the loop waits for it.
+
+## What it means
+Reads queue at a device that is already busy all the time, or at a limit that a control group sets. More
+workers would only make the queue longer.
+
+## Why it costs
+A batch of b bytes cannot come faster than b over the bandwidth, however many workers ask for it.
+
+## How it is measured
+In this order: the job's rate of reading against the read limits of its control group; the size of a read
+that reached a disk, the share of time in which the disks had work, and the length of their queues. The
+sleep itself is seen from outside, by system call and wait channel.
+
+## Thresholds
+Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin. Storage is more than half of
+what a batch costs its maker, or the verdict's cause. A read limit counts as reached at 80 %. Disks busy for
+80 % of the time count as full with more than 2 requests of 128 KiB or 32 smaller ones in their queues, or
+with any small ones on a spinning disk (ours). If less than 70 % of the bytes that the disks deliver are the
+job's, others share them.
+
+## When this advice is wrong
+Disk counters are the machine's: where the data set lies on one of many disks, the others' work is counted
+too. A cold first epoch is not a steady one: if the data fits into memory, later epochs do not read.
+
+## Prediction
+Replay, with the present number of reads at once as all that the storage serves: workers then only help to
+overlap reading with the model. A faster place is assumed to deliver 3 GB/s, the lower end of NVMe disks,
+and memory shared by all workers no less; the present rate is measured.
+
+## References
+iostat(1); blkio and io controllers of cgroups v1 and v2; proc(5), "io"; Mohan et al., "Analyzing and
+Mitigating Data Stalls in DNN Training", VLDB 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
+from ..model.report import Evidence, Fix
+from .advice import (
+    Reads,
+    judge_reads,
+    more_workers,
+    place_of,
+    read_evidence,
+    staging,
+    starved,
+    unseen,
+    wait_evidence,
+)
+from .case import inputs_of, patient
+from .entry import Case, Entry
+
+FAST_BYTES_PER_S = 3e9  # a local NVMe disk, lower end [knowledge, storage table]
+OURS_AT_LEAST = 0.7  # of the bytes that the disks deliver, or strangers share them [knowledge F21]
+READ_LIMIT = "read limit of the control group"
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the loop waits for reads that the storage cannot deliver any faster."""
+    blind = unseen(diagnosis, "storage-bandwidth-bound")
+    if blind is not None or not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
+        return blind
+    reads = judge_reads(diagnosis)
+    if reads.pace == "unseen":
+        return Abstention(
+            "storage-bandwidth-bound", "sizes of the reads that reached a disk, and the disks' counters"
+        )
+    if reads.pace not in ("device", "limit"):
+        return None
+    cures = _faster(diagnosis, reads) + _alone(diagnosis, reads)
+    if diagnosis.loader is not None and not diagnosis.loader.num_workers:
+        cures += more_workers(
+            diagnosis, reads.readers, "read the next batch while the model works on this one"
+        )
+    evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads) + _limits(diagnosis)
+    return Finding("storage-bandwidth-bound", "input.storage", evidence, cures, place_of(diagnosis))
+
+
+def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
+    """A faster place for the data, where it is slower than a local NVMe disk."""
+    inputs = diagnosis.inputs
+    rate = (inputs.storage_bytes or 0.0) / max(inputs.storage, 1e-9) * reads.readers
+    if not 0 < rate < OURS_AT_LEAST * FAST_BYTES_PER_S:
+        return []
+    change = Change(storage=rate / FAST_BYTES_PER_S)
+    return [
+        staging(diagnosis, change, "copy the data set to a local NVMe disk, or into memory where it fits")
+    ]
+
+
+def _alone(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
+    """Without strangers on the same disks, the job has their bandwidth too."""
+    share = _share(diagnosis.host)
+    if share is None or share >= OURS_AT_LEAST or reads.pace == "limit":
+        return []
+    return [
+        Cure(
+            id="io-isolate",
+            title="keep other jobs off the disk that the data set lies on",
+            fix=Fix("give the data set a volume of its own, or let the others read when this job does not",
+                    "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it"),
+            change=Change(storage=share),
+            apply="admin",
+            effort="hours",
+            risk="what the disk delivers to several readers together may be more than it gives to one",
+            basis="range",
+        )
+    ]  # fmt: skip
+
+
+def _share(host: Host) -> float | None:
+    """The job's share of what the machine's disks deliver."""
+    if not host.job_read_bytes_per_s or not host.disk_read_bytes_per_s:
+        return None
+    return min(1.0, host.job_read_bytes_per_s / host.disk_read_bytes_per_s)
+
+
+def _limits(diagnosis: Diagnosis) -> list[Evidence]:
+    machine, host = diagnosis.profile.machine, diagnosis.host
+    parts = (
+        (
+            "bytes per second that the job reads from disks",
+            "job_read_bytes_per_s",
+            host.job_read_bytes_per_s,
+            "task io",
+        ),
+        ("the job's share of what the disks deliver", "disk_read_share", _share(host), "task io, diskstats"),
+        (
+            "bytes per second that it may read",
+            "read_limit_bytes_per_s",
+            machine.read_limit_bytes_per_s,
+            READ_LIMIT,
+        ),
+        ("reads per second that it may make", "read_limit_iops", machine.read_limit_iops, READ_LIMIT),
+    )
+    return [Evidence(*part) for part in parts if part[2] is not None]
+
+
+WORK = Work(0.002, storage=0.06)
+LARGE = inputs_of(WORK, 4, 0.0155, storage_bytes=16e6, read_bytes=16e6, reads=4.0)
+FULL = Host(cores=4.0, disk_busy=1.0, disk_queue=20.0, disk_read_bytes_per_s=1e9, job_read_bytes_per_s=1e9)
+
+
+def _case(workers: int = 4, inputs: Inputs = LARGE, host: Host = FULL) -> Diagnosis:
+    """Workers that sleep in large reads for nearly all of a batch; the loop uses 2 ms."""
+    return replace(patient(WORK, Turn(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host)
+
+
+def _limited(limit_bytes_per_s: float) -> Diagnosis:
+    sick = _case(host=replace(FULL, disk_busy=0.2, disk_queue=0.3))
+    machine = replace(sick.profile.machine, read_limit_bytes_per_s=limit_bytes_per_s)
+    return replace(sick, profile=replace(sick.profile, machine=machine))
+
+
+CASES = (
+    Case("four workers at a full disk", _case(), "fires", "stage-to-fast-storage"),
+    Case(
+        "strangers read most of it",
+        _case(host=replace(FULL, job_read_bytes_per_s=3e8)),
+        "fires",
+        "io-isolate",
+    ),
+    Case("a control group's limit is reached", _limited(1.1e9), "fires", "stage-to-fast-storage"),
+    Case("a control group's limit is far", _limited(9e9), "silent"),
+    Case("the disk idles most of the time", _case(host=replace(FULL, disk_busy=0.3)), "silent"),
+    Case("many small reads", _case(inputs=replace(LARGE, reads=4000.0)), "silent"),
+    Case("no disk counters", _case(host=Host(cores=4.0)), "abstains"),
+    Case("no fetch was timed", _case(inputs=Inputs()), "abstains"),
+)
+FINDING = Entry("storage-bandwidth-bound", "input.storage", examine)

@@ -1,0 +1,140 @@
+"""Whoever makes the batches sleeps in reads, while the storage could serve more of them at once.
+
+## What it means
+Each read from storage takes its time, and the next one starts when it has ended. The disk is not at its
+limit: it is asked too little at once.
+
+## Why it costs
+With W makers of batches, c seconds of CPU and w seconds of sleep each, a batch comes every (c + w) / W
+seconds. Sleeping needs no core: more makers may sleep side by side than there are cores.
+
+## How it is measured
+The time of a fetch less its CPU and less its wait for a core is sleep; what the thread sleeps in is seen
+from outside, by system call and wait channel. Page faults of memory-mapped files count as reads. The kernel
+counts the task's bytes from storage; the disks' counters say how much was asked of them.
+
+## Thresholds
+Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin. Storage is more than half of
+what a batch costs its maker, or the verdict's cause. Reads below 128 KiB are small (the readahead window).
+Not said where a control group's read limit is reached to 80 %, nor where the disks are busy to 80 % with
+more than 2 large or 32 small requests in their queues, or with small ones on a spinning disk (ours).
+
+## When this advice is wrong
+A volume may have a limit of its own that no counter on this machine shows (cloud volumes have): more
+readers then wait longer each. A cold first epoch is not a steady one: if the data fits into memory, later
+epochs do not read.
+
+## Prediction
+Replay of the measured batches with more workers whose sleeps overlap. Where it could not be seen whether
+the storage serves more at once, no more than twice the present number of reads is assumed. Hints ahead of a
+batch's reads halved the sleep per small read on one virtual disk, and left a quarter for memory-mapped
+files (measured).
+
+## References
+posix_fadvise(2), madvise(2); proc(5), "io"; iostat(1) on why %util says little about parallel disks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
+from ..model.report import Fix
+from .advice import (
+    UNSURE,
+    Reads,
+    judge_reads,
+    more_workers,
+    place_of,
+    read_evidence,
+    staging,
+    starved,
+    streams_of,
+    unseen,
+    wait_evidence,
+)
+from .case import inputs_of, patient
+from .entry import Case, Entry
+
+FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [knowledge F20]
+MAPPED_LEFT = 0.26  # of the sleep, when pages are asked for before they are touched [knowledge F20, measured]
+HINTED_LEFT = (
+    0.5  # of the sleep per read, when a batch's reads are hinted at [measured: 27 to 13 us for 16 KiB]
+)
+HINTED_BYTES = 32 << 10  # per read up to which that was measured; at 64 KiB three quarters were left
+SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (ours)
+FAST_READ_S = 1.2e-4  # a small random read from a local NVMe disk (ours; data sheets say 60 to 100 us)
+
+MAPPED_FIX = """\
+for i in indices:                                    # in __getitems__, before the batch is put together
+    start = offset(i) // mmap.PAGESIZE * mmap.PAGESIZE
+    mapped.madvise(mmap.MADV_WILLNEED, start, length(i) + offset(i) - start)"""
+READ_FIX = """\
+for i in indices:                                    # in __getitems__, before the first read
+    os.posix_fadvise(fd, offset(i), length(i), os.POSIX_FADV_WILLNEED)"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the loop waits for reads, and the storage is not known to be at its limit."""
+    blind = unseen(diagnosis, "storage-latency-bound")
+    if blind is not None or not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
+        return blind
+    reads = judge_reads(diagnosis)
+    if reads.pace not in ("latency", *UNSURE):
+        return None
+    cures = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads) + _faster(diagnosis, reads)
+    evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
+    return Finding("storage-latency-bound", "input.storage", evidence, cures, place_of(diagnosis))
+
+
+def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
+    """Ask for a batch's pages before the first of them is needed."""
+    inputs = diagnosis.inputs
+    mapped = inputs.major_faults >= FAULTS_PER_BATCH and inputs.major_faults > (inputs.reads or 0.0)
+    small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
+    if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
+        return []
+    return [
+        Cure(
+            id="readahead-hints",
+            title="tell the kernel what a batch will read before reading it",
+            fix=Fix("hint at all samples of a batch first, then read them", MAPPED_FIX if mapped else READ_FIX,
+                    place_of(diagnosis)),
+            change=Change(storage=MAPPED_LEFT if mapped else HINTED_LEFT),
+            effort="hours",
+            risk="reads past the page cache (O_DIRECT) are not helped by hints",
+            basis="range",
+        )
+    ]  # fmt: skip
+
+
+def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
+    """A local NVMe disk, where a measured read takes more than twice as long as its read would."""
+    if reads.each_s is None or reads.each_s < 2 * FAST_READ_S:
+        return []
+    change = Change(storage=FAST_READ_S / reads.each_s)
+    return [staging(diagnosis, change, "copy the data set to a local NVMe disk before training")]
+
+
+WORK = Work(0.002, storage=0.02)
+SMALL = inputs_of(WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=512.0)
+MAPPED = replace(SMALL, read_bytes=0.0, reads=0.0, major_faults=500.0)
+LARGE = replace(SMALL, storage_bytes=16e6, read_bytes=16e6, reads=4.0)
+QUIET = Host(cores=2.0, disk_busy=0.9, disk_queue=0.9, job_read_bytes_per_s=1e8)
+
+
+def _case(inputs: Inputs, host: Host = QUIET) -> Diagnosis:
+    """One worker that sleeps in reads for most of a batch's 22 ms; the loop uses 2 ms of them."""
+    return replace(patient(WORK, Turn(0.0, 0.002), workers=1, inputs=inputs), host=host)
+
+
+CASES = (
+    Case("small reads one after the other", _case(SMALL), "fires", "workers-auto"),
+    Case("a memory map at random", _case(MAPPED), "fires", "readahead-hints"),
+    Case("no disk counters", _case(SMALL, replace(QUIET, disk_busy=None)), "fires", "workers-auto"),
+    Case("a full queue of large reads", _case(LARGE, replace(QUIET, disk_queue=20.0)), "silent"),
+    Case("decoding, not reading", patient(Work(0.02), Turn(0.0, 0.002), workers=1), "silent"),
+    Case("sleeping, not reading", patient(Work(0.002, wait=0.02), Turn(0.0, 0.002), workers=1), "silent"),
+    Case("no fetch was timed", _case(Inputs()), "abstains"),
+)
+FINDING = Entry("storage-latency-bound", "input.storage", examine)

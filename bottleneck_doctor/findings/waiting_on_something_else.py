@@ -1,0 +1,133 @@
+"""Whoever makes the batches sleeps: on a timer, a lock or a queue, for no CPU, disk or network.
+
+## What it means
+A `sleep`, a rate limit, a retry with back-off, a lock, or a pool of threads holds the data set up. It looks
+like slow input or output, but nothing is being read.
+
+## Why it costs
+The wait is part of every batch. Sleeps of different workers overlap; turns at one lock do not.
+
+## How it is measured
+The time of a fetch less its CPU and less its wait for a core is sleep; what the thread sleeps in is seen
+from outside, by system call and wait channel.
+
+## Thresholds
+Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin. Such waits are more than
+half of what a batch costs its maker, or the verdict's cause. A lock counts when two or more workers spend a
+fifth of their waits on it (ours). Silent where the process's other threads were computing for half of the
+wait: then it waits for a pool of its own, and that is CPU.
+
+## When this advice is wrong
+A rate limit that all workers share (a token bucket, a quota of the server) is not shared out any wider by
+more workers. A lock may guard what can only serve one at a time.
+
+## Prediction
+Replay of the measured batches: more workers whose sleeps overlap, or one background thread. For a lock: the
+batches without the time spent waiting for it.
+
+## References
+proc(5), "wchan" and "syscall"; torch.utils.data, "Single- and Multi-process Data Loading".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
+from ..model.report import Evidence, Fix
+from .advice import more_workers, place_of, starved, unseen, wait_evidence
+from .case import inputs_of, patient
+from .entry import Case, Entry
+
+LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart (the split's own rule)
+LOCK_SHARE = 0.2  # of the waits (ours)
+POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
+AHEAD = 4  # batches that a background thread keeps ready [knowledge F01]
+
+THREAD = """\
+def ahead(loader, depth=4):              # for batch in ahead(loader): ...
+    ready, end = queue.Queue(depth), object()
+    def fill():
+        for batch in loader: ready.put(batch)
+        ready.put(end)
+    threading.Thread(target=fill, daemon=True).start()
+    while (batch := ready.get()) is not end: yield batch"""
+UNLOCK = """\
+with lock:
+    handle = take(index)                 # only what must not happen twice at once
+sample = prepare(handle)                 # everything else outside the lock"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the loop waits for something that no faster CPU, disk or network would give it."""
+    blind = unseen(diagnosis, "waiting-on-something-else")
+    inputs = diagnosis.inputs
+    if blind is not None or not starved(diagnosis, "input.wait", inputs.wait):
+        return blind
+    if inputs.blocked_samples < LOOKS_AT_LEAST:
+        return Abstention("waiting-on-something-else", "what the makers of batches sleep in (wait channels)")
+    if inputs.other_cpu >= POOL_SHARE * inputs.wait:
+        return None
+    evidence = wait_evidence(diagnosis)
+    evidence += [Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", value, "wait channels")
+                 for kind, value in sorted(inputs.waits.items(), key=lambda item: -item[1])]  # fmt: skip
+    lock = _lock_share(diagnosis)
+    cures = _unlock(diagnosis, lock) if lock >= LOCK_SHARE else more_workers(diagnosis) + _thread(diagnosis)
+    return Finding("waiting-on-something-else", "input.wait", evidence, cures, place_of(diagnosis))
+
+
+def _lock_share(diagnosis: Diagnosis) -> float:
+    """The part of the waits that several workers spend at locks: they may be taking turns."""
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
+    return diagnosis.inputs.waits.get("lock", 0.0) / diagnosis.inputs.wait if workers > 1 else 0.0
+
+
+def _thread(diagnosis: Diagnosis) -> list[Cure]:
+    """For a loader without workers: a thread sleeps as well as a process does."""
+    if diagnosis.loader is None or diagnosis.loader.num_workers:
+        return []
+    return [
+        Cure(
+            id="thread-prefetch",
+            title="fetch the next batches in a background thread",
+            fix=Fix("wrap the loader", THREAD, diagnosis.loader.location),
+            change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
+            apply="hook",
+            risk="the data set's code then runs in another thread; an exception in it must be handed over",
+        )
+    ]
+
+
+def _unlock(diagnosis: Diagnosis, share: float) -> list[Cure]:
+    return [
+        Cure(
+            id="shorten-lock",
+            title="hold the lock for less, so that workers need not take turns",
+            fix=Fix(
+                "keep only what must not happen twice at once under the lock", UNLOCK, place_of(diagnosis)
+            ),
+            change=Change(wait=1 - share),
+            effort="hours",
+            risk="nothing is gained, by this or by more workers, where the lock guards what serves one at a time",
+        )
+    ]
+
+
+WORK = Work(0.001, wait=0.02)
+ASLEEP = inputs_of(WORK, 2, 0.0105)
+LOCKED = replace(ASLEEP, waits={"sleep": 0.011, "lock": 0.009})
+
+
+def _case(inputs: Inputs, workers: int = 2) -> Diagnosis:
+    return patient(WORK, Turn(0.0, 0.003), workers=workers, inputs=inputs)
+
+
+CASES = (
+    Case("a sleep before each request", _case(ASLEEP), "fires", "workers-auto"),
+    Case("the same without workers", _case(ASLEEP, 0), "fires", "thread-prefetch"),
+    Case("workers at one lock", _case(LOCKED), "fires", "shorten-lock"),
+    Case("a pool of its own computes", _case(replace(ASLEEP, other_cpu=0.018)), "silent"),
+    Case("decoding", patient(Work(0.02), Turn(0.0, 0.003), workers=2), "silent"),
+    Case("waits that nobody saw", _case(replace(ASLEEP, blocked_samples=0)), "abstains"),
+)
+FINDING = Entry("waiting-on-something-else", "input.wait", examine)

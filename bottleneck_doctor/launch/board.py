@@ -1,0 +1,90 @@
+"""Reads, while the run goes on, the words that each agent posts in its file's header; and gives orders."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+from ..agent import wire
+from ..model.progress import Progress
+
+PROCESSES_AT_MOST = 1024
+
+
+class Board:
+    """The headers of one run folder. Nothing here raises: a file that is not there yet is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._maps: dict[str, tuple[int, mmap.mmap]] = {}
+        self._control = _control(folder)
+
+    def refresh(self) -> None:
+        """Look for processes that appeared since the last time."""
+        try:
+            names = [entry.name for entry in os.scandir(self._folder) if entry.name.endswith(".rows")]
+        except OSError:
+            return
+        for name in names[:PROCESSES_AT_MOST]:
+            if name not in self._maps:
+                self._open(name)
+
+    def _open(self, name: str) -> None:
+        try:
+            with open(self._folder / name, "rb") as file:
+                header = mmap.mmap(file.fileno(), wire.HEADER_BYTES, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            return
+        magic, _, _, pid, _, _ = wire.IDENTITY.unpack_from(header, 0)
+        if magic == wire.MAGIC:
+            self._maps[name] = (pid, header)
+
+    def fetching(self) -> list[tuple[int, int]]:
+        """(pid, native thread id) of every thread that is inside a fetch right now."""
+        words = (
+            (pid, wire.WORD.unpack_from(header, wire.FETCHING)[0]) for pid, header in self._maps.values()
+        )
+        return [(pid, thread) for pid, thread in words if thread]
+
+    def progress(self) -> list[Progress]:
+        """Every process that trains, the furthest first."""
+        found = [_progress(pid, header) for pid, header in self._maps.values()]
+        return sorted((one for one in found if one.steps), key=lambda one: -one.trained)
+
+    def stop_at(self, trained: int) -> None:
+        """Order every training process to end when it has trained that many steps."""
+        self._order(wire.STOP_AT, trained)
+
+    def ask_for_profile(self, windows: int) -> None:
+        """Wish for the torch.profiler window of that number."""
+        self._order(wire.PROFILE, windows)
+
+    def _order(self, word: int, value: int) -> None:
+        if self._control is not None:
+            wire.WORD.pack_into(self._control, word, value)
+
+
+def _control(folder: Path) -> mmap.mmap | None:
+    try:
+        with open(folder / "control", "w+b") as file:
+            file.write(b"\0" * wire.CONTROL_BYTES)
+            file.flush()
+            return mmap.mmap(file.fileno(), wire.CONTROL_BYTES)
+    except (OSError, ValueError):
+        return None
+
+
+def _progress(pid: int, header: mmap.mmap) -> Progress:
+    def word(offset: int) -> int:
+        return int(wire.WORD.unpack_from(header, offset)[0])
+
+    return Progress(
+        pid=pid,
+        steps=word(wire.STEPS),
+        trained=word(wire.TRAINED),
+        wait_ns=word(wire.WAIT),
+        first_ns=word(wire.FIRST),
+        last_ns=word(wire.LAST),
+        windows=word(wire.WINDOW),
+    )

@@ -1,0 +1,73 @@
+"""Decides when the disturbing instruments run: after warm-up, one after the other, a few seconds in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..model.profile import Gap, Stack, Window
+from ..model.progress import Progress
+from .stacks import StackWindow, start_window
+
+WARMUP_STEPS = 20
+WARMUP_S = 3.0  # after the first batch; a short run is left undisturbed
+STACKS_S = 2
+STACKS_HZ = 50
+PROFILER_S = 10.0  # a wish not granted by then is given up: slow steps, or somebody else profiles
+
+
+@dataclass
+class Windows:
+    """The instruments of one run. ``look`` is called now and then and never blocks."""
+
+    profiler: bool
+    py_spy: bool
+    ask_for_profile: Callable[[int], None]
+    stacks: list[Stack] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    _asked_ns: int = 0
+    _spying: StackWindow | None = None
+    _begun_ns: int = 0
+
+    def look(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
+        """Open the next window when it is due, close the one that is over."""
+        if self._spying is not None:
+            self._collect(now_ns, origin_ns)
+            return
+        if not progress or not _warm(progress[0], now_ns):
+            return
+        if self.profiler and not self._asked_ns:
+            self._asked_ns = now_ns
+            self.ask_for_profile(1)
+        elif self.py_spy and (not self.profiler or progress[0].windows or _late(self._asked_ns, now_ns)):
+            self.py_spy = False
+            self._begun_ns = now_ns
+            self._spying = start_window([one.pid for one in progress], STACKS_S, STACKS_HZ)
+
+    def _collect(self, now_ns: int, origin_ns: int) -> None:
+        assert self._spying is not None
+        found = self._spying.poll()
+        if found is not None:
+            self._file(found, now_ns, origin_ns)
+
+    def _file(self, found: list[Stack], now_ns: int, origin_ns: int) -> None:
+        assert self._spying is not None
+        self.stacks += found
+        self.gaps += self._spying.gaps
+        self.windows.append(Window("py-spy", (self._begun_ns - origin_ns) / 1e9, (now_ns - origin_ns) / 1e9))
+        self._spying = None
+
+    def close(self, now_ns: int, origin_ns: int) -> None:
+        """The training has ended: take what there is."""
+        if self._spying is not None:
+            self._spying.close()
+            self._file(self._spying.poll() or [], now_ns, origin_ns)
+
+
+def _warm(front: Progress, now_ns: int) -> bool:
+    return front.steps >= WARMUP_STEPS and bool(front.first_ns) and now_ns - front.first_ns >= WARMUP_S * 1e9
+
+
+def _late(asked_ns: int, now_ns: int) -> bool:
+    return now_ns - asked_ns > PROFILER_S * 1e9

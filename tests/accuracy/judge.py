@@ -1,0 +1,101 @@
+"""Hold a report against what is known of the patient and against the measured twin: pure functions."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.patients.expected import Patient
+
+WORTHWHILE = 1.05
+NEAR = 0.25
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One row of the table. A verdict of ``None`` means that there is nothing to judge."""
+
+    name: str
+    group: str
+    bound: str
+    bound_right: bool
+    cause: str
+    cause_right: bool
+    remedy: str
+    remedy_right: bool | None
+    wait: float | None
+    wait_truth: float | None
+    wait_right: bool | None
+    twin: str
+    predicted: tuple[float, float, float] | None
+    measured: float | None
+    inside: bool | None
+    near: bool | None
+    hurts: str = ""
+    same_output: bool = True
+
+
+def judge(
+    patient: Patient,
+    report: dict[str, Any],
+    truth: dict[str, Any],
+    *,
+    limited: bool,
+    sick_s: Sequence[float] = (),
+    cured_s: Sequence[float] = (),
+    same_output: bool = True,
+) -> Judgement:
+    """Compare one report, and the truth of the very run it is about, with the patient's table entry."""
+    bound, cause = report["verdict"]["bound"], report["verdict"]["cause"]
+    promises = {remedy["id"]: remedy["predicted_speedup"] for remedy in report["remedies"]}
+    first = next((name for name, promise in promises.items() if promise["likely"] > WORTHWHILE), "")
+    wait, wait_truth = report["metrics"]["data_wait_fraction"]["value"], truth.get("wait_fraction")
+    predicted = _range(promises.get(patient.twin or ""))
+    measured = statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None
+    compared = predicted is not None and measured is not None
+    return Judgement(
+        name=patient.name,
+        group=patient.group,
+        bound=bound,
+        bound_right=bound in _bounds(patient, limited),
+        cause=cause,
+        cause_right=cause in patient.causes,
+        remedy=first,
+        remedy_right=_remedy_right(patient, first),
+        wait=wait,
+        wait_truth=wait_truth,
+        wait_right=_wait_right(patient, wait, wait_truth),
+        twin=patient.twin or "",
+        predicted=predicted,
+        measured=measured,
+        inside=predicted[0] <= measured <= predicted[2] if compared else None,
+        near=abs(predicted[1] / measured - 1) <= NEAR if compared else None,
+        hurts=", ".join(
+            name for name in sorted(patient.never) if promises.get(name, {"likely": 0})["likely"] > WORTHWHILE
+        ),
+        same_output=same_output,
+    )
+
+
+def _bounds(patient: Patient, limited: bool) -> frozenset[str]:
+    if patient.limit is None or limited:
+        return patient.bounds
+    return patient.bounds_without_limit or patient.bounds
+
+
+def _remedy_right(patient: Patient, first: str) -> bool | None:
+    if patient.remedies is None:
+        return None
+    return first in patient.remedies if patient.remedies else first == ""
+
+
+def _wait_right(patient: Patient, wait: float | None, truth: float | None) -> bool | None:
+    if patient.wait_tolerance is None or truth is None:
+        return None
+    return wait is not None and abs(wait - truth) <= patient.wait_tolerance
+
+
+def _range(promise: dict[str, Any] | None) -> tuple[float, float, float] | None:
+    return None if promise is None else (promise["low"], promise["likely"], promise["high"])

@@ -1,0 +1,105 @@
+"""Runs of a patient: plain, cured, and watched by bdoc, each with the script's own timings."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.patients.expected import Patient, script
+from tests.patients.throttle import held_to
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(tempfile.gettempdir()) / "bdoc-patients"
+LIMIT_S = 180.0
+
+
+@dataclass(frozen=True)
+class Plain:
+    """One run without bdoc."""
+
+    status: int
+    stdout: str
+    truth: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One run under bdoc and the report drawn from it; no report when bdoc gave none."""
+
+    status: int
+    stdout: str
+    stderr: str
+    truth: dict[str, Any]
+    report: dict[str, Any] | None
+
+
+def plain(patient: Patient, folder: Path, length: list[str], *, cured: bool = False) -> Plain:
+    """Run the script as it is."""
+    truth = folder / "truth-plain.json"
+    command = [sys.executable, *_call(patient, truth, length), *(["--cured"] if cured else [])]
+    with _surroundings(patient) as prefix:
+        done = _execute([*prefix, *command])
+    return Plain(done.returncode, done.stdout, _read(truth))
+
+
+def watched(patient: Patient, folder: Path, length: list[str]) -> Watched:
+    """Run the sick script under bdoc, then ask for its report."""
+    truth, profile = folder / "truth-watched.json", folder / "profile.json"
+    bdoc = [sys.executable, "-m", "bottleneck_doctor"]
+    command = [*bdoc, "run", "--quiet", "-o", str(profile), *_call(patient, truth, length)]
+    with _surroundings(patient) as prefix:
+        done = _execute([*prefix, *command])
+    said = _execute([*bdoc, "report", str(profile), "--format", "json"])
+    report = json.loads(said.stdout) if said.returncode == 0 else None
+    return Watched(done.returncode, done.stdout, done.stderr + said.stderr, _read(truth), report)
+
+
+def limited(patient: Patient) -> bool:
+    """Whether the disk can be held to what the patient wants."""
+    with _surroundings(patient, strangers=False) as prefix:
+        return bool(prefix)
+
+
+def _call(patient: Patient, truth: Path, length: list[str]) -> list[str]:
+    truth.unlink(missing_ok=True)
+    return [str(script(patient)), "--data", str(DATA), "--truth", str(truth), *length]
+
+
+def _read(truth: Path) -> dict[str, Any]:
+    return json.loads(truth.read_text()) if truth.exists() else {}
+
+
+def _execute(command: list[str]) -> subprocess.CompletedProcess[str]:
+    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=quiet,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+
+
+@contextlib.contextmanager
+def _surroundings(patient: Patient, *, strangers: bool = True) -> Iterator[list[str]]:
+    """What the patient needs around it: a slower disk, strangers on the cores."""
+    DATA.mkdir(parents=True, exist_ok=True)
+    spin = [sys.executable, "-S", "-c", "while True: pass"]
+    others = [subprocess.Popen(spin) for _ in range(patient.strangers if strangers else 0)]
+    try:
+        with held_to(patient.limit, DATA) as prefix:
+            yield prefix
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()

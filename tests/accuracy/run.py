@@ -1,0 +1,108 @@
+"""``python -m tests.accuracy``: diagnose every patient, measure its cured twin, print how right bdoc was."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.accuracy import table
+from tests.accuracy.judge import Judgement, judge
+from tests.accuracy.measure import limited, plain, watched
+from tests.patients.expected import PATIENTS, Patient
+
+FAST = (
+    "loader-in-main host-cpu-saturated per-sample-indexing sleeping-loader healthy-balanced too-short".split()
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Examine the chosen patients one after the other; status 1 when a bound or a cause was wrong."""
+    given = _arguments(argv)
+    # The patients are built for two cores; what they start inherits these.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    length = [] if given.seconds is None else ["--seconds", str(given.seconds)]
+    print(table.HEADER, flush=True)
+    judgements = []
+    for number, patient in enumerate(given.only, 1):
+        _tell(f"{number}/{len(given.only)} {patient.name}")
+        judgement = examine(patient, given.repeats, length)
+        if judgement is not None:
+            judgements.append(judgement)
+            print(table.row(judgement), flush=True)
+    print(*table.summary(judgements), sep="\n")
+    if given.write is not None:
+        given.write.write_text(table.page(judgements, machine()))
+    right = [judgement.bound_right and judgement.cause_right for judgement in judgements]
+    return 0 if all(right) and len(right) == len(given.only) else 1
+
+
+def examine(patient: Patient, repeats: int, length: list[str]) -> Judgement | None:
+    """One watched run, then sick and cured in turn; ``None`` when bdoc gave no report."""
+    if patient.name == "too-short":
+        length = []
+    with tempfile.TemporaryDirectory(prefix="bdoc-accuracy-") as name:
+        folder = Path(name)
+        seen = watched(patient, folder, length)
+        if seen.report is None:
+            _tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
+            return None
+        sick, cured = [], []
+        for _ in range(repeats if patient.twin else 1):
+            sick.append(plain(patient, folder, length))
+            if patient.twin:
+                cured.append(plain(patient, folder, length, cured=True))
+    return judge(
+        patient,
+        seen.report,
+        seen.truth,
+        limited=limited(patient),
+        sick_s=[run.truth["step_mean_s"] for run in sick],
+        cured_s=[run.truth["step_mean_s"] for run in cured],
+        same_output=all((run.stdout, run.status) == (seen.stdout, seen.status) for run in sick),
+    )
+
+
+def machine() -> str:
+    """What the numbers were taken on."""
+    ask = [sys.executable, "-c", "import torch; print(torch.__version__)"]
+    torch = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores, Linux {platform.release()}, Python {platform.python_version()}, torch {torch}"
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description=__doc__)
+    parser.add_argument("--only", type=_chosen, default=list(PATIENTS), help="names, separated by commas")
+    parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs of each (default 2)")
+    parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
+    parser.add_argument("--seconds", type=float, help="rough length of a sick run")
+    parser.add_argument("--write", type=Path, help="write the page to this file")
+    given = parser.parse_args(argv)
+    if given.fast:
+        given.seconds, given.repeats = given.seconds or 5.0, 1
+        if len(given.only) == len(PATIENTS):
+            given.only = _chosen(",".join(FAST))
+    return given
+
+
+def _chosen(names: str) -> list[Patient]:
+    known = {patient.name: patient for patient in PATIENTS}
+    wanted = [name.strip().replace("_", "-") for name in names.split(",")]
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no patient {unknown[0]!r}; there are {', '.join(known)}")
+    return [known[name] for name in wanted]
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

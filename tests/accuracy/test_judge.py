@@ -1,0 +1,116 @@
+"""A diagnosis is held against the table and the twin without mercy and without invention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.accuracy.judge import Judgement, judge
+from tests.accuracy.table import row, summary
+from tests.patients.expected import Patient, ReadLimit
+
+SICK = Patient(
+    name="ill",
+    group="ailment",
+    bounds=frozenset({"cpu"}),
+    causes=frozenset({"input.preprocess"}),
+    remedies=frozenset({"workers-auto"}),
+    twin="workers-auto",
+    never=frozenset({"more-cores"}),
+    truth="by construction",
+)
+
+
+def report(
+    bound: str = "cpu", wait: float | None = 0.5, **speedups: tuple[float, float, float]
+) -> dict[str, Any]:
+    remedies = [
+        {
+            "id": name.replace("_", "-"),
+            "predicted_speedup": dict(zip(("low", "likely", "high"), promise, strict=True)),
+        }
+        for name, promise in speedups.items()
+    ]
+    return {
+        "verdict": {"bound": bound, "cause": "input.preprocess"},
+        "metrics": {"data_wait_fraction": {"value": wait}},
+        "remedies": remedies,
+    }
+
+
+def judged(
+    told: dict[str, Any], patient: Patient = SICK, truth: float = 0.51, held: bool = True
+) -> Judgement:
+    return judge(
+        patient, told, {"wait_fraction": truth}, limited=held, sick_s=[2.0, 2.2, 9.0], cured_s=[1.1, 1.0, 1.2]
+    )
+
+
+def test_a_right_diagnosis_is_right_in_every_column() -> None:
+    seen = judged(report(workers_auto=(1.5, 1.9, 2.4)))
+    assert (seen.bound_right, seen.cause_right, seen.remedy_right, seen.wait_right) == (True,) * 4
+    assert seen.measured == 2.0
+    assert seen.inside is True
+    assert seen.near is True
+
+
+def test_a_promise_off_by_more_than_a_quarter_is_not_near() -> None:
+    assert judged(report(workers_auto=(1.5, 2.6, 2.8))).near is False
+    assert judged(report(workers_auto=(2.1, 2.2, 2.4))).inside is False
+
+
+def test_a_wait_off_by_more_than_the_tolerance_or_missing_is_wrong() -> None:
+    assert judged(report(wait=0.48)).wait_right is False
+    assert judged(report(wait=None)).wait_right is False
+
+
+def test_another_bound_is_wrong_unless_the_disk_could_not_be_slowed() -> None:
+    slow_disk = Patient(
+        name="slow",
+        group="ailment",
+        bounds=frozenset({"io"}),
+        causes=frozenset({"input.storage"}),
+        truth="by construction",
+        limit=ReadLimit(reads_per_s=1),
+        bounds_without_limit=frozenset({"io", "cpu"}),
+    )
+    assert judged(report("cpu"), slow_disk, held=True).bound_right is False
+    assert judged(report("cpu"), slow_disk, held=False).bound_right is True
+
+
+def test_a_remedy_that_promises_next_to_nothing_does_not_come_first() -> None:
+    assert (
+        judged(report(decoder_swap=(1.0, 1.02, 1.1), workers_auto=(1.5, 1.9, 2.4))).remedy == "workers-auto"
+    )
+
+
+def test_a_healthy_patient_must_be_promised_nothing() -> None:
+    healthy = Patient(
+        name="well",
+        group="healthy",
+        bounds=frozenset({"cpu"}),
+        causes=frozenset({"model.compute"}),
+        remedies=frozenset(),
+        truth="by construction",
+    )
+    assert judged(report(), healthy).remedy_right is True
+    assert judged(report(workers_auto=(1.1, 1.3, 1.5)), healthy).remedy_right is False
+
+
+def test_a_promise_of_what_cannot_help_is_named() -> None:
+    seen = judged(report(workers_auto=(1.5, 1.9, 2.4), more_cores=(1.1, 1.2, 1.3)))
+    assert seen.hurts == "more-cores"
+    assert "ill: promises a gain from more-cores, which brings none" in summary([seen])
+
+
+def test_what_was_not_predicted_is_neither_right_nor_wrong() -> None:
+    seen = judged(report(decoder_swap=(1.5, 1.9, 2.4)))
+    assert (seen.predicted, seen.inside, seen.near) == (None, None, None)
+    assert row(seen).endswith("| workers-auto | – | ×2.00 | – |")
+
+
+def test_the_summary_counts_only_what_was_judged() -> None:
+    rows = [judged(report(workers_auto=(1.5, 1.9, 2.4))), judged(report())]
+    assert summary(rows)[0] == (
+        "ailments: bound right 2 of 2, cause right 2 of 2, first remedy right 1 of 2, "
+        "data wait within 0.02 2 of 2, speedup within 25 % 1 of 1, speedup inside its interval 1 of 1"
+    )

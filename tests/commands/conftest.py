@@ -1,0 +1,51 @@
+"""What the tests of the commands share: a folder of one's own, and reports by the name of their profile."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from bottleneck_doctor.model.codec import encode_profile
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.report import Report
+from tests.model.profiles import PROFILE, RUN
+from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL
+
+REPORTS = {"typical": TYPICAL, "phased": PHASED, "healthy": HEALTHY, "inconclusive": INCONCLUSIVE}
+Store = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in, where no settings are found."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
+    """Writes a profile whose report is the one of this name: commands are tested apart from analysis."""
+
+    def write_up(profile: Profile) -> Report:
+        assert profile.run.script is not None
+        return REPORTS[profile.run.script]
+
+    prescribe, shelf = (
+        ModuleType("bottleneck_doctor.prescribe"),
+        ModuleType("bottleneck_doctor.prescribe.shelf"),
+    )
+    prescribe.write_up = write_up  # type: ignore[attr-defined]
+    shelf.pages = lambda: {"loader-in-main": "Every batch is made in place.\n\nCure: workers-auto."}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe", prescribe)
+    monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe.shelf", shelf)
+
+    def _store(name: str, file: str = "profile.json") -> str:
+        (folder / file).write_bytes(encode_profile(replace(PROFILE, run=replace(RUN, script=name))))
+        return file
+
+    return _store

@@ -1,0 +1,134 @@
+"""The command line as a whole: help, version, and what a wrong line says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bottleneck_doctor import __version__
+from bottleneck_doctor.commands.app import COMMANDS, main
+
+BDOC = [sys.executable, "-m", "bottleneck_doctor"]
+HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Each costs tens of milliseconds, and `bdoc run` stands before every training.
+TOO_DEAR = {"rich", "msgspec", "psutil", "pynvml", "torch", "asyncio", "subprocess", "tempfile"}
+
+
+def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": HOME, **settings}
+    return subprocess.run([*BDOC, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_lists_every_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"\n  {name} " not in shown] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert f"Usage: bdoc {name}" in capsys.readouterr().out
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bdoc {__version__}\n"
+
+
+def test_help_imports_nothing_that_it_does_not_need() -> None:
+    question = (
+        "import sys; from bottleneck_doctor.commands.app import main; main(['--help']);"
+        "print(sorted(set(sys.modules) & set(sys.argv[1].split())), file=sys.stderr)"
+    )
+    names = " ".join(TOO_DEAR - _brought_by_typer())
+    done = subprocess.run(
+        [sys.executable, "-c", question, names], capture_output=True, text=True, cwd=HOME, timeout=60
+    )
+    assert done.stderr == "[]\n"
+
+
+def _brought_by_typer() -> set[str]:
+    """What no file of ours could avoid."""
+    question = "import sys, typer; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train.py"], "bdoc: no command 'train.py': did you mean `bdoc run train.py`?\n"),
+        (["chek"], "did you mean 'check'"),
+        (["check", "--max-data-weight", "1"], "see `bdoc check --help` [usage]"),
+        (["compare", "a.json"], "missing argument"),
+        (["report", "a.json", "b.json"], "see `bdoc report --help` [usage]"),
+        (["report", "--format"], "--format"),
+        (["run"], "nothing to run: give a script"),
+        (["\x1b[31m"], "\\x1b[31m"),
+    ],
+)
+def test_a_wrong_line_is_one_line_and_status_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said.lower() in shown.err.lower()
+    assert shown.err.count("\n") == 1
+    assert "\x1b" not in shown.err
+
+
+def test_a_defect_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("bottleneck_doctor.commands.settings.load", broken)
+    with pytest.raises(RuntimeError, match="ours"):
+        main(["report"])
+
+
+def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bottleneck_doctor.commands.settings.load", interrupted)
+    assert main(["report"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_module_is_the_command() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"bdoc {__version__}\n", "")
+
+
+def test_a_missing_profile_is_one_line_and_status_2() -> None:
+    done = run("report")
+    assert done.returncode == 2
+    assert done.stderr == "bdoc: no profile at 'profile.json': `bdoc run SCRIPT` writes one [bad-profile]\n"
+    assert done.stdout == ""
+
+
+def test_a_reader_who_leaves_early_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            BDOC, stdout=writing, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": HOME}, timeout=60
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            BDOC, stdout=full, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": HOME}, timeout=60
+        )
+    assert done.returncode == 2
+    assert done.stderr.decode() == "bdoc: cannot write to stdout: No space left on device [usage]\n"

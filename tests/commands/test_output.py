@@ -1,0 +1,108 @@
+"""Files are replaced at once, and stay what they were: links, modes, devices."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.commands.output import screen, write
+from bottleneck_doctor.model.refusal import UsageError
+
+
+def test_a_new_file_has_the_usual_mode(folder: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write("report.txt", b"new")
+    finally:
+        os.umask(before)
+    assert (folder / "report.txt").read_bytes() == b"new"
+    assert stat.S_IMODE((folder / "report.txt").stat().st_mode) == 0o640
+
+
+def test_an_old_file_keeps_its_mode(folder: Path) -> None:
+    (folder / "report.txt").write_bytes(b"old")
+    (folder / "report.txt").chmod(0o600)
+    write("report.txt", b"new")
+    assert (folder / "report.txt").read_bytes() == b"new"
+    assert stat.S_IMODE((folder / "report.txt").stat().st_mode) == 0o600
+
+
+def test_a_link_stays_a_link(folder: Path) -> None:
+    (folder / "there").mkdir()
+    (folder / "link.txt").symlink_to("there/report.txt")
+    write("link.txt", b"new")
+    assert (folder / "link.txt").is_symlink()
+    assert (folder / "there" / "report.txt").read_bytes() == b"new"
+
+
+def test_a_device_is_written_to_and_never_replaced() -> None:
+    write("/dev/null", b"new")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_failure_leaves_the_old_file_and_no_draft(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "report.txt").write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(UsageError, match=r"cannot write 'report\.txt': No space left on device"):
+        write("report.txt", b"new")
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"report.txt": b"old"}
+
+
+@pytest.mark.parametrize("path", ["absent/report.txt", ".", "a\x00b", ""])
+def test_a_place_that_cannot_be_written_is_refused(path: str) -> None:
+    with pytest.raises(UsageError, match="cannot write"):
+        write(path, b"new")
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        """Whether a person sees it."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "color"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "dumb"}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        (False, {}, False),
+        (False, {"FORCE_COLOR": "1"}, True),
+        (False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours_are_for_terminals_unless_told_otherwise(
+    terminal: bool, environment: dict[str, str], color: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert screen(Terminal() if terminal else io.StringIO()).color is color
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [("33", 33), ("0", 80), ("-3", 80), ("", 80), ("wide", 80), ("²", 80)]
+)
+def test_the_width_is_the_one_asked_for(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert screen(io.StringIO()).width == width
+
+
+def test_a_stream_without_an_encoding_is_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert screen(io.StringIO()).encoding == "utf-8"
+    assert screen(sys.__stdout__ or sys.stdout).encoding

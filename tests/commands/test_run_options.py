@@ -1,0 +1,134 @@
+"""``bdoc run``: its own options stand before the script, everything after is the script's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from bottleneck_doctor.commands.app import main
+from bottleneck_doctor.commands.run_options import RunOptions
+from bottleneck_doctor.model.outcome import Condition
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
+    """What reached the command; it left with status 7."""
+    options: list[RunOptions] = []
+    fake = ModuleType("bottleneck_doctor.commands.run")
+    fake.run_command = lambda one: options.append(one) or 7  # type: ignore[attr-defined, func-returns-value]
+    monkeypatch.setitem(sys.modules, "bottleneck_doctor.commands.run", fake)
+    return options
+
+
+@pytest.mark.parametrize(
+    ("line", "script", "module", "launcher", "args"),
+    [
+        ("train.py", "train.py", None, None, []),
+        ("train.py --lr 0.1 -o x", "train.py", None, None, ["--lr", "0.1", "-o", "x"]),
+        ("train.py --help", "train.py", None, None, ["--help"]),
+        ("train.py -- --x --", "train.py", None, None, ["--", "--x", "--"]),
+        ("-q train.py -q", "train.py", None, None, ["-q"]),
+        ("-", "-", None, None, []),
+        ("-m pkg.train --output 3", None, "pkg.train", None, ["--output", "3"]),
+        ("-o p.json -m pkg.train -m", None, "pkg.train", None, ["-m"]),
+        ("-- torchrun --nproc 2 t.py", None, None, ["torchrun", "--nproc", "2", "t.py"], []),
+        ("-q -- python -u t.py -- x", None, None, ["python", "-u", "t.py", "--", "x"], []),
+        ("-- train.py", None, None, ["train.py"], []),
+    ],
+)
+def test_the_three_forms(
+    line: str,
+    script: str | None,
+    module: str | None,
+    launcher: list[str] | None,
+    args: list[str],
+    seen: list[RunOptions],
+) -> None:
+    assert main(["run", *line.split()]) == 7
+    options = seen[0]
+    assert (options.script, options.module, options.launcher, options.args) == (
+        script,
+        module,
+        launcher,
+        args,
+    )
+
+
+def test_arguments_go_through_whatever_they_look_like(seen: list[RunOptions]) -> None:
+    args = ["", " ", "--max-steps=x", "a b", "\n", "*", "-m", "--", "é"]
+    assert main(["run", "train.py", *args]) == 7
+    assert seen[0].args == args
+
+
+def test_every_option_arrives(seen: list[RunOptions]) -> None:
+    line = (
+        "-o p.json --max-data-wait 0.3 --max-data-wait 0.2 --max-steps 5 --max-seconds 1.5"
+        " --format json --quiet --no-profiler --no-py-spy --cprofile --python /usr/bin/python3"
+        " --data-fn a.b:c.d --data-fn e:f"
+    )
+    assert main(["run", *line.split(), "--fail-if", "step_time_s > 1", "train.py"]) == 7
+    assert seen == [
+        RunOptions(
+            script="train.py",
+            module=None,
+            launcher=None,
+            args=[],
+            output="p.json",
+            conditions=[
+                Condition("data_wait_fraction", ">", 0.2, "--max-data-wait"),
+                Condition("step_time_s", ">", 1.0, "--fail-if"),
+            ],
+            max_steps=5,
+            max_seconds=1.5,
+            format="json",
+            quiet=True,
+            profiler=False,
+            py_spy=False,
+            cprofile=True,
+            python="/usr/bin/python3",
+            data_fn=["a.b:c.d", "e:f"],
+        )
+    ]
+
+
+def test_defaults_come_from_the_settings(seen: list[RunOptions], folder: Path) -> None:
+    (folder / "pyproject.toml").write_text(
+        "[tool.bdoc]\noutput = 'p.json'\nmax-steps = 9\nno-py-spy = true\n"
+        "max-data-wait = 0.1\nformat = 'markdown'\n"
+    )
+    assert main(["run", "--format", "terminal", "train.py"]) == 7
+    options = seen[0]
+    assert (options.output, options.max_steps, options.py_spy, options.profiler) == ("p.json", 9, False, True)
+    assert options.format == "terminal"
+    assert [condition.threshold for condition in options.conditions] == [0.1]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["-m"], "nothing to run"),
+        (["--"], "nothing to run"),
+        (["--max-steps", "0", "t.py"], "--max-steps 0: expected a whole number of at least 1"),
+        (["--max-steps", "x", "t.py"], "--max-steps"),
+        (["--max-seconds", "nan", "t.py"], "--max-seconds nan: expected a number of seconds above 0"),
+        (["--max-seconds", "0", "t.py"], "--max-seconds 0.0: expected"),
+        (["--max-seconds", "inf", "t.py"], "--max-seconds inf: expected"),
+        (["--max-data-wait", "nan", "t.py"], "--max-data-wait 'nan'"),
+        (["--fail-if", "data_wait > 1", "t.py"], "did you mean data_wait_fraction"),
+        (["--format", "html", "t.py"], "there are terminal, markdown, json"),
+        (["--data-fn", "a.b", "t.py"], "is not MODULE:FUNCTION"),
+        (["--data-fn", "a:b c", "t.py"], "is not MODULE:FUNCTION"),
+        (["--lr", "0.1", "t.py"], "no such option: --lr"),
+    ],
+)
+def test_a_usage_error_starts_nothing(
+    line: list[str], said: str, seen: list[RunOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *line]) == 2
+    assert seen == []
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1

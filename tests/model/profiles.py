@@ -1,0 +1,68 @@
+"""A small whole profile, for every test that needs one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottleneck_doctor.model.profile import (
+    Blocked,
+    Epochs,
+    FetchTable,
+    Gap,
+    Loader,
+    Location,
+    Loop,
+    Machine,
+    Operation,
+    Outside,
+    Process,
+    Profile,
+    Run,
+    Series,
+    StepTable,
+    Window,
+)
+
+RUN = Run(["train.py", "--lr", "0.1"], "train.py", "/home/ann", "2026-03-01T12:00:00Z", 38.2, 0)
+MACHINE = Machine("box", "6.1", "Xeon", 8, 4.0, 8, 4.0, 1 << 34, gpus=[])
+STEPS = StepTable(
+    t=[0.1, 0.2],
+    steps=[1, 1],
+    epoch=[0, 0],
+    wall_s=[0.1, 0.1],
+    wait_s=[0.06, 0.05],
+    cpu_s=[0.03, None],
+    wait_cpu_s=[0.0, 0.0],
+    process_cpu_s=[0.1, 0.1],
+    runq_s=[None, None],
+    backward_s=[0.02, 0.02],
+    optimizer_s=[0.001, 0.001],
+    checkpoint_s=[0.0, 0.0],
+    logging_s=[0.0, 0.0],
+    collect_s=[0.0, 0.0],
+    copy_s=[0.0, 0.0],
+    ready=[None, None],
+    set_aside=["", "instrument"],
+)
+PROFILE = Profile(
+    run=RUN,
+    machine=MACHINE,
+    processes=[Process(10, 1, "trainer", -0.01, 38.0, torch="2.13.0")],
+    loaders=[Loader("L0", "DataLoader", 10, location=Location("train.py", 41))],
+    loops=[Loop("L0", 10, 10, "train", 2, 0.2, 0.11, Epochs([0.0], [0.01], [0.06], [2]), STEPS)],
+    outside=[
+        Outside(10, 10, 1, t=[0.3], steps=[1], wall_s=[0.1], gap_s=[0.01], gap_cpu_s=[0.0], gap_runq_s=[0.0])
+    ],
+    fetches=[FetchTable("L0")],
+    blocked=[Blocked("L0", [0.1], [{"storage": 3}])],
+    operations=[Operation("sync", 10, 10, "item", 2, 0.1, 0.01, 0.06, events=[(0.1, 0.06)])],
+    series=Series([0.0, 1.0], {"cpu": [0.5, None], "celsius": [-3.0, 4.0]}),
+    windows=[Window("py-spy", 5.0, 8.0)],
+    gaps=[Gap("GPU", "no driver")],
+)
+
+
+def with_steps(**columns: object) -> Profile:
+    """The profile with other columns in its table of steps."""
+    table = replace(STEPS, **columns)  # type: ignore[arg-type]
+    return replace(PROFILE, loops=[replace(PROFILE.loops[0], table=table)])

@@ -1,0 +1,237 @@
+"""Profiles come from outside: what is broken or hostile gets one clear line, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.model import codec
+from bottleneck_doctor.model.codec import (
+    BadProfile,
+    decode_profile,
+    encode_profile,
+    encode_report,
+    read_profile,
+)
+from bottleneck_doctor.model.profile import Gap, Profile
+from bottleneck_doctor.model.report import Metric
+from tests.model.profiles import MACHINE, PROFILE, RUN, with_steps
+from tests.render.reports import TYPICAL
+
+HEAD = b'{"schema":"bottleneck-doctor/profile","schema_version":1,'
+
+
+def changed(*path: str | int, to: Any) -> bytes:
+    """The good profile with one value replaced."""
+    content = json.loads(encode_profile(PROFILE))
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = to
+    return json.dumps(content).encode()
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(BadProfile) as caught:
+        decode_profile(data)
+    said = str(caught.value)
+    assert said.isprintable()
+    assert len(said) < 400
+    return said
+
+
+def test_a_profile_survives_being_written_and_read() -> None:
+    assert decode_profile(encode_profile(PROFILE)) == PROFILE
+
+
+def test_an_empty_profile_survives_too() -> None:
+    empty = Profile(RUN, MACHINE)
+    assert decode_profile(encode_profile(empty)) == empty
+
+
+def test_what_a_later_version_of_the_same_schema_adds_is_ignored() -> None:
+    assert decode_profile(changed("loaders", 0, "colour", to=[1, {"a": None}])) == PROFILE
+
+
+def test_a_column_that_an_older_bdoc_did_not_write_was_not_measured() -> None:
+    content = json.loads(encode_profile(PROFILE))
+    del content["loops"][0]["table"]["ready"]
+    assert decode_profile(json.dumps(content).encode()).loops[0].table.ready == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "not readable as JSON: it is empty"),
+        (b"\x00\x01\x02", "not readable as JSON"),
+        (b"\xff\xfe{", "not readable as JSON"),
+        (b"hello", "not readable as JSON"),
+        (encode_profile(PROFILE)[:-20], "it ends too early"),
+        (encode_profile(PROFILE) + b"x", "trailing characters"),
+        (HEAD + b'"run":"\xff"}', "not"),
+        (b"[]", "not a bdoc profile: Expected `object`, got `array`"),
+        (b"null", "not a bdoc profile"),
+        (b"{}", "it names no schema"),
+        (b'{"traceEvents":[]}', "it names no schema"),
+        (b'{"schema":"other/tool"}', "its schema is 'other/tool', expected 'bottleneck-doctor/profile'"),
+        (b'{"schema":"\\u001b[31m"}', "its schema is '\\x1b[31m'"),
+        (b'{"schema":"' + b"x" * 10_000 + b'"}', "xxx...'"),
+        (b'{"schema":{"a":1},"schema_version":1}', "its schema is of type dict"),
+        (b'{"schema":"bottleneck-doctor/profile"}', "schema_version is missing"),
+        (HEAD.replace(b":1,", b":true,") + b'"run":{}}', "schema_version is"),
+        (HEAD.replace(b":1,", b":0,") + b'"run":{}}', "schema_version is 0"),
+        (HEAD.replace(b":1,", b":7,") + b'"run":{}}', "newer bdoc: bottleneck-doctor/profile version 7"),
+        (HEAD.replace(b":1,", b":7,") + b'"run":{}}', "reads up to version 1; upgrade with `pip install"),
+        (HEAD + b'"machine":{"host":1}}', "Expected `str`, got `int` - at `$.machine.host`"),
+        (HEAD + b'"run":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        (HEAD + b'"deep":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, "nested too deeply"),
+        (HEAD + b'"run":' + b"[" * 100_000, "nested too deeply"),
+    ],
+)  # fmt: skip
+def test_what_is_no_profile_is_refused(data: bytes, said: str) -> None:
+    assert said in refusal(data)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("run", "command"), "train.py", "Expected `array`, got `str` - at `$.run.command`"),
+        (("run", "duration_s"), "38", "Expected `float`, got `str`"),
+        (("run", "duration_s"), True, "Expected `float`, got `bool`"),
+        (("run", "duration_s"), -1.0, "run.duration_s is -1.0, and cannot be negative"),
+        (("run", "duration_s"), 1e300, "run.duration_s is beyond 2**62"),
+        (("run", "exit_status"), 10**40, "run.exit_status is beyond 2**62"),
+        (("run", "exit_status"), 1.5, "Expected `int`, got `float`"),
+        (("machine", "memory_bytes"), -5, "machine.memory_bytes is -5"),
+        (("machine", "cores"), -0.5, "machine.cores is -0.5"),
+        (("processes", 0, "rows"), -1, "processes[0].rows is -1"),
+        (("loops", 0, "table", "wall_s", 1), -0.1, "loops[0].table.wall_s[1] is -0.1"),
+        (("loops", 0, "table", "wall_s"), [0.1], "column 'wall_s' has 1 rows, its time axis has 2"),
+        (("loops", 0, "table", "t"), [], "its time axis has 0"),
+        (("loops", 0, "epochs", "batches"), [2, 2], "loops[0].epochs: column 'batches' has 2 rows"),
+        (("outside", 0, "gap_s"), [], "outside[0]: column 'gap_s' has 0 rows"),
+        (("fetches", 0, "wall_s"), [1.0], "fetches[0]: column 'wall_s' has 1 rows"),
+        (("blocked", 0, "counts", 0, "storage"), -3, "blocked[0].counts[0]['storage'] is -3"),
+        (("series", "values", "cpu"), [0.5], "series: column 'cpu' has 1 rows"),
+        (("series", "values", "\x1b[2J"), [0.5], "series: column '\\x1b[2J' has 1 rows"),
+        (("operations", 0, "events", 0), [0.1], "Expected `array` of length 2"),
+        (("operations", 0, "events", 0), [0.1, -0.1], "operations[0].events[0][1] is -0.1"),
+        (("loops", 0, "table", "ready"), [10**400, 1], "loops[0].table.ready[0] is beyond 2**62"),
+        (("loops", 0, "epochs", "batches"), [2**70], "loops[0].epochs.batches[0] is beyond 2**62"),
+        (("gaps",), {"what": "x"}, "Expected `array`, got `object`"),
+        (("loaders", 0, "arguments"), {"a": 1}, "Expected `str`, got `int`"),
+    ],
+)  # fmt: skip
+def test_values_that_cannot_be_are_refused(path: tuple[str | int, ...], value: Any, said: str) -> None:
+    assert said in refusal(changed(*path, to=value))
+
+
+@pytest.mark.parametrize(
+    "number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"nan", b"9" * 5000]
+)
+def test_numbers_without_a_value_are_refused(number: bytes) -> None:
+    good = encode_profile(PROFILE)
+    assert b'"duration_s":38.2' in good
+    assert "not " in refusal(good.replace(b'"duration_s":38.2', b'"duration_s":' + number))
+
+
+@pytest.mark.parametrize(
+    "path", [("processes", 0, "started_s"), ("series", "values", "cpu", 0), ("loops", 0, "table", "t", 0)]
+)
+def test_instants_and_readings_may_be_negative(path: tuple[str | int, ...]) -> None:
+    decode_profile(changed(*path, to=-0.5))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 1e300])
+def test_what_would_not_be_read_back_is_never_written(value: float) -> None:
+    with pytest.raises(BadProfile, match=r"loops\[0\]\.table\.wall_s\[0\]"):
+        encode_profile(with_steps(wall_s=[value, 0.1]))
+
+
+def test_strings_that_are_no_unicode_are_written_escaped() -> None:
+    odd = replace(PROFILE, gaps=[Gap("caf\udce9", "x")])
+    assert decode_profile(encode_profile(odd)).gaps == [Gap("caf\\udce9", "x")]
+
+
+def test_a_profile_that_is_too_large_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "LARGEST_FILE", 1 << 20)
+    assert "larger than 1 MiB" in refusal(encode_profile(PROFILE) + b" " * (1 << 20))
+
+
+def test_a_file_is_never_read_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "LARGEST_FILE", 1 << 20)
+    with pytest.raises(BadProfile, match="larger than 1 MiB"):
+        read_profile("/dev/zero")
+
+
+def _missing(folder: Path) -> Path:
+    return folder / "profile.json"
+
+
+def _folder(folder: Path) -> Path:
+    return folder
+
+
+def _foreign(folder: Path) -> Path:
+    (folder / "a\nb.json").write_bytes(b"{}")
+    return folder / "a\nb.json"
+
+
+def _long_name(folder: Path) -> Path:
+    return folder / ("x" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_missing, "no profile at '.*profile.json': `bdoc run SCRIPT` writes one"),
+        (_folder, "cannot read '.*': Is a directory"),
+        (_foreign, r"a\\nb.json': not a bdoc profile"),
+        (_long_name, "cannot read '.*': File name too long"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(make: Callable[[Path], Path], said: str, tmp_path: Path) -> None:
+    with pytest.raises(BadProfile, match=said) as caught:
+        read_profile(make(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_with_a_null_byte_is_refused() -> None:
+    with pytest.raises(BadProfile, match="cannot read"):
+        read_profile("a\x00b")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "profile.json"
+    file.touch(mode=0)
+    with pytest.raises(BadProfile, match="Permission denied"):
+        read_profile(file)
+
+
+def test_a_report_is_written_in_the_order_of_the_contract() -> None:
+    content = json.loads(encode_report(TYPICAL))
+    assert list(content)[:5] == ["schema", "schema_version", "run", "quality", "metrics"]
+    assert list(content)[5:] == ["budget", "verdict", "phases", "findings", "remedies", "abstentions"]
+    assert content["schema"] == "bottleneck-doctor/report"
+    assert content["metrics"]["gpu_busy_fraction"]["value"] is None
+    assert list(content["remedies"][0]["predicted_speedup"]) == ["low", "likely", "high", "basis"]
+    assert content["findings"][0]["location"] is None
+
+
+def test_a_report_is_written_for_people_too() -> None:
+    text = encode_report(TYPICAL).decode()
+    assert text.startswith('{\n  "schema": "bottleneck-doctor/report",\n')
+    assert text.endswith("}\n")
+
+
+def test_a_report_never_holds_what_json_cannot_say() -> None:
+    with pytest.raises(BadProfile, match=r"report\.metrics\.x\.value holds nan"):
+        encode_report(replace(TYPICAL, metrics={"x": Metric(math.nan, "s")}))

@@ -1,0 +1,120 @@
+"""The patients under bdoc: unharmed, and diagnosed right. The whole table is `python -m tests.accuracy`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from tests.accuracy.judge import judge
+from tests.accuracy.measure import ROOT, Plain, Watched, limited, plain, watched
+from tests.patients.expected import PATIENTS, Patient, script
+
+pytestmark = pytest.mark.slow
+
+BY_NAME = {patient.name: patient for patient in PATIENTS}
+# As many shapes of loop as there are: workers by fork, threads, generators, closures, child processes.
+UNHARMED = """decode-bound ipc-many-tensors worker-respawn remote-storage-latency logging-blocking
+    checkpoint-blocking prefetch-thread get-batch generator-source inference-only gradient-accumulation
+    two-optimizers lbfgs-closure evaluation-heavy""".split()
+DIAGNOSED = {
+    "loader-in-main": 3.0,
+    "host-cpu-saturated": 4.0,
+    "per-sample-indexing": 4.0,
+    "sleeping-loader": 4.0,
+    "healthy-balanced": 4.0,
+    "too-short": None,
+}
+
+
+@pytest.fixture(autouse=True)
+def _two_cores() -> Iterator[None]:
+    """The patients are built for two cores; their processes inherit these."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:2])
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("patients")
+
+
+def length(name: str) -> list[str]:
+    seconds = DIAGNOSED[name]
+    return [] if seconds is None else ["--seconds", str(seconds)]
+
+
+@lru_cache
+def both(name: str, folder: Path) -> tuple[Plain, Watched]:
+    """The same run without and with bdoc, taken once for all tests of this file."""
+    patient = BY_NAME[name]
+    return plain(patient, folder, length(name)), watched(patient, folder, length(name))
+
+
+@pytest.mark.parametrize("name", UNHARMED)
+def test_output_and_status_are_the_same_with_and_without_bdoc(name: str, folder: Path) -> None:
+    alone = plain(BY_NAME[name], folder, ["--steps", "24"])
+    seen = watched(BY_NAME[name], folder, ["--steps", "24"])
+    assert alone.stdout.startswith("step 24 loss ")
+    assert (seen.stdout, seen.status) == (alone.stdout, alone.status), seen.stderr
+
+
+def test_a_script_that_refuses_its_arguments_says_so_itself() -> None:
+    alone, seen = (
+        subprocess.run(
+            [sys.executable, *prefix, str(script(BY_NAME["loader-in-main"])), "--nonsense"],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+        )
+        for prefix in ([], ["-m", "bottleneck_doctor", "run", "-o", os.devnull])
+    )
+    assert (seen.returncode, seen.stdout) == (alone.returncode, alone.stdout) == (2, b"")
+    assert alone.stderr in seen.stderr
+
+
+@pytest.mark.parametrize("name", DIAGNOSED)
+def test_a_patient_is_diagnosed_right(name: str, folder: Path) -> None:
+    patient = BY_NAME[name]
+    alone, seen = both(name, folder)
+    assert (seen.stdout, seen.status) == (alone.stdout, alone.status), seen.stderr
+    assert seen.report is not None, seen.stderr
+    judgement = judge(patient, seen.report, seen.truth, limited=limited(patient))
+    assert judgement.bound in patient.bounds
+    assert judgement.cause in patient.causes
+    assert judgement.remedy_right is not False, judgement.remedy
+    assert not judgement.hurts
+    if patient.wait_tolerance is not None:
+        # Short runs on a machine that others use too: looser than the published table.
+        assert judgement.wait == pytest.approx(judgement.wait_truth, abs=0.05)
+
+
+def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path) -> None:
+    patient = BY_NAME["sleeping-loader"]
+    sick, seen = both(patient.name, folder)
+    cured = plain(patient, folder, length(patient.name), cured=True)
+    assert seen.report is not None, seen.stderr
+    judgement = judge(
+        patient,
+        seen.report,
+        seen.truth,
+        limited=False,
+        sick_s=[sick.truth["step_mean_s"]],
+        cured_s=[cured.truth["step_mean_s"]],
+    )
+    assert judgement.predicted is not None, "no prediction for the remedy that the twin applies"
+    assert judgement.predicted[1] / judgement.measured == pytest.approx(1.0, abs=0.4)
+
+
+@pytest.mark.parametrize("name", ["repeated-deterministic-preprocess", "collate-bound", "ipc-overhead"])
+def test_the_cured_twin_trains_the_same_only_faster(name: str, folder: Path) -> None:
+    sick, cured = (plain(BY_NAME[name], folder, ["--steps", "120"], cured=cured) for cured in (False, True))
+    assert sick.stdout == cured.stdout
+    assert sick.truth["step_mean_s"] > 1.3 * cured.truth["step_mean_s"]

@@ -1,0 +1,54 @@
+"""The machine is described as the job was given it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.sense import machine
+from tests.sense.conftest import Plant
+
+CONTAINER = {
+    "proc/self/cgroup": "0::/\n",
+    "proc/self/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    "proc/cpuinfo": "processor : 0\nmodel name\t: A Fast One @ 3GHz\n",
+    "proc/meminfo": "MemTotal:       1000 kB\nMemAvailable: 1 kB\n",
+    "sys/fs/cgroup/cpu.max": "50000 100000\n",
+    "sys/fs/cgroup/memory.max": "512000\n",
+    "sys/fs/cgroup/io.max": "8:0 rbps=1000 riops=7\n",
+    "sys/devices/system/node/node0/": "",
+    "sys/devices/system/node/node1/": "",
+    "dev/shm/": "",
+}
+
+
+def test_a_quota_below_the_affinity_limits_the_cores(plant: Plant) -> None:
+    found, gaps = machine.describe_machine(plant(CONTAINER))
+    assert (found.cores, found.quota_cores) == (0.5, 0.5)
+    assert (found.memory_bytes, found.memory_limit_bytes) == (1_024_000, 512_000)
+    assert (found.read_limit_bytes_per_s, found.read_limit_iops) == (1000.0, 7.0)
+    assert (found.cpu, found.numa_nodes) == ("A Fast One @ 3GHz", 2)
+    assert found.shm_free_bytes is not None
+    assert gaps == []
+
+
+def test_an_affinity_below_the_quota_limits_the_cores(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    found, _ = machine.describe_machine(plant({**CONTAINER, "sys/fs/cgroup/cpu.max": "800000 100000\n"}))
+    assert (found.cores, found.affinity_cores, found.quota_cores) == (3.0, 3, 8.0)
+
+
+def test_a_bare_tree_is_described_with_a_gap() -> None:
+    found, gaps = machine.describe_machine(Path("/nowhere/at/all"))
+    assert found.cores >= 1
+    assert (found.memory_bytes, found.shm_free_bytes, found.numa_nodes) == (None, None, None)
+    assert [gap.what for gap in gaps] == ["container limits"]
+
+
+def test_this_machine_can_be_described() -> None:
+    found, _ = machine.describe_machine()
+    assert 0 < found.cores <= found.cores_online
+    assert found.memory_bytes is not None
+    assert found.cpu

@@ -1,0 +1,88 @@
+"""Stacks are read from py-spy's folded lines, and its refusals are explained."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.model.profile import Stack
+from bottleneck_doctor.sense import pyspy
+from bottleneck_doctor.sense.pyspy import ALLOW, explain, find_py_spy, parse_folded
+from tests.sense.conftest import Plant
+
+MAIN = "<module> (/home/me/train.py:15);main (/home/me/train.py:13)"
+
+
+@pytest.mark.parametrize(
+    ("line", "stack"),
+    [
+        (
+            f"thread (7): MainThread;{MAIN} 12",
+            Stack(1, "", "MainThread", MAIN.split(";"), 12),
+        ),
+        (
+            f'process 5:"bash run.sh";process 7:"python train.py";thread (7): MainThread;{MAIN} 3',
+            Stack(7, "", "MainThread", MAIN.split(";"), 3),
+        ),
+        (
+            f'process 7:"sh -c a;b process 9 4";process 8:"x";thread (0x7F): Thread-1 (_serve);{MAIN} 1',
+            Stack(8, "", "Thread-1 (_serve)", MAIN.split(";"), 1),
+        ),
+        (f"thread (7);{MAIN} 2", Stack(1, "", "7", MAIN.split(";"), 2)),
+        ("f (a b.py:1);g (c.py:2) 2", Stack(1, "", "", ["f (a b.py:1)", "g (c.py:2)"], 2)),
+    ],
+)
+def test_a_line_is_one_path_of_one_thread(line: str, stack: Stack) -> None:
+    assert parse_folded([line + "\n"], default_pid=1) == [stack]
+
+
+def test_equal_paths_are_added_up_and_the_heaviest_are_kept() -> None:
+    lines = [f"thread (7): T;f (a.py:{number}) {number}" for number in range(10)]
+    stacks = parse_folded([*lines, "thread (7): T;f (a.py:3) 100"], 1, most=2)
+    assert [(stack.frames, stack.count) for stack in stacks] == [(["f (a.py:3)"], 103), (["f (a.py:9)"], 9)]
+
+
+@pytest.mark.parametrize("line", ["", "no count", "thread (7): T 3", "f (a.py:1) -1"])
+def test_a_broken_line_gives_nothing(line: str) -> None:
+    assert parse_folded([line], 1) == []
+
+
+def test_a_refusal_names_the_command_that_allows_it() -> None:
+    gap = explain(os.getpid(), "Permission Denied: Try running again with elevated permissions")
+    assert gap.do == ALLOW
+
+
+def test_yama_is_found_out_behind_no_python_processes(plant: Plant) -> None:
+    root = plant(
+        {"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", "proc/sys/kernel/yama/ptrace_scope": "1\n"}
+    )
+    gap = explain(7, "Error: No python processes found in process 7 or any of its subprocesses", root)
+    assert "ptrace_scope is 1" in gap.why
+    assert gap.do == ALLOW
+
+
+@pytest.mark.parametrize("stat", [None, "7 (python) Z 1\n"])
+def test_a_process_that_has_ended_is_said_to_have(plant: Plant, stat: str | None) -> None:
+    root = plant({"proc/": ""} if stat is None else {"proc/7/stat": stat})
+    assert "has ended" in explain(7, "Permission Denied", root).why
+
+
+def test_another_error_is_passed_on(plant: Plant) -> None:
+    root = plant({"proc/7/stat": "7 (bash) S 1\n", "proc/7/mem": ""})
+    assert (
+        explain(7, "Error: No python processes found\n\nStack backtrace:", root).why
+        == "No python processes found"
+    )
+
+
+def test_the_executable_is_the_given_one_or_beside_the_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("python", "py-spy", "mine"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setattr(pyspy.sys, "executable", str(tmp_path / "python"))
+    assert find_py_spy() == str(tmp_path / "py-spy")
+    assert find_py_spy(str(tmp_path / "mine")) == str(tmp_path / "mine")
+    assert find_py_spy(str(tmp_path / "missing")) is None

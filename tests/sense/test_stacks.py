@@ -1,0 +1,185 @@
+"""A window of py-spy sees a training and its workers, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bottleneck_doctor.model.profile import Stack
+from bottleneck_doctor.sense.pyspy import ALLOW, find_py_spy
+from bottleneck_doctor.sense.stacks import MOST_TARGETS, StackWindow, start_window
+from tests.sense.conftest import Start
+
+PATIENCE_S = 30.0
+
+needs_py_spy = pytest.mark.skipif(find_py_spy() is None, reason="py-spy is not installed")
+
+TRAINING = """
+import multiprocessing, sys, threading
+def decode():
+    while True:
+        sum(range(1000))
+def work(started):
+    started.set()
+    decode()
+started = multiprocessing.get_context("fork").Event()
+worker = multiprocessing.get_context("fork").Process(target=work, args=(started,), daemon=True)
+worker.start()
+started.wait()
+def wait_for_batch():
+    threading.Event().wait()
+print("ready", worker.pid, flush=True)
+wait_for_batch()
+"""
+
+
+def finish(window: StackWindow) -> list[Stack]:
+    """Polls until the window is over."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while (stacks := window.poll()) is None:
+        assert time.monotonic() < deadline_s, "the window never ended"
+        time.sleep(0.02)
+    return stacks
+
+
+def spies() -> list[str]:
+    """Commands of our children that are py-spy or pretend to be."""
+    return [
+        " ".join(child.cmdline())
+        for child in psutil.Process().children()
+        if "spy" in " ".join(child.cmdline())
+    ]
+
+
+@pytest.fixture
+def pretend(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a Python script that stands in for py-spy; ``output`` is where the stacks go."""
+
+    def write(body: str) -> str:
+        path = tmp_path / "py-spy"
+        path.write_text(
+            f"#!{sys.executable}\nimport sys, time\n"
+            f"output = sys.argv[sys.argv.index('--output') + 1]\n{body}\n"
+        )
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+@needs_py_spy
+@pytest.mark.slow
+def test_a_training_and_its_forked_worker_are_both_seen(start: Start, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        TRAINING.replace('print("ready", worker.pid, flush=True)', 'print("ready", flush=True)')
+    )
+    child = start("import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')", str(script))
+    window = start_window([child.pid], 1, rate_hz=50)
+    stacks = finish(window)
+    if not stacks and any(gap.do == ALLOW for gap in window.gaps):
+        pytest.skip(f"py-spy may not look here: {window.gaps[0].why}")
+    frames = {
+        stack.pid: [frame for one in stacks if one.pid == stack.pid for frame in one.frames]
+        for stack in stacks
+    }
+    assert window.gaps == []
+    assert any(f"wait_for_batch ({script}:" in frame for frame in frames.pop(child.pid))
+    assert [pid for pid, seen in frames.items() if any(f"decode ({script}:" in frame for frame in seen)]
+    assert {stack.role for stack in stacks} == {""}, "the role is for those to fill in who know the processes"
+    assert spies() == []
+
+
+@needs_py_spy
+@pytest.mark.slow
+def test_a_window_that_is_cut_short_keeps_what_it_saw(start: Start) -> None:
+    child = start("print('ready', flush=True)\nwhile True: pass")
+    window = start_window([child.pid], 30, rate_hz=50)
+    time.sleep(1)  # py-spy tells nobody when it has begun
+    window.close()
+    stacks = window.poll()
+    if any(gap.do == ALLOW for gap in window.gaps):
+        pytest.skip(f"py-spy may not look here: {window.gaps[0].why}")
+    assert stacks
+    assert spies() == []
+
+
+@needs_py_spy
+def test_a_process_that_is_gone_is_a_gap(start: Start) -> None:
+    child = start("print('ready', flush=True)")
+    child.wait()
+    window = start_window([child.pid], 1, rate_hz=10)
+    assert finish(window) == []
+    assert "has ended" in window.gaps[0].why
+
+
+def test_closing_early_leaves_no_process_behind(pretend: Callable[[str], str]) -> None:
+    window = start_window([os.getpid()], 5, 10, pretend("time.sleep(60)"))
+    assert window.poll() is None
+    assert len(spies()) == 1
+    window.close()
+    assert spies() == []
+    assert window.poll() == []
+    assert "stopped" in window.gaps[0].why
+
+
+def test_what_was_written_before_an_early_end_is_kept(pretend: Callable[[str], str], tmp_path: Path) -> None:
+    written = str(tmp_path / "written")
+    body = f"open(output, 'w').write('thread (1): T;f (a.py:1) 5')\nopen({written!r}, 'w')\ntime.sleep(60)"
+    window = start_window([os.getpid()], 5, 10, pretend(body))
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not (tmp_path / "written").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    window.close()
+    assert window.poll() == [Stack(os.getpid(), "", "T", ["f (a.py:1)"], 5)]
+    assert window.gaps == []
+
+
+def test_each_target_is_spied_on_and_the_heaviest_paths_come_first(pretend: Callable[[str], str]) -> None:
+    body = "pid = sys.argv[sys.argv.index('--pid') + 1]\nopen(output, 'w').write(f'f (a.py:{pid}) {pid}')"
+    stacks = finish(start_window([3, 9, 5], 1, 10, pretend(body)))
+    assert [(stack.pid, stack.count) for stack in stacks] == [(9, 9), (5, 5), (3, 3)]
+
+
+def test_too_many_targets_are_cut_with_a_gap(pretend: Callable[[str], str]) -> None:
+    body = "open(output, 'w').write('f (a.py:1) 1')"
+    window = start_window(range(1, MOST_TARGETS + 3), 1, 10, pretend(body))
+    assert len(finish(window)) == MOST_TARGETS
+    assert "2 of 10 processes" in window.gaps[0].why
+
+
+@pytest.mark.parametrize("kind", ["missing", "no program"])
+def test_a_py_spy_that_cannot_start_is_a_gap(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "py-spy"
+    if kind == "no program":
+        path.write_bytes(b"\x00")
+        path.chmod(0o755)
+    window = start_window([os.getpid()], 1, 10, str(path))
+    assert finish(window) == []
+    assert [gap.do for gap in window.gaps] == ["pip install py-spy"]
+
+
+def test_no_room_for_the_stacks_is_a_gap(
+    pretend: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
+    window = start_window([os.getpid()], 1, 10, pretend("pass"))
+    assert finish(window) == []
+    assert "temporary folder" in window.gaps[0].why
+
+
+def test_the_target_is_not_paused_and_the_users_files_are_named_in_full(
+    pretend: Callable[[str], str],
+) -> None:
+    body = "open(output, 'w').write('thread (1): T;' + '+'.join(sys.argv[1:-4]) + ' 1')"
+    (stack,) = finish(start_window([os.getpid()], 1.5, 20, pretend(body)))
+    arguments = set(stack.frames[0].split("+"))
+    assert {"--nonblocking", "--subprocesses", "--full-filenames", "--idle"} <= arguments
+    assert "2" in arguments
