@@ -24,8 +24,17 @@ def arm(folder: str | None = None) -> None:
 
 
 def _install(folder: str) -> None:
-    from . import patch_collector, patch_decoders, patch_fetch, patch_function, patch_loader
-    from . import patch_saving, patch_training, patch_worker, process, pulse
+    from . import (
+        patch_collector,
+        patch_decoders,
+        patch_function,
+        patch_loader,
+        patch_saving,
+        patch_training,
+        patch_worker,
+        process,
+        pulse,
+    )
     from .importing import when_imported
 
     pulse.begin(folder)
@@ -39,7 +48,6 @@ def _install(folder: str) -> None:
         "torch.autograd": patch_training.patch_autograd,
         "torch.optim.optimizer": patch_training.patch_optimizer,
         "torch.utils.data.dataloader": patch_loader.patch,
-        "torch.utils.data._utils.fetch": patch_fetch.patch,
         "torch.utils.data._utils.worker": patch_worker.patch,
         "logging": patch_saving.patch_logging,
         "os": patch_saving.patch_os,

@@ -17,17 +17,17 @@ _files = threading.local()
 _generation = [0]
 
 
-def after_fork():
+def after_fork() -> None:
     """Descriptors opened by the parent describe the parent's threads: forget them."""
     _generation[0] += 1
 
 
-def _file(name):
+def _file(name: str) -> int:
     """The calling thread's own descriptor of a file in its /proc folder, or -1."""
-    known = getattr(_files, "known", None)
+    known: tuple[int, dict[str, int]] | None = getattr(_files, "known", None)
     if known is None or known[0] != _generation[0]:
         known = _files.known = (_generation[0], {})
-    handle = known[1].get(name)
+    handle: int | None = known[1].get(name)
     if handle is None:
         try:
             path = "/proc/self/task/%d/%s" % (threading.get_native_id(), name)
@@ -38,7 +38,7 @@ def _file(name):
     return handle
 
 
-def _read(name):
+def _read(name: str) -> bytes | None:
     handle = _file(name)
     if handle < 0:
         return None
@@ -49,7 +49,7 @@ def _read(name):
         return None
 
 
-def run_queue():
+def run_queue() -> int:
     """Nanoseconds that this thread was runnable but not running (schedstat, second field)."""
     text = _read("schedstat")
     try:
@@ -58,23 +58,23 @@ def run_queue():
         return NOTHING
 
 
-def io_books(counting_itself=False):
+def io_books(counting_itself: bool = False) -> tuple[int, int, int]:
     """(bytes from storage, bytes read, read calls) of this thread, or NOTHING each.
 
     ``counting_itself`` adds this very read, which the kernel books after answering it.
     """
     text = _read("io")
     try:
-        words = text.split() if text else ()
-        if not words:
+        if not text:
             return (NOTHING,) * 3
+        words = text.split()
         own, call = (len(text), 1) if counting_itself else (0, 0)
         return int(words[9]), int(words[1]) + own, int(words[5]) + call
     except (ValueError, IndexError):
         return (NOTHING,) * 3
 
 
-def faults():
+def faults() -> tuple[int, int]:
     """(major faults, system CPU in nanoseconds) of this thread."""
     usage = resource.getrusage(resource.RUSAGE_THREAD)
     return usage.ru_majflt, int(usage.ru_stime * 1e9)

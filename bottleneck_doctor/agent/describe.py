@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from .pulse import _users_frame
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
 KEPT = (
-    "batch_size shuffle num_workers pin_memory drop_last prefetch_factor persistent_workers in_order collate_fn "
-    "sampler multiprocessing_context"
+    "batch_size shuffle num_workers pin_memory drop_last prefetch_factor persistent_workers in_order "
+    "collate_fn sampler multiprocessing_context"
 ).split()
 
 
-def loader_facts(loader, frame, kwargs):
+def loader_facts(loader: Any, frame: FrameType | None, kwargs: dict[str, Any]) -> dict[str, Any]:
     """A dictionary of JSON values; nothing of the user's objects is kept alive or called except ``len``."""
     dataset = loader.dataset
     found = _users_frame(frame)
@@ -37,7 +42,7 @@ def loader_facts(loader, frame, kwargs):
     }
 
 
-def _length(dataset, loader):
+def _length(dataset: Any, loader: Any) -> int | None:
     if loader._dataset_kind:
         return None  # len() of an iterable data set may be computed by reading it
     try:
@@ -46,7 +51,7 @@ def _length(dataset, loader):
         return None
 
 
-def _inner(dataset):
+def _inner(dataset: Any) -> str:
     """The class name below Subset and its like."""
     for _ in range(4):
         inner = dataset.__dict__.get("dataset") if hasattr(dataset, "__dict__") else None
@@ -56,10 +61,11 @@ def _inner(dataset):
     return type(dataset).__name__
 
 
-def _start_method(loader):
+def _start_method(loader: Any) -> str | None:
     context = loader.multiprocessing_context
     if context is not None:
-        return context.get_start_method()
+        method: str = context.get_start_method()
+        return method
     if not loader.num_workers:
         return None
     import multiprocessing
@@ -67,7 +73,7 @@ def _start_method(loader):
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
-def _source(kind):
+def _source(kind: type) -> list[Any] | None:
     """[file, line] of the class's ``__getitem__`` or ``__iter__``, when it is Python."""
     for method in ("__getitem__", "__iter__"):
         code = getattr(getattr(kind, method, None), "__code__", None)
@@ -76,11 +82,11 @@ def _source(kind):
     return None
 
 
-def _name(thing):
+def _name(thing: Any) -> str:
     return getattr(thing, "__qualname__", None) or type(thing).__qualname__
 
 
-def _short(value):
+def _short(value: Any) -> str:
     """The value as the user would write it, when that is short and plain."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)[:80]

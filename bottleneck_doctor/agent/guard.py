@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def quiet(hook):
+
+def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a hook that returns nothing of interest so that no exception of ours escapes."""
 
     @functools.wraps(hook)
-    def guarded(*args, **kwargs):
+    def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return hook(*args, **kwargs)
         except Exception:
@@ -18,7 +23,7 @@ def quiet(hook):
     return guarded
 
 
-def replace(owner, name, build):
+def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     """Put ``build(original)`` in the place of ``owner.name``, once, under the original's name.
 
     The wrapper keeps ``__module__`` and ``__qualname__``, so that spawn pickles it by reference, and

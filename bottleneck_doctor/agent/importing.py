@@ -6,15 +6,26 @@ import sys
 
 from .guard import quiet
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+    Callbacks = dict[str, Callable[[Any], Any]]
+
 
 class Finder:
-    """A meta path finder that finds nothing itself: it lets the others find, and notes the end of the import."""
+    """A meta path finder that finds nothing itself: it lets the others find, and notes an import's end."""
 
-    def __init__(self, callbacks):
+    def __init__(self, callbacks: Callbacks) -> None:
         self.callbacks = callbacks
-        self.asking = set()
+        self.asking: set[str] = set()
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """Let the finders after us find ``name``; have its loader call back when the module is complete."""
         if name not in self.callbacks or name in self.asking:
             return None
@@ -28,21 +39,23 @@ class Finder:
         return spec
 
 
-def _found(name, path, target, ourselves):
+def _found(
+    name: str, path: Sequence[str] | None, target: ModuleType | None, ourselves: Finder
+) -> ModuleSpec | None:
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
         if finder is ourselves or find is None:
             continue
-        spec = find(name, path, target)
+        spec: ModuleSpec | None = find(name, path, target)
         if spec is not None:
             return spec
     return None
 
 
-def _listen(loader, callback):
+def _listen(loader: Any, callback: Callable[[Any], Any]) -> None:
     execute = loader.exec_module
 
-    def exec_module(module):
+    def exec_module(module: ModuleType) -> None:
         try:
             del loader.exec_module  # the loader is as it was before the user's code runs
         except AttributeError:
@@ -56,7 +69,7 @@ def _listen(loader, callback):
         pass
 
 
-def when_imported(callbacks):
+def when_imported(callbacks: Callbacks) -> None:
     """Register ``{module name: callback(module)}``; a module already there is called back at once."""
     for name, callback in callbacks.items():
         if name in sys.modules:

@@ -8,16 +8,20 @@ from time import monotonic_ns as now
 from . import wire
 from .pulse import state
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
 NOTED_NS = 200_000
 _started = [0]
 
 
-def watch():
+def watch() -> None:
     """Listen to the collector; it calls back in the thread that it interrupts."""
     gc.callbacks.append(_heard)
 
 
-def _heard(phase, info):
+def _heard(phase: str, info: dict[str, Any]) -> None:
     try:
         if phase == "start":
             _started[0] = now()

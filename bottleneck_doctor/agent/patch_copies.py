@@ -1,4 +1,4 @@
-"""Notes host-to-device copies. Installed only where torch was built for an accelerator; never synchronises."""
+"""Notes host-to-device copies, where torch was built for an accelerator; never synchronises."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from . import wire
 from .guard import quiet, replace
 from .pulse import state
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
 
-def patch(module):
+
+def patch(module: Any) -> None:
     """``module`` is torch, complete."""
     if module.version.cuda is None and getattr(module.version, "hip", None) is None:
         return
@@ -19,8 +25,8 @@ def patch(module):
         replace(module.Tensor, name, _timed)
 
 
-def _timed(original):
-    def copy(self, *args, **kwargs):
+def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.close or self.is_cuda:
             return original(self, *args, **kwargs)
         start, cpu = now(), thread_time_ns()
@@ -33,7 +39,7 @@ def _timed(original):
 
 
 @quiet
-def _note(tensor, start, cpu, frame):
+def _note(tensor: Any, start: int, cpu: int, frame: FrameType) -> None:
     size = tensor.numel() * tensor.element_size()
     index = wire.OPERATIONS.index("copy")
     site = state.site("copy", frame)

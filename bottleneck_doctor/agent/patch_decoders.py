@@ -7,6 +7,11 @@ from time import thread_time_ns
 from .guard import replace
 from .pulse import state
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 # module -> attributes that turn compressed bytes into arrays
 DECODERS = {
     "cv2": ("imread", "imdecode"),
@@ -24,13 +29,13 @@ DECODERS = {
 }
 
 
-def watchers():
+def watchers() -> dict[str, Callable[[Any], None]]:
     """``{module: callback}`` for every decoder that we know."""
     return {module: _patcher(names) for module, names in DECODERS.items()}
 
 
-def _patcher(names):
-    def patch(module):
+def _patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
+    def patch(module: Any) -> None:
         for name in names:
             owner, _, attribute = name.rpartition(".")
             replace(getattr(module, owner) if owner else module, attribute, _timed)
@@ -41,8 +46,8 @@ def _patcher(names):
 _depth = [0]
 
 
-def _timed(original):
-    def decode(*args, **kwargs):
+def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def decode(*args: Any, **kwargs: Any) -> Any:
         if not state.in_fetch or _depth[0]:
             return original(*args, **kwargs)
         _depth[0] = 1

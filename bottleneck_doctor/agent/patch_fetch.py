@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 from zlib import crc32
@@ -10,6 +11,13 @@ from . import clocks, wire
 from .guard import quiet, replace
 from .payload import cargo, view
 from .pulse import state
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Readings = tuple[int, tuple[int, int], tuple[int, int, int]]
 
 CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
 WATCHED = 64  # dataset indices whose samples are compared across epochs
@@ -29,42 +37,41 @@ class Ledger:
 ledger = Ledger()
 
 
-def patch(module):
-    """``module`` is torch.utils.data._utils.fetch."""
-    replace(module._BaseDatasetFetcher, "__init__", _creation)
+def patch_worker(module: Any) -> None:
+    """In a worker: every fetch goes through us. ``module`` is torch.utils.data._utils.fetch."""
     replace(module._MapDatasetFetcher, "fetch", _fetch)
     replace(module._IterableDatasetFetcher, "fetch", _fetch)
 
 
-class Collate:
-    """Stands for the user's collate function inside the fetcher and times it on close looks."""
+def open_fetch(iterator: Any) -> Any:
+    """In the loop's own process: the next fetch of this iterator is looked at, and only that one."""
+    fetcher = iterator.__dict__.get("_dataset_fetcher")
+    if fetcher is not None and "fetch" not in fetcher.__dict__:
+        original = type(fetcher).fetch
+        fetcher.fetch = lambda index: _closely(original, fetcher, index)
+    return fetcher
 
-    def __init__(self, function):
-        self.function = function
 
-    def __call__(self, samples):
-        if not state.in_fetch:
-            return self.function(samples)
+def close_fetch(fetcher: Any) -> None:
+    """The look is over; the fetcher is as it was."""
+    if fetcher is not None:
+        fetcher.__dict__.pop("fetch", None)
+
+
+def _timed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Stands for the user's collate function during one fetch."""
+
+    def collate(samples: Any) -> Any:
         start, cpu = now(), thread_time_ns()
-        batch = self.function(samples)
+        batch = function(samples)
         ledger.collate = (now() - start, thread_time_ns() - cpu)
         return batch
 
-
-def _creation(original):
-    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
-        original(self, dataset, auto_collation, collate_fn, drop_last)
-        self.collate_fn = Collate(collate_fn)
-
-    return __init__
+    return collate
 
 
-def _fetch(original):
-    def fetch(self, possibly_batched_index):
-        if not state.worker:  # in the loop's own process the loop decides
-            if state.inside is None:
-                return original(self, possibly_batched_index)
-            return _closely(original, self, possibly_batched_index)
+def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
+    def fetch(self: Any, possibly_batched_index: Any) -> Any:
         if ledger.skip <= 0:
             return _closely(original, self, possibly_batched_index)
         ledger.skip -= 1  # a worker looks at every fetch, unless fetches are very fast
@@ -77,15 +84,14 @@ def _fetch(original):
     return fetch
 
 
-def _closely(original, fetcher, index):
+def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     begin = thread_time_ns()
     before = _readings()
     state.in_fetch, state.decode_ns, state.opens, ledger.collate = True, 0, 0, (0, 0)
-    dataset = fetcher.dataset
-    watch = _watched(fetcher, index)
-    if watch is not None:
-        fetcher.dataset = watch
-    state.book.post(wire.FETCHING, clocks.threading.get_native_id())
+    dataset, collate = fetcher.dataset, fetcher.collate_fn
+    fetcher.dataset = _watched(fetcher, index) or dataset
+    fetcher.collate_fn = _timed(collate)
+    state.book.post(wire.FETCHING, get_native_id())
     start, process, cpu = now(), process_time_ns(), thread_time_ns()
     try:
         data = original(fetcher, index)
@@ -93,25 +99,25 @@ def _closely(original, fetcher, index):
         taken, cpu, process = now() - start, thread_time_ns() - cpu, process_time_ns() - process
         state.in_fetch = False
         state.book.post(wire.FETCHING, 0)
-        if watch is not None:
-            fetcher.dataset = dataset
+        fetcher.dataset, fetcher.collate_fn = dataset, collate
     _write(before, (start, taken, cpu, process), index, data)
     state.cost_ns += thread_time_ns() - begin - cpu
     return data
 
 
-def _readings():
+def _readings() -> Readings:
     """The kernel's books, the one that counts its own reading last."""
     return clocks.run_queue(), clocks.faults(), clocks.io_books(counting_itself=True)
 
 
 @quiet
-def _write(before, timing, index, data):
+def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data: Any) -> None:
     start, taken, cpu, process = timing
     books, faults, queue = clocks.io_books(), clocks.faults(), clocks.run_queue()
     queue = queue - before[0] if queue != wire.NOTHING != before[0] else wire.NOTHING
     stored, read, calls = (
-        late - early if late != wire.NOTHING != early else wire.NOTHING for late, early in zip(books, before[2])
+        late - early if late != wire.NOTHING != early else wire.NOTHING
+        for late, early in zip(books, before[2])
     )
     ledger.fetches += 1
     ledger.total_ns += taken
@@ -133,10 +139,10 @@ def _write(before, timing, index, data):
 class Watched:
     """Stands for the data set during one fetch, to recognise samples that come again."""
 
-    def __init__(self, dataset, stride, thing):
+    def __init__(self, dataset: Any, stride: int, thing: int) -> None:
         self.dataset, self.stride, self.thing = dataset, stride, thing
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         if index % self.stride:
             return self.dataset[index]
         start, cpu = now(), thread_time_ns()
@@ -146,7 +152,7 @@ class Watched:
 
 
 @quiet
-def _note(thing, index, start, cpu, sample):
+def _note(thing: int, index: int, start: int, cpu: int, sample: Any) -> None:
     taken, cpu = now() - start, thread_time_ns() - cpu
     checksum, size = 0, 0
     for part in view(sample):
@@ -156,7 +162,7 @@ def _note(thing, index, start, cpu, sample):
         state.row(wire.SAMPLE, start, taken, index, checksum, size, cpu, 0, thing)
 
 
-def _watched(fetcher, index):
+def _watched(fetcher: Any, index: Any) -> Watched | None:
     """A stand-in for this fetch, when the batch holds one of the indices we follow; else None."""
     try:
         stride = _stride(fetcher)
@@ -169,8 +175,8 @@ def _watched(fetcher, index):
         return None
 
 
-def _stride(fetcher):
-    stride = fetcher.__dict__.get("_bdoc_stride")
+def _stride(fetcher: Any) -> int:
+    stride: int | None = fetcher.__dict__.get("_bdoc_stride")
     if stride is None:
         stride = 0
         map_style = fetcher.auto_collation and not hasattr(fetcher, "dataset_iter")

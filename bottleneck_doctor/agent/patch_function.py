@@ -13,11 +13,17 @@ from .guard import quiet
 from .patch_loader import Account, _write
 from .pulse import state
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
 FIRST_NUMBER = 1 << 16  # above any loader's number in its process
-_wanted = []
+_wanted: list[tuple[int, str, str]] = []
 
 
-def mark(text):
+def mark(text: str) -> None:
     """Remember what to wrap: ``module:function``, comma between several; ``__main__`` is the script."""
     for number, item in enumerate(part for part in text.split(",") if part):
         module, _, name = item.partition(":")
@@ -25,7 +31,7 @@ def mark(text):
 
 
 @quiet
-def look():
+def look() -> None:
     """Wrap each function whose module holds it by now; called when the training begins to move."""
     for wish in list(_wanted):
         number, name, attribute = wish
@@ -36,28 +42,29 @@ def look():
             setattr(module, attribute, _timed(function, _introduced(number, attribute, function)))
 
 
-def _script(name):
+def _script(name: str) -> ModuleType | None:
     """The script itself, when it is named by its file."""
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None) or ""
     return main if os.path.splitext(os.path.basename(file))[0] == name else None
 
 
-def _introduced(number, name, function):
+def _introduced(number: int, name: str, function: Callable[..., Any]) -> Account:
     code = getattr(function, "__code__", None)
     file, line = (os.path.abspath(code.co_filename), code.co_firstlineno) if code else ("", 0)
     state.book.fact(
-        fact="loader", thing=number, kind="function", dataset=name, file=file, line=line, function=name, num_workers=0
-    )
+        fact="loader", thing=number, kind="function", dataset=name, file=file, line=line, function=name,
+        num_workers=0,
+    )  # fmt: skip
     state.iterators += 1
     account = Account(number, state.iterators, state.thread(), state.backwards)
     state.row(wire.EPOCH, now(), 0, account.number, thing=number, thread=state.thread())
     return account
 
 
-def _timed(function, account):
+def _timed(function: Callable[..., Any], account: Account) -> Callable[..., Any]:
     @functools.wraps(function)
-    def fetch(*args, **kwargs):
+    def fetch(*args: Any, **kwargs: Any) -> Any:
         cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
         if state.backwards != account.seen:
             account.seen = state.backwards
@@ -71,7 +78,7 @@ def _timed(function, account):
 
 
 @quiet
-def _note(account, start, readings):
+def _note(account: Account, start: int, readings: tuple[int, int, int]) -> None:
     taken = now() - start
     account.arrivals += 1
     account.wait_ns += taken

@@ -9,22 +9,33 @@ from time import process_time_ns, thread_time_ns
 from . import clocks, wire
 from .describe import loader_facts
 from .guard import quiet, replace
+from .patch_fetch import close_fetch, open_fetch
+from .patch_training import listen, rest
 from .pulse import state
 from .stop import due, stop
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
 
 class Account:
-    """What we know of one iterator. ``seen`` = backward passes when the last batch was asked for."""
+    """What we know of one iterator.
 
-    __slots__ = ("arrivals", "loader", "number", "seen", "thread", "wait_ns")
+    ``seen`` = backward passes when we last looked; ``rate`` = how many there were in that step, taken for the
+    steps until the next close look, ``countdown`` of them.
+    """
 
-    def __init__(self, loader, number, thread, seen):
-        self.loader, self.number, self.thread = loader, number, thread
-        self.arrivals = self.wait_ns = 0
-        self.seen = seen
+    __slots__ = ("arrivals", "countdown", "loader", "number", "rate", "seen", "thread", "wait_ns")
+
+    def __init__(self, loader: int, number: int, thread: int, seen: int) -> None:
+        self.loader, self.number, self.thread, self.seen = loader, number, thread, seen
+        self.arrivals = self.wait_ns = self.countdown = self.rate = 0
 
 
-def patch(module):
+def patch(module: Any) -> None:
     """``module`` is torch.utils.data.dataloader."""
     replace(module.DataLoader, "__init__", _construction)
     replace(module.DataLoader, "__iter__", _epoch)
@@ -35,9 +46,9 @@ def patch(module):
 _numbers = [0]
 
 
-def number_of(loader):
+def number_of(loader: Any) -> int:
     """The loader's number in its process, given at first sight (unpickled loaders have none yet)."""
-    number = loader.__dict__.get("_bdoc_number")
+    number: int | None = loader.__dict__.get("_bdoc_number")
     if number is None:
         _numbers[0] += 1
         number = loader.__dict__["_bdoc_number"] = _numbers[0]
@@ -45,12 +56,12 @@ def number_of(loader):
 
 
 @quiet
-def _describe(loader, frame, kwargs):
+def _describe(loader: Any, frame: FrameType, kwargs: dict[str, Any]) -> None:
     state.book.fact(fact="loader", thing=number_of(loader), **loader_facts(loader, frame, kwargs))
 
 
-def _construction(original):
-    def __init__(self, *args, **kwargs):
+def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if "_bdoc_number" not in self.__dict__:
             _describe(self, sys._getframe(1), kwargs)
@@ -58,8 +69,8 @@ def _construction(original):
     return __init__
 
 
-def _iterator(original):
-    def __init__(self, loader, *args, **kwargs):
+def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         state.iterators += 1
         self._bdoc = Account(number_of(loader), state.iterators, state.thread(), state.backwards)
         original(self, loader, *args, **kwargs)
@@ -67,8 +78,8 @@ def _iterator(original):
     return __init__
 
 
-def _epoch(original):
-    def __iter__(self):
+def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __iter__(self: Any) -> Any:
         start = now()
         iterator = original(self)
         _opened(self, iterator, start)
@@ -78,99 +89,118 @@ def _epoch(original):
 
 
 @quiet
-def _opened(loader, iterator, start):
+def _opened(loader: Any, iterator: Any, start: int) -> None:
     """An epoch begins: note how long building took and, for worker processes, who they are."""
     account = iterator.__dict__.get("_bdoc")
     if account is None:
         return
     if account.arrivals:  # persistent workers: the same iterator begins again
         state.iterators += 1
-        fresh = Account(account.loader, state.iterators, state.thread(), account.seen)
-        account = iterator._bdoc = fresh
+        account = iterator._bdoc = Account(account.loader, state.iterators, state.thread(), account.seen)
     taken = now() - start
     account.wait_ns += taken
     state.wait_ns += taken
     state.row(wire.EPOCH, start, taken, account.number, thing=account.loader, thread=account.thread)
     for place, worker in enumerate(getattr(iterator, "_workers", ())):
         state.row(wire.WORKERS, start, 0, worker.pid or 0, place, thing=account.loader)
-    state.countdown = 0
 
 
-def _arrival(original):
-    def __next__(self):
-        account = self.__dict__.get("_bdoc")
+def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __next__(self: Any) -> Any:
+        account: Account | None = self.__dict__.get("_bdoc")
         if account is None:
             return original(self)
-        if state.backwards != account.seen and account.thread == state.trainer:
-            account.seen = state.backwards
-            state.trained += 1
-            if state.stop_at and due():
-                stop()
-        if state.countdown > 0 and account.arrivals:
-            state.countdown -= 1
-            state.close = False
-            start = now()
-            try:
-                batch = original(self)
-            except BaseException as ending:
-                _ended(account, start, ending)
-                raise
-            taken = now() - start
-            account.wait_ns += taken
-            account.arrivals += 1
-            if account.thread == state.trainer:
-                state.wait_ns += taken
-                state.arrivals += 1
-            return batch
-        return _closely(original, self, account)
+        if account.countdown <= 0:
+            return _closely(original, self, account)
+        account.countdown -= 1
+        ours = account.thread == state.trainer
+        if ours:
+            if state.close:
+                rest()
+            if account.rate:
+                state.backwards += account.rate
+                state.trained += 1
+                if state.stop_at and due():
+                    stop()
+        start = now()
+        try:
+            batch = original(self)
+        except BaseException as ending:
+            _ended(account, start, ending)
+            raise
+        taken = now() - start
+        account.wait_ns += taken
+        account.arrivals += 1
+        if ours:
+            state.wait_ns += taken
+            state.arrivals += 1
+        return batch
 
     return __next__
 
 
-def _closely(original, iterator, account):
+def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> Any:
     """The same as the cheap path, with every clock read; costs about ten microseconds."""
     begin = thread_time_ns()
-    state.close = True
+    ours = account.thread == state.trainer
+    if ours:
+        _settle(account)
     state.inside = account
+    fetcher = open_fetch(iterator)
     cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
     ready = _ready(iterator)
     start = now()
     try:
         batch = original(iterator)
     except BaseException as ending:
-        state.inside = None
         _ended(account, start, ending)
         raise
-    end = now()
-    done = thread_time_ns()
-    inside = done - cpu
-    state.inside = None
-    state.countdown = state.stride - 1
+    finally:
+        end, done = now(), thread_time_ns()
+        state.inside = None
+        close_fetch(fetcher)
+    account.countdown = state.stride - 1
     taken = end - start
     account.wait_ns += taken
     account.arrivals += 1
-    if account.thread == state.trainer:
+    if ours:
         state.wait_ns += taken
         state.arrivals += 1
-    _write(account, start, taken, (cpu, process, queue, ready, inside))
+    _write(account, start, taken, (cpu, process, queue, ready, done - cpu))
     state.looked(thread_time_ns() - done + cpu - begin, end)
     return batch
 
 
+def _settle(account: Account) -> None:
+    """Before a close look: count the step that ended here, and hear what the next one does."""
+    if state.close:  # the last step was heard; a step that was not keeps the rate of the one before
+        account.rate = state.backwards - account.seen if account.arrivals else 0
+        state.trained += state.backwards != account.seen
+    elif account.rate:
+        state.backwards += account.rate
+        state.trained += 1
+    account.seen = state.backwards
+    listen()
+    if state.stop_at and due():
+        stop()
+
+
 @quiet
-def _write(account, start, taken, readings):
+def _write(account: Account, start: int, taken: int, readings: tuple[int, int, int, int, int]) -> None:
     cpu, process, queue, ready, inside = readings
     thread = state.thread()
     state.row(
         wire.NEXT, start, taken, account.arrivals, inside, account.wait_ns, state.backwards,
         state.optimizer_steps, account.loader, thread,
     )  # fmt: skip
-    state.row(wire.LOOP, start, account.number, cpu, process, queue, ready, state.cost_ns, account.loader, thread)
+    state.row(
+        wire.LOOP, start, account.number, cpu, process, queue, ready, state.cost_ns, account.loader, thread
+    )
     if thread == state.trainer:
         _post(start + taken)
 
 
-def _post(end):
+def _post(end: int) -> None:
     """Tell the board; a thread that prefetches for the loop stays silent here."""
     post = state.book.post
     if not state.last_ns:
@@ -185,7 +215,7 @@ def _post(end):
 
 
 @quiet
-def _ended(account, start, ending):
+def _ended(account: Account, start: int, ending: BaseException) -> None:
     how = 1 if isinstance(ending, StopIteration) else 2
     taken = now() - start
     account.wait_ns += taken
@@ -194,19 +224,17 @@ def _ended(account, start, ending):
         wire.END, start, taken, account.number, how, account.wait_ns, account.arrivals, state.backwards,
         account.loader, account.thread,
     )  # fmt: skip
-    state.countdown = 0
     state.book.post(wire.WAIT, state.wait_ns)
 
 
-def _ready(iterator):
+def _ready(iterator: Any) -> int:
     """Batches that wait for the loop, or NOTHING: finished out of turn, or in the result queue."""
     queue = iterator.__dict__.get("_data_queue")
     if queue is None:
         return wire.NOTHING
     try:
         early = sum(len(task) == 2 for task in iterator._task_info.values())
-        return early + queue.qsize()
+        ready: int = early + queue.qsize()
+        return ready
     except Exception:
         return wire.NOTHING
-
-

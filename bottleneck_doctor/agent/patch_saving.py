@@ -10,47 +10,53 @@ from . import wire
 from .guard import quiet, replace
 from .pulse import state
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
 NOTED_NS = 20_000  # calls shorter than this are not worth a row
 
 
-def patch_save(module):
+def patch_save(module: Any) -> None:
     """``module`` is torch.serialization; ``torch.save`` is the same function under another name."""
     before = module.save
     replace(module, "save", _timed("checkpoint"))
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     if torch is not None and getattr(torch, "save", None) is before:
         torch.save = module.save
 
 
-def patch_torch(module):
+def patch_torch(module: Any) -> None:
     """``module`` is torch, complete."""
-    serialization = sys.modules.get("torch.serialization")
+    serialization: Any = sys.modules.get("torch.serialization")
     if serialization is not None:
         module.save = serialization.save
 
 
-def patch_logging(module):
+def patch_logging(module: Any) -> None:
     """``module`` is logging."""
     replace(module.Handler, "handle", _timed("logging"))
 
 
-def patch_os(module):
+def patch_os(module: Any) -> None:
     """``module`` is os."""
     replace(module, "fsync", _timed("logging"))
 
 
-def patch_tqdm(module):
+def patch_tqdm(module: Any) -> None:
     """``module`` is tqdm.std."""
     replace(module.tqdm, "display", _timed("logging"))
 
 
-def patch_event_writer(module):
+def patch_event_writer(module: Any) -> None:
     """``module`` is tensorboard.summary.writer.event_file_writer."""
     replace(module.EventFileWriter, "add_event", _timed("logging"))
     replace(module.EventFileWriter, "flush", _timed("logging"))
 
 
-def patch_safetensors(module):
+def patch_safetensors(module: Any) -> None:
     """``module`` is safetensors.torch."""
     replace(module, "save_file", _timed("checkpoint"))
 
@@ -58,11 +64,11 @@ def patch_safetensors(module):
 _depth = [0]
 
 
-def _timed(kind):
+def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     index = wire.OPERATIONS.index(kind)
 
-    def build(original):
-        def operation(*args, **kwargs):
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*args: Any, **kwargs: Any) -> Any:
             if _depth[0]:  # an fsync inside a checkpoint belongs to the checkpoint
                 return original(*args, **kwargs)
             _depth[0] = 1
@@ -79,11 +85,12 @@ def _timed(kind):
 
 
 @quiet
-def _note(kind, index, start, cpu, frame):
+def _note(kind: str, index: int, start: int, cpu: int, frame: FrameType) -> None:
     taken = now() - start
     if taken < NOTED_NS:
         return
     if state.in_fetch:
         return
     site = state.site(kind, frame)
-    state.row(wire.OPERATION, start, taken, thread_time_ns() - cpu, 0, index, thing=site, thread=state.thread())
+    spent = thread_time_ns() - cpu
+    state.row(wire.OPERATION, start, taken, spent, 0, index, thing=site, thread=state.thread())

@@ -11,15 +11,60 @@ from .guard import quiet, replace
 from .pulse import state
 from .stop import due, stop
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def patch_autograd(module):
+
+class _Ears:
+    """What can be put on and taken off: (owner, name, wrapper, original), and the optimizer hooks."""
+
+    def __init__(self) -> None:
+        self.functions: list[tuple[Any, str, Any, Any]] = []
+        self.optimizer: Any = None
+        self.handles: list[Any] = []
+
+
+_ears = _Ears()
+
+
+def patch_autograd(module: Any) -> None:
     """``module`` is torch.autograd; ``Tensor.backward`` looks ``backward`` up there at each call."""
-    replace(module, "backward", _backward)
-    replace(module, "grad", _backward)
+    for name in ("backward", "grad"):
+        original = getattr(module, name)
+        replace(module, name, _backward)
+        _ears.functions.append((module, name, getattr(module, name), original))
 
 
-def _backward(original):
-    def backward(*args, **kwargs):
+@quiet
+def listen() -> None:
+    """Put the hooks of backward and optimizer on, for a close look."""
+    if state.close:
+        return
+    state.close = True
+    for owner, name, wrapper, original in _ears.functions:
+        if getattr(owner, name) is original:  # somebody else's wrapper stays where it is
+            setattr(owner, name, wrapper)
+    if _ears.optimizer is not None and not _ears.handles:
+        patch_optimizer(_ears.optimizer)
+
+
+@quiet
+def rest() -> None:
+    """Take them off until the next close look: on a short step even a wrapper that does nothing, cold in the
+    caches, costs a microsecond or two."""
+    state.close = False
+    for owner, name, wrapper, original in _ears.functions:
+        if getattr(owner, name) is wrapper:
+            setattr(owner, name, original)
+    for handle in _ears.handles:
+        handle.remove()
+    _ears.handles.clear()
+
+
+def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    def backward(*args: Any, **kwargs: Any) -> Any:
         state.backwards += 1
         if not state.close:
             return original(*args, **kwargs)
@@ -32,10 +77,13 @@ def _backward(original):
     return backward
 
 
-def patch_optimizer(module):
+def patch_optimizer(module: Any) -> None:
     """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
-    module.register_optimizer_step_pre_hook(_before)
-    module.register_optimizer_step_post_hook(_after)
+    _ears.optimizer = module
+    _ears.handles += [
+        module.register_optimizer_step_pre_hook(_before),
+        module.register_optimizer_step_post_hook(_after),
+    ]
 
 
 class _Open:
@@ -46,22 +94,22 @@ class _Open:
     ended = 0
     ticks = 0
     arrivals = -1
-    handle = None
+    handle: Any = None
 
 
-def _before(optimizer, args, kwargs):
+def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
     if state.close:
         state.trainer = state.thread()
         _Open.start, _Open.cpu = now(), thread_time_ns()
 
 
-def _after(optimizer, args, kwargs):
+def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
     state.optimizer_steps += 1
     if state.close and _Open.start:
         end = now()
         state.row(
-            wire.OPTIMIZER, _Open.start, end - _Open.start, state.optimizer_steps, thread_time_ns() - _Open.cpu,
-            thread=state.thread(),
+            wire.OPTIMIZER, _Open.start, end - _Open.start, state.optimizer_steps,
+            thread_time_ns() - _Open.cpu, thread=state.thread(),
         )  # fmt: skip
     _Open.start = 0
     if state.arrivals == _Open.arrivals:  # no batch came from a loader since the last step
@@ -72,8 +120,8 @@ def _after(optimizer, args, kwargs):
 
 
 @quiet
-def _alone():
-    """A loop without a loader: optimizer steps are its beat, and the gap to the next forward pass is timed."""
+def _alone() -> None:
+    """A loop without a loader: optimizer steps are its beat; the gap to the next forward pass is timed."""
     end = now()
     state.trained += 1
     if state.countdown > 0:
@@ -95,25 +143,27 @@ def _alone():
     state.looked(now() - end, end)
 
 
-def _await_forward(end):
+def _await_forward(end: int) -> None:
     """Register a forward hook that removes itself at the first call; never where code is compiled."""
-    module = sys.modules.get("torch.nn.modules.module")
+    module: Any = sys.modules.get("torch.nn.modules.module")
     if module is None or _Open.handle is not None or _compiling():
         return
 
     cpu, queue = thread_time_ns(), clocks.run_queue()
 
-    def hook(called, inputs):
+    def hook(called: Any, inputs: Any) -> None:
         handle, _Open.handle = _Open.handle, None
         if handle is not None:
             handle.remove()
             used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
             number = state.thread()
-            state.row(wire.FORWARD, end, now() - end, state.optimizer_steps, used, waited, cpu, queue, thread=number)
+            state.row(
+                wire.FORWARD, end, now() - end, state.optimizer_steps, used, waited, cpu, queue, thread=number
+            )
 
     _Open.handle = module.register_module_forward_pre_hook(hook)
 
 
-def _compiling():
+def _compiling() -> bool:
     dynamo = sys.modules.get("torch._dynamo.utils")
     return bool(dynamo is not None and dynamo.counters.get("frames"))

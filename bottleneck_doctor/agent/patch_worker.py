@@ -8,18 +8,24 @@ from time import thread_time_ns
 
 from . import wire
 from .guard import quiet, replace
+from .patch_fetch import patch_worker
 from .pulse import state
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 FILES_AT_MOST = 64  # names per process that are written down
 
 
-def patch(module):
+def patch(module: Any) -> None:
     """``module`` is torch.utils.data._utils.worker."""
     replace(module, "_worker_loop", _life)
 
 
-def _life(original):
-    def _worker_loop(*args, **kwargs):
+def _life(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _worker_loop(*args: Any, **kwargs: Any) -> Any:
         _born(args)
         return original(*args, **kwargs)
 
@@ -27,22 +33,26 @@ def _life(original):
 
 
 @quiet
-def _born(args):
+def _born(args: tuple[Any, ...]) -> None:
     import os
-    from multiprocessing.reduction import ForkingPickler
+    from multiprocessing import reduction
 
+    pickler: Any = reduction.ForkingPickler
     state.worker = True
     number, of, seed = args[10], args[11], args[8]
     state.book.fact(fact="worker", worker=number, workers=of, seed=seed, parent=os.getppid())
-    original = ForkingPickler.__dict__["dumps"].__func__
-    ForkingPickler.dumps = classmethod(_timed(original))
+    original = pickler.__dict__["dumps"].__func__
+    pickler.dumps = classmethod(_timed(original))
+    fetch = sys.modules.get("torch.utils.data._utils.fetch")
+    if fetch is not None:
+        patch_worker(fetch)
     watch_opens()
 
 
-def _timed(original):
+def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
     """Runs in the queue's feeder thread, the only place where a batch is really serialised."""
 
-    def dumps(cls, obj, protocol=None):
+    def dumps(cls: Any, obj: Any, protocol: int | None = None) -> Any:
         start, cpu = now(), thread_time_ns()
         data = original(cls, obj, protocol)
         _pickled(start, cpu, len(data))
@@ -52,21 +62,21 @@ def _timed(original):
 
 
 @quiet
-def _pickled(start, cpu, size):
+def _pickled(start: int, cpu: int, size: int) -> None:
     state.row(wire.PICKLE, start, now() - start, thread_time_ns() - cpu, size, thread=state.thread())
 
 
-_watching = []
+_watching: list[bool] = []
 
 
-def watch_opens():
+def watch_opens() -> None:
     """Count files opened during fetches. An audit hook is invisible to the user's tracebacks."""
     if _watching:
         return
     _watching.append(True)
-    seen = set()
+    seen: set[str] = set()
 
-    def hook(event, args):
+    def hook(event: str, args: tuple[Any, ...]) -> None:
         if event != "open":
             return
         try:
@@ -74,7 +84,8 @@ def watch_opens():
                 state.opens += 1
                 if len(seen) < FILES_AT_MOST and args[0] not in seen:
                     seen.add(args[0])
-                    state.book.fact(fact="file", path=args[0], thing=state.inside.loader if state.inside else 0)
+                    thing = state.inside.loader if state.inside else 0
+                    state.book.fact(fact="file", path=args[0], thing=thing)
         except BaseException:
             pass
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 PARTS_AT_MOST = 4096
 DEPTH_AT_MOST = 4
 
 
-def leaves(thing, depth=0):
+def leaves(thing: Any, depth: int = 0) -> Iterator[Any]:
     """The leaves of nested lists, tuples and dictionaries."""
     if isinstance(thing, (list, tuple)) and depth < DEPTH_AT_MOST:
         for part in thing:
@@ -18,7 +23,7 @@ def leaves(thing, depth=0):
         yield thing
 
 
-def cargo(batch):
+def cargo(batch: Any) -> tuple[int, int, int]:
     """(tensors, bytes in tensors, bytes in anything else with a size)."""
     tensors = tensor_bytes = other = 0
     for count, leaf in enumerate(leaves(batch)):
@@ -32,7 +37,7 @@ def cargo(batch):
     return tensors, tensor_bytes, other
 
 
-def view(sample):
+def view(sample: Any) -> Iterator[memoryview]:
     """Byte views of the arrays, tensors and texts in a sample; empty for what cannot be viewed."""
     for count, leaf in enumerate(leaves(sample)):
         if count >= 64:
@@ -44,5 +49,5 @@ def view(sample):
         elif hasattr(leaf, "untyped_storage"):
             if leaf.device.type == "cpu" and leaf.is_contiguous() and leaf.numel():
                 yield memoryview(leaf.detach().view(-1).numpy()).cast("B")
-        elif hasattr(leaf, "__array_interface__") and getattr(leaf, "size", 0):
+        elif hasattr(leaf, "__array_interface__") and getattr(leaf, "size", False):
             yield memoryview(leaf).cast("B") if leaf.flags.c_contiguous else memoryview(leaf.tobytes())

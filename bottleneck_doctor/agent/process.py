@@ -11,11 +11,15 @@ from .guard import quiet
 from .pulse import state
 from .stop import Control
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
 _import_started = [0]
 
 
 @quiet
-def introduce():
+def introduce() -> None:
     """Write down what is known at start-up."""
     environ = os.environ
     state.book.fact(
@@ -26,7 +30,7 @@ def introduce():
 
 
 @quiet
-def take_orders(folder):
+def take_orders(folder: str) -> None:
     """Map the control file, and let its wishes reach the profiler and the marked function."""
     state.on_first = settled
     state.control = Control(folder)
@@ -34,7 +38,7 @@ def take_orders(folder):
 
 
 @quiet
-def torch_arrived(torch):
+def torch_arrived(torch: Any) -> None:
     """torch is complete: say which one it is and install what needs all of it."""
     spent = time.monotonic_ns() - _import_started[0]
     state.book.fact(
@@ -47,10 +51,10 @@ def torch_arrived(torch):
 
 
 @quiet
-def settled():
+def settled() -> None:
     """The training moves: read what a script sets after importing torch, and mark its function."""
     patch_function.look()
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     if torch is None:
         return
     cuda = torch.version.cuda is not None and torch.cuda.is_initialized()
@@ -60,5 +64,5 @@ def settled():
     )  # fmt: skip
 
 
-def _number(text):
+def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None

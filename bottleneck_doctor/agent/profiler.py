@@ -9,6 +9,12 @@ from .clocks import now
 from .guard import quiet
 from .pulse import state
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .stop import Control
+
 OPERATORS_AT_MOST = 40
 
 
@@ -19,16 +25,16 @@ class Window:
     to the user's stderr (torch 2.13), the older one takes 7 ms and prints nothing.
     """
 
-    def __init__(self, steps=3):
+    def __init__(self, steps: int = 3) -> None:
         self.steps = steps
         self.start = 0
         self.begun = 0
-        self.profiler = None
+        self.profiler: Any = None
 
     @quiet
-    def open(self):
+    def open(self) -> None:
         """Begin, unless somebody else is profiling."""
-        torch = sys.modules["torch"]
+        torch: Any = sys.modules["torch"]
         if torch.autograd._profiler_enabled():
             return
         from torch.autograd import profiler_legacy
@@ -37,7 +43,7 @@ class Window:
         self.start, self.begun = now(), state.trained
         self.profiler.__enter__()
 
-    def look(self):
+    def look(self) -> bool:
         """Called at each close look while open; True when it is over."""
         if self.profiler is None:
             return True
@@ -47,7 +53,7 @@ class Window:
         return True
 
     @quiet
-    def close(self):
+    def close(self) -> None:
         """End, write the table, and say on the board that a window is done."""
         profiler, self.profiler = self.profiler, None
         profiler.__exit__(None, None, None)
@@ -61,20 +67,19 @@ class Window:
         state.row(wire.WINDOWED, self.start, now() - self.start, steps)
 
 
-def attach(control):
+def attach(control: Control) -> None:
     """Let the supervisor's wish open a window at the next close look."""
-    open_windows = []
+    open_windows: list[Window] = []
 
-    def wish():
+    def wish() -> None:
         window = Window()
         window.open()
         open_windows.append(window)
 
-    def look():
+    def look() -> None:
         if open_windows and open_windows[0].look():
             open_windows.clear()
             control.windows_done += 1
             state.book.post(wire.WINDOW, control.windows_done)
 
     control.on_profile, control.on_look = wish, look
-

@@ -8,7 +8,15 @@ import threading
 from . import clocks, wire
 from .rows import Book
 
-CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, spent on close looks; the rest of our 1 % is the cheap path
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from .patch_loader import Account
+    from .stop import Control
+
+CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
 STRIDE_AT_MOST = 4096
 PACE_EVERY = 32  # close looks between two adjustments of the stride
 
@@ -19,13 +27,13 @@ class Pulse:
     ``close`` says whether the present step is looked at closely; ``stride`` that every stride-th is.
     """
 
-    def begin(self, folder):
+    def begin(self, folder: str) -> None:
         """Forget everything and open this process's book."""
         self.folder = folder
         self.book = Book(folder)
         self.row = self.book.row
         self.book.on_full = self.halve
-        self.control = None
+        self.control: Control | None = None
         self.worker = False
         self.close = True
         self.stride = 1
@@ -43,22 +51,22 @@ class Pulse:
         self.trained = 0
         self.stop_at = 0
         self.iterators = 0
-        self.inside = None  # the iterator whose __next__ is running in this process, for one-process fetches
+        self.inside: Account | None = None  # whose __next__ is running here, for one-process fetches
         self.trainer = 0  # the thread that steps the optimizer, by its small number
-        self.threads = {}
-        self.sites = {}
+        self.threads: dict[int, int] = {}
+        self.sites: dict[tuple[str, str, int], int] = {}
         self.decode_ns = 0
         self.opens = 0
         self.in_fetch = False
-        self.on_first = None  # called once, when the training begins to move
+        self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move
 
-    def begun(self, at_ns):
+    def begun(self, at_ns: int) -> None:
         """The first batch is here: note it on the board and read what the script has set."""
         self.book.post(wire.FIRST, at_ns)
         if self.on_first is not None:
             self.on_first()
 
-    def thread(self):
+    def thread(self) -> int:
         """A small number for the calling thread; 0 is the main one."""
         ident = threading.get_ident()
         number = self.threads.get(ident)
@@ -67,12 +75,12 @@ class Pulse:
             number = self.threads[ident] = 0 if main else len(self.threads) + 1
         return number
 
-    def halve(self):
+    def halve(self) -> None:
         """A chunk is full: from now on look at half as many steps, so that a long run stays small."""
         self.floor = min(self.floor * 2, STRIDE_AT_MOST)
         self.stride = max(self.stride, self.floor)
 
-    def looked(self, cost_ns, at_ns):
+    def looked(self, cost_ns: int, at_ns: int) -> None:
         """Account for one close look and, now and then, set how many steps to skip until the next."""
         self.cost_ns += cost_ns
         self.looks += 1
@@ -86,7 +94,7 @@ class Pulse:
         self.cost_before, self.span_before = self.cost_ns, at_ns
         self.book.post(wire.COST, self.cost_ns)
 
-    def site(self, kind, frame):
+    def site(self, kind: str, frame: FrameType | None) -> int:
         """A number for the user's line that called us, written out once."""
         frame = _users_frame(frame)
         key = (kind, frame.f_code.co_filename, frame.f_lineno) if frame else (kind, "", 0)
@@ -98,7 +106,7 @@ class Pulse:
         return number
 
 
-def _users_frame(frame):
+def _users_frame(frame: FrameType | None) -> FrameType | None:
     """The nearest frame that belongs neither to a library nor to us; else the nearest not ours."""
     nearest = None
     for _ in range(64):
@@ -118,13 +126,13 @@ _STDLIB = os.path.dirname(os.__file__) + os.sep
 state = Pulse()  # the one of this very process
 
 
-def begin(folder):
+def begin(folder: str) -> None:
     """Start the pulse of this process and make sure that forked children get their own."""
     state.begin(folder)
     os.register_at_fork(after_in_child=_forked)
 
 
-def _forked():
+def _forked() -> None:
     try:
         clocks.after_fork()
         stop_at, control, on_first = state.stop_at, state.control, state.on_first

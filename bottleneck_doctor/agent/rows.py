@@ -10,6 +10,11 @@ import time
 
 from . import wire
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 FACTS_AT_MOST = 4096  # lines of text per process: constructions in a loop must not fill the disk
 
 
@@ -20,13 +25,13 @@ class Book:
         self.pid = os.getpid()
         self.start_ns = time.monotonic_ns()
         self.path = os.path.join(folder, "%d-%d" % (self.pid, self.start_ns))
-        self.map = None
+        self.map: Any = None
         self.limit = 0
         self.chunks = 0
         self.facts_left = FACTS_AT_MOST
         self.slots = itertools.count()
         self.dropped = 0
-        self.on_full = _nothing
+        self.on_full: Callable[[], None] = _nothing
         self._open()
 
     def _open(self) -> None:
@@ -46,7 +51,10 @@ class Book:
         finally:
             os.close(handle)
 
-    def row(self, kind, start_ns, duration_ns, a=0, b=0, c=0, d=0, e=0, thing=0, thread=0):
+    def row(
+        self, kind: int, start_ns: int, duration_ns: int,
+        a: int = 0, b: int = 0, c: int = 0, d: int = 0, e: int = 0, thing: int = 0, thread: int = 0,
+    ) -> None:  # fmt: skip
         """Append one row; about half a microsecond."""
         slot = next(self.slots)  # one bytecode under the GIL: two threads never get the same slot
         if slot >= self.limit and not self._grow(slot):
@@ -54,7 +62,7 @@ class Book:
         offset = wire.HEADER_BYTES + slot * 64
         wire.ROW.pack_into(self.map, offset, start_ns, duration_ns, a, b, c, d, e, thing, thread, kind)
 
-    def _grow(self, slot):
+    def _grow(self, slot: int) -> bool:
         """Reserve the next chunk; False when the row must be dropped."""
         per_chunk = wire.CHUNK_BYTES // wire.ROW.size
         try:
@@ -77,13 +85,13 @@ class Book:
             self.post(wire.DROPPED, self.dropped)
             return False
 
-    def post(self, offset, value):
+    def post(self, offset: int, value: int) -> None:
         """Set one word of the board."""
         if self.map is not None:
             wire.WORD.pack_into(self.map, offset, value)
 
-    def fact(self, **values):
-        """Append one line of text, opened and closed each time: facts are rare, descriptors are the user's."""
+    def fact(self, **values: Any) -> None:
+        """Append one line of text, opened and closed each time: descriptors are the user's."""
         if self.facts_left <= 0:
             return
         self.facts_left -= 1
@@ -99,5 +107,5 @@ class Book:
             pass
 
 
-def _nothing():
+def _nothing() -> None:
     """What a new chunk does by default."""

@@ -11,11 +11,15 @@ from . import wire
 from .clocks import now
 from .pulse import state
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class Control:
     """The supervisor's orders, in a file that every process of the run maps."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         handle = os.open(os.path.join(folder, "control"), os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.map = mmap.mmap(handle, wire.CONTROL_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -23,10 +27,10 @@ class Control:
             os.close(handle)
         self.profiled = 0
         self.windows_done = 0
-        self.on_profile = None
-        self.on_look = None
+        self.on_profile: Callable[[], None] | None = None
+        self.on_look: Callable[[], None] | None = None
 
-    def look(self):
+    def look(self) -> None:
         """Called at close looks only: a stop order, or a wish for a profiler window."""
         state.stop_at = wire.WORD.unpack_from(self.map, wire.STOP_AT)[0]
         wanted = wire.WORD.unpack_from(self.map, wire.PROFILE)[0]
@@ -37,12 +41,12 @@ class Control:
             self.on_look()
 
 
-def due():
+def due() -> bool:
     """Whether this thread should end the training now."""
     return state.trained >= state.stop_at and not state.worker and _is_main()
 
 
-def stop():
+def stop() -> None:
     """Unwind the script as ``sys.exit(0)`` on that line would: finally blocks and exit hooks run.
 
     A script that swallows it (a bare ``except``) is asked again at its next batch.
@@ -52,5 +56,5 @@ def stop():
     sys.exit(0)
 
 
-def _is_main():
+def _is_main() -> bool:
     return threading.current_thread() is threading.main_thread()

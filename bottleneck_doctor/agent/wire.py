@@ -39,11 +39,11 @@ PROFILE = 8  # number of torch.profiler windows asked for so far
 
 # Kinds of rows. thing = the loader's number in its process, unless said otherwise.
 NEXT = 1  # a..e: arrivals, thread CPU inside, wait so far, backwards so far, optimizer steps so far
-LOOP = 2  # follows NEXT: duration = iterator; a..e: thread CPU at entry, process CPU, run queue, ready, agent cost
+LOOP = 2  # follows NEXT: duration = iterator; a..e: thread CPU at entry, process CPU, queue, ready, our cost
 EPOCH = 3  # iter(loader): a iterator number
 END = 4  # the iterator is exhausted (b = 1) or failed (b = 2): a iterator, c wait so far, d arrivals
 FETCH = 5  # a..e: thread CPU, run queue, process CPU, bytes from storage, major faults
-BATCH = 6  # follows FETCH: duration of collate; a..e: collate CPU, samples, bytes read, system CPU, decode CPU
+BATCH = 6  # follows FETCH: duration of collate; a..e: collate CPU, samples, bytes read, system CPU, decoding
 COUNT = 7  # follows BATCH: duration of all fetches so far; a..c: fetches so far, opens, read calls
 SAMPLE = 8  # one dataset index: a..d: index, checksum, bytes, thread CPU
 PICKLE = 9  # a batch serialised for the pipe: a CPU, b bytes

@@ -6,8 +6,9 @@ from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 
 PARTS = (
-    ("data wait", "wait"), ("forward and rest", "compute"), ("backward", "backward"), ("optimizer", "optimizer"),
-    ("transfer", "copy"), ("checkpoint", "checkpoint"), ("logging", "logging"), ("garbage collection", "collect"),
+    ("data wait", "wait"), ("forward and rest", "compute"), ("backward", "backward"),
+    ("optimizer", "optimizer"), ("transfer", "copy"), ("checkpoint", "checkpoint"), ("logging", "logging"),
+    ("garbage collection", "collect"),
 )  # fmt: skip
 
 

@@ -7,16 +7,15 @@ from ..model.profile import Loader
 from .replay import apply, step_seconds
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [knowledge F09]
-INDEXING_SAMPLES = (
-    64  # and batches at least this large, or the cost does not come from indexing [knowledge F09]
-)
+INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [knowledge F09]
 CORES_FREE = 1e6
 
 # cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help
 RESOURCE = {
     "input.preprocess": "cpu", "input.collate": "cpu", "input.indexing": "cpu", "input.ipc": "cpu",
-    "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io", "input.network": "io",
-    "input.wait": "none", "model.compute": "cpu", "host.gc": "cpu", "host.checkpoint": "", "host.logging": "",
+    "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io",
+    "input.network": "io", "input.wait": "none", "model.compute": "cpu", "host.gc": "cpu",
+    "host.checkpoint": "", "host.logging": "",
 }  # fmt: skip
 
 

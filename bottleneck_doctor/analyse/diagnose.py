@@ -68,8 +68,9 @@ def _judge(
     metrics = measure(profile, loop, loader, steps, inputs, host, (gap.low, gap.high) if gap else None)
     count = max(1, trust.steps)
     return Diagnosis(
-        profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs, host=host,
-        scenario=scenario, step_s=step_s, wait_s=sum(step.wait * step.steps for step in steps) / count,
+        profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
+        host=host, scenario=scenario, step_s=step_s,
+        wait_s=sum(step.wait * step.steps for step in steps) / count,
         model_error=error, metrics=metrics, budget=divide(steps), quality=_empty_quality(), verdict=verdict,
         causes=causes,
     )  # fmt: skip

@@ -47,7 +47,7 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
 
 
 def _users_work(profile: Profile, pid: int) -> tuple[int, int, Location | None]:
-    """(samples in the user's own functions outside forward, backward and optimizer, all samples, the heaviest)."""
+    """(samples in the user's functions outside forward, backward and optimizer, all samples, heaviest)."""
     stacks = [
         stack
         for stack in profile.stacks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import fmean, median
+from typing import Any
 
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
@@ -87,8 +88,8 @@ def _spaced(steps: list[Step]) -> list[Step]:
 
 def _average(group: list[Step]) -> Step:
     names = "wall wait backward optimizer checkpoint logging collect copy compute".split()
-    means = {name: fmean([getattr(step, name) for step in group]) for name in names}
-    known = {
+    means: dict[str, Any] = {name: fmean([getattr(step, name) for step in group]) for name in names}
+    known: dict[str, Any] = {
         name: fmean(values)
         if (values := [v for step in group if (v := getattr(step, name)) is not None])
         else None
@@ -124,7 +125,7 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) 
 
 
 def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers: int) -> tuple[float, float]:
-    """(loop CPU, worker CPU) per batch for moving it: measured with workers, estimated from its content without."""
+    """(loop CPU, worker CPU) per batch for moving it: measured with workers, else from its content."""
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
     estimate = HAND_OVER_S + TENSOR_S * payload.tensors + PICKLED_S_PER_BYTE * payload.other_bytes
     if workers == 0:

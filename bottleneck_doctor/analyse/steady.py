@@ -54,7 +54,8 @@ def find_window(steps: list[Step], flags: list[str], slots: int) -> Window:
     """Split warm-up, steps set aside, a cold first stretch, and the steady rest."""
     total = sum(step.steps for step in steps)
     warmup = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * total))
-    seen, kept, aside = 0, [], {}
+    seen, kept = 0, []
+    aside: dict[str, int] = {}
     for step, flag in zip(steps, flags, strict=True):
         seen += step.steps
         if seen <= warmup:
@@ -70,23 +71,25 @@ def find_window(steps: list[Step], flags: list[str], slots: int) -> Window:
 
 
 def cold_stretch(steps: list[Step]) -> int:
-    """How many leading rows form a stretch of their own: the split with the clearest drop, in the first half.
+    """How many leading rows form a stretch of their own: the best split of two levels, in the first half.
 
-    Medians, so that a single stall splits nothing; both sides need SEGMENT_STEPS rows.
+    Best = least sum of deviations from the two medians, so that a single stall splits nothing. The levels
+    must differ by COLD_RATIO and by twice the noise, and both sides need SEGMENT_STEPS rows.
     """
-    best, cut = COLD_RATIO, 0
-    length = len(steps)
+    walls = [step.wall for step in steps]
+    length = len(walls)
     if length < 3 * SEGMENT_STEPS:
         return 0
-    walls = [step.wall for step in steps]
-    grain = max(1, length // 40)
-    for place in range(SEGMENT_STEPS, length // 2 + 1, grain):
-        early, late = median(walls[:place]), median(walls[place:])
-        spread = _spread(walls[place:])
-        ratio = max(early, late) / max(min(early, late), 1e-9)
-        if ratio > best and abs(early - late) > 2 * spread:
-            best, cut = ratio, place
-    return cut
+    places = range(SEGMENT_STEPS, length // 2 + 1, max(1, length // 80))
+    cut = min(places, key=lambda place: _misfit(walls[:place]) + _misfit(walls[place:]))
+    early, late = median(walls[:cut]), median(walls[cut:])
+    apart = max(early, late) > COLD_RATIO * min(early, late)
+    return cut if apart and abs(early - late) > 2 * _spread(walls[cut:]) else 0
+
+
+def _misfit(values: list[float]) -> float:
+    centre = median(values)
+    return sum(abs(value - centre) for value in values)
 
 
 def _spread(values: list[float]) -> float:
@@ -112,8 +115,9 @@ def _step(table: StepTable, place: int) -> Step:
 
     wall, wait = per(table.wall_s), per(table.wait_s)
     parts = {
-        "checkpoint": per(table.checkpoint_s), "logging": per(table.logging_s), "collect": per(table.collect_s),
-        "copy": per(table.copy_s), "backward": per(table.backward_s), "optimizer": per(table.optimizer_s),
+        "checkpoint": per(table.checkpoint_s), "logging": per(table.logging_s),
+        "collect": per(table.collect_s), "copy": per(table.copy_s), "backward": per(table.backward_s),
+        "optimizer": per(table.optimizer_s),
     }  # fmt: skip
     room = max(0.0, wall - wait)
     scale = min(1.0, room / sum(parts.values())) if sum(parts.values()) > 0 else 1.0

@@ -38,7 +38,7 @@ def candidates(scenario: Scenario) -> list[int]:
 
 
 def best_setting(scenario: Scenario) -> Setting:
-    """The smallest number of workers within 3 % of the best predicted step; deeper prefetch only if it pays."""
+    """The fewest workers within 3 % of the best predicted step; deeper prefetch only if it pays."""
     tried = [Setting(count, 2, step_after(scenario, Change(workers=count, prefetch=2, startup=0.0)))
              for count in candidates(scenario)]  # fmt: skip
     least = min(setting.step_s for setting in tried)

@@ -23,7 +23,8 @@ SENTENCES = {
     "input.network": "whoever makes the batches waits for data from the network",
     "input.worker_startup": "worker processes are started again and again",
     "input.oversubscribed": "workers and the model's own threads fight for too few cores",
-    "input.wait": "whoever makes the batches sleeps on a timer, a lock or a queue; no faster CPU, disk or GPU would help",
+    "input.wait": "whoever makes the batches sleeps on a timer, a lock or a queue; "
+    "no faster CPU, disk or GPU would help",
     "host.checkpoint": "saving checkpoints stops the training loop",
     "host.logging": "logging and flushing stop the training loop",
     "host.gc": "garbage collections stop the training loop",

@@ -89,7 +89,7 @@ def _assign_roles(iterations: list[Iteration], diary: Diary) -> None:
     total = max([diary.board.get("backwards", 0)] + [d for _, d, _ in everything], default=0)
     last = _last_backward(diary)
     for place, (t, backwards, one) in enumerate(everything):
-        later = [entry for entry in everything[place + 1 : place + 2]]
+        later = everything[place + 1 : place + 2]
         after = later[0][1] if later else total + (1 if last > t else 0)
         one.backwards += after - backwards
     for one in iterations:

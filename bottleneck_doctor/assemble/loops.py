@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..model.profile import Epochs, Loop, Outside, StepTable
+from itertools import pairwise
+
 from ..agent import wire
+from ..model.profile import Epochs, Loop, Outside, StepTable
 from .arrivals import Iteration
 from .rows import Diary, Row
-from .steps import S, Point, Sums, line_up, read_marks, sums, tabulate, thin
+from .steps import Point, S, Sums, line_up, read_marks, sums, tabulate, thin
 
 EPOCHS_AT_MOST = 256
 
@@ -80,7 +82,7 @@ def read_outside(diary: Diary, origin: int) -> list[Outside]:
         return []
     thread = forwards[0].thread
     result = Outside(diary.pid, thread, total=forwards[-1].a - forwards[0].a)
-    for before, row in zip(forwards, forwards[1:], strict=False):
+    for before, row in pairwise(forwards):
         steps = row.a - before.a
         wall = row.t - before.t
         if row.thread == thread and 0 < steps and 0 < wall:

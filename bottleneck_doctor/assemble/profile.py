@@ -85,7 +85,8 @@ def _silences(diaries: list[Diary], remains: Remains) -> list[Gap]:
         gaps.append(
             Gap(
                 "hooks",
-                "no Python process of this run loaded the agent (python -I, -E or -S, or a scrubbed environment)",
+                "no Python process of this run loaded the agent "
+                "(python -I, -E or -S, or a scrubbed environment)",
                 "add `import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()` to the script",
             )
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..agent import wire
 from ..model.profile import StepTable
@@ -103,7 +104,7 @@ def tabulate(
     """One row per point after the first. ``away`` are evaluation intervals; ``others`` the waits for
     further training loaders of the same loop."""
     table = StepTable()
-    for before, point in zip(points, points[1:], strict=False):
+    for before, point in pairwise(points):
         begin, end = before.arrival.t, point.arrival.t
         absent = sum(max(0, min(end, stop) - max(begin, start)) for start, stop in away)
         _append(table, before, point, (begin, end, absent), marks, others, origin)
@@ -157,8 +158,8 @@ def thin(table: StepTable, at_most: int = ROWS_AT_MOST) -> StepTable:
 def _halve(table: StepTable) -> StepTable:
     merged = StepTable()
     summed = (
-        "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s backward_s optimizer_s checkpoint_s logging_s "
-        "collect_s copy_s"
+        "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s backward_s optimizer_s checkpoint_s "
+        "logging_s collect_s copy_s"
     ).split()
     for place in range(0, len(table.t), 2):
         pair = slice(place, place + 2)

@@ -72,7 +72,7 @@ def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) 
 
 
 def _conclude(options: RunOptions, ended: Ended, profile: Profile | None, problem: str) -> int:
-    """Write the profile, print the report, judge the thresholds; whatever fails, the script's status holds."""
+    """Write the profile, print the report, judge the thresholds; the script's status holds whatever fails."""
     script_status = 0 if _ended_by_us(profile) else ended.exit_status
     status = CANNOT_SAY if options.conditions else 0
     try:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from ..analyse.causes import gain
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
-from ..model.profile import Loader, Location, Payload, Repeats
+from ..model.profile import Loader, Location, Operation, Payload, Repeats
 from ..model.report import Evidence, Fix
 
 HOOK = "hook on the loader's next"
 BOOKS = "thread CPU clock, schedstat"
 TASK_IO = "io counters of the task"
+STAGE = "stage-to-fast-storage"
 
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
@@ -24,6 +25,7 @@ DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not suffic
 LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
 SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
 UNSURE = ("unsure", "unseen")
+LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,19 @@ def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     parts = (
         ("CPU time to make a batch", "fetch_cpu_s", inputs.cpu, BOOKS),
         ("time a batch's maker waits for a core", "fetch_queue_s", inputs.queue, "schedstat"),
-        ("time a batch's maker sleeps in reads from storage", "fetch_storage_s", inputs.storage, "wait channels"),
+        (
+            "time a batch's maker sleeps in reads from storage",
+            "fetch_storage_s",
+            inputs.storage,
+            "wait channels",
+        ),
         ("time a batch's maker waits for the network", "fetch_network_s", inputs.network, "wait channels"),
         ("time a batch's maker sleeps on something else", "fetch_wait_s", inputs.wait, "wait channels"),
     )
     whole = max(inputs.wall, 1e-12)
-    found += [Evidence(text, metric, value, source) for text, metric, value, source in parts if value > 0.05 * whole]
+    found += [
+        Evidence(text, metric, value, source) for text, metric, value, source in parts if value > 0.05 * whole
+    ]
     return found
 
 
@@ -144,20 +153,24 @@ def _spins(diagnosis: Diagnosis) -> bool:
 
 
 def read_evidence(diagnosis: Diagnosis, reads: Reads) -> list[Evidence]:
-    """What is known about the reads and about the disks below."""
-    inputs, host = diagnosis.inputs, diagnosis.host
+    """What is known about the reads, about the disks below, and about limits set on them."""
+    inputs, host, machine = diagnosis.inputs, diagnosis.host, diagnosis.profile.machine
+    limit_bytes, limit_reads = machine.read_limit_bytes_per_s, machine.read_limit_iops
     parts = (
         ("bytes per batch that came from a disk", "fetch_storage_bytes", inputs.storage_bytes, TASK_IO),
         ("bytes per read that came from a disk", "read_size_bytes", reads.each_bytes, TASK_IO),
         ("time asleep per such read", "read_s", reads.each_s, "wait channels, task io"),
+        ("bytes per second that the job read", "job_read_bytes_per_s", host.job_read_bytes_per_s, TASK_IO),
         ("share of time in which the machine's disks had work", "disk_busy", host.disk_busy, "diskstats"),
         ("mean number of requests in the disks' queues", "disk_queue", host.disk_queue, "diskstats"),
+        ("bytes per second that it may read", "read_limit_bytes_per_s", limit_bytes, "control group"),
+        ("reads per second that it may make", "read_limit_iops", limit_reads, "control group"),
     )
     found = [Evidence(*part) for part in parts if part[2] is not None]
     if not inputs.blocked_samples:
         found.append(Evidence("nobody was seen asleep: bytes alone say that the waits are for storage"))
     if reads.pace in UNSURE:
-        found.append(Evidence("not known whether storage could serve more reads at once: twice as many are assumed"))
+        found.append(Evidence("not seen whether storage could serve more at once: twice as many is assumed"))
     return found
 
 
@@ -174,14 +187,14 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
     return None if loader is None else loader.dataset_location or loader.location
 
 
-def staging(diagnosis: Diagnosis, change: Change, title: str, id: str = "stage-to-fast-storage") -> Cure:
+def staging(diagnosis: Diagnosis, title: str, factor: tuple[float, float, float], id: str = STAGE) -> Cure:
     """Copy the data set to where reads are fast, once, before training."""
     snippet = "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset"
     return Cure(
         id=id,
         title=title,
         fix=Fix("copy the data set once and read the copy", snippet, place_of(diagnosis)),
-        change=change,
+        factor=factor,
         apply="convert",
         effort="hours",
         risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
@@ -196,7 +209,7 @@ TAKE_S = 5e-6  # and per sample for Python to find it [knowledge F09: indexing a
 
 
 def unlooped(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain where the training loop does not itself take timed batches from a loader: nothing can be replayed."""
+    """Abstain where the training loop takes no timed batches from a loader itself: nothing to replay."""
     if diagnosis.loop is None:
         return Abstention(finding, "a training loop over a DataLoader")
     return unseen(diagnosis, finding)
@@ -241,7 +254,7 @@ def fits_memory(diagnosis: Diagnosis, sample_bytes: float) -> bool:
 
 
 def remembering(inputs: Inputs, sample_bytes: float, spared_s: float) -> Change:
-    """Samples are kept in memory: ``spared_s`` of CPU per batch, and every wait, become a copy out of memory."""
+    """Samples stay in memory: ``spared_s`` of CPU per batch, and every wait, become a copy out of memory."""
     fetching = max(inputs.cpu - inputs.collate, 1e-12)
     taking = inputs.samples * (TAKE_S + sample_bytes * COPY_S_PER_BYTE)
     left = max(0.0, fetching - spared_s) + taking
@@ -258,5 +271,5 @@ def operations_of(diagnosis: Diagnosis, kind: str) -> list[Operation]:
     """Calls of one kind in the training loop's own thread, the costliest line first."""
     loop = diagnosis.loop
     calls = diagnosis.profile.operations
-    mine = [one for one in calls if loop and one.kind == kind and (one.pid, one.thread) == (loop.pid, loop.thread)]
-    return sorted(mine, key=lambda one: -one.total_s)
+    mine = [one for one in calls if loop and (one.pid, one.thread) == (loop.pid, loop.thread)]
+    return sorted((one for one in mine if one.kind == kind), key=lambda one: -one.total_s)

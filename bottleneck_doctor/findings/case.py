@@ -7,7 +7,18 @@ from dataclasses import replace
 from ..analyse.replay import step_seconds
 from ..analyse.verdict import Trust, decide
 from ..model.diagnosis import Diagnosis, Host, Inputs, Scenario, Step, Turn, Work
-from ..model.profile import Epochs, Loader, Location, Loop, Machine, Operation, Process, Profile, Run, StepTable
+from ..model.profile import (
+    Epochs,
+    Loader,
+    Location,
+    Loop,
+    Machine,
+    Operation,
+    Process,
+    Profile,
+    Run,
+    StepTable,
+)
 from ..model.report import Overhead, Quality
 
 PLACE = Location("train.py", 12, "main")
@@ -33,18 +44,22 @@ def patient(
     wait = max(0.0, step_s - own)
     row = step or Step(
         t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=turn.checkpoint,
-        logging=turn.logging, collect=turn.collect, copy=0.0, compute=turn.compute + turn.idle, cpu=turn.compute,
-        queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
+        logging=turn.logging, collect=turn.collect, copy=0.0, compute=turn.compute + turn.idle,
+        cpu=turn.compute, queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
     )  # fmt: skip
-    source = loader or Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000, location=PLACE)
+    photos = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000, location=PLACE)
+    source = loader or photos
     source = replace(source, num_workers=workers, prefetch_factor=2 if workers else None)
     made = inputs or inputs_of(work, workers, step_s)
     verdict, causes = decide(scene, made, source, Trust(steps, steps * step_s, 0.05, 100, 0.02))
-    facts = profile or Profile(Run(["python", "train.py"], "train.py", "/", "", 60.0, 0), Machine("", "", "", int(cores), cores))
-    facts = replace(facts, operations=list(operations), loaders=[source], processes=facts.processes or [Process(1, 0, "trainer", 0.0)])
+    run = Run(["python", "train.py"], "train.py", "/", "", 60.0, 0)
+    facts = profile or Profile(run, Machine("", "", "", int(cores), cores))
+    processes = facts.processes or [Process(1, 0, "trainer", 0.0)]
+    facts = replace(facts, operations=list(operations), loaders=[source], processes=processes)
     return Diagnosis(
-        profile=facts, loop=loop_of(steps), outside=None, source=None, loader=source, steps=[row] * steps, inputs=made,
-        host=Host(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene, step_s=step_s, wait_s=wait,
+        profile=facts, loop=loop_of(steps), outside=None, source=None, loader=source, steps=[row] * steps,
+        inputs=made, host=Host(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene, step_s=step_s,
+        wait_s=wait,
         model_error=0.05, metrics={}, budget=[], quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
         verdict=verdict, causes=causes,
     )  # fmt: skip
@@ -66,4 +81,5 @@ def loop_of(steps: int, epochs: int = 3) -> Loop:
     """A training loop of that many steps in equal epochs."""
     batches = [steps // epochs] * epochs
     zeros = [0.0] * epochs
-    return Loop("1:1", 1, 0, "train", steps, 0.0, 0.0, Epochs(zeros, zeros, zeros, batches), StepTable(), steps, steps)
+    rounds = Epochs(zeros, zeros, zeros, batches)
+    return Loop("1:1", 1, 0, "train", steps, 0.0, 0.0, rounds, StepTable(), steps, steps)

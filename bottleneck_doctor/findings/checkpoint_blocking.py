@@ -32,17 +32,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location, Operation
 from ..model.report import Evidence, Fix
-from .advice import operations_of, step_share
+from .advice import operations_of, spread, step_share
 from .case import patient
 from .entry import Case, Entry
 
 SHARE = 0.02  # of the step [knowledge F27, ours]
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known
 RARER = 0.1  # of the checkpoints are left: every tenth (assumed; the user chooses)
-COPIED = 0.33  # of a save's time is the copy [knowledge F27: 33 of 105 ms; measured again: 0.07 to 0.47]
+COPIED = (0.5, 0.33, 0.07)  # of a save's time is the copy [measured: 0.47; knowledge F27: 33 of 105 ms; 0.07]
 HOOKS = "hook on torch.save"
 
 LESS = """\
@@ -57,7 +57,7 @@ writer.start()                           # writes to a temporary file, then rena
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when checkpoints take a noticeable part of the steady step."""
-    if diagnosis.loop is None or not diagnosis.steps:
+    if diagnosis.loop is None or diagnosis.scenario is None:
         return Abstention("checkpoint-blocking", "steps of a training loop over a loader")
     share = step_share(diagnosis, "checkpoint")
     if share <= SHARE:
@@ -68,16 +68,21 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention("checkpoint-blocking", "a second checkpoint: how often one comes is not known")
     total_s = sum(one.total_s for one in saves)
     place = saves[0].location
-    evidence = [Evidence("share of the step spent on checkpoints", "checkpoint_share", share, HOOKS),
-                Evidence("checkpoints seen", "checkpoints", float(count), HOOKS),
-                Evidence("steps between two of them", "checkpoint_interval_steps", diagnosis.loop.steps / count, HOOKS),
-                Evidence("time per checkpoint", "checkpoint_s", total_s / count, HOOKS),
-                Evidence("share of that on the CPU", "checkpoint_cpu_share",
-                         sum(one.cpu_s for one in saves) / max(total_s, 1e-9), HOOKS)]  # fmt: skip
-    return Finding("checkpoint-blocking", "host.checkpoint", evidence, _cures(place), place)
+    cpu_share = sum(one.cpu_s for one in saves) / max(total_s, 1e-9)
+    known = (
+        ("share of the step spent on checkpoints", "checkpoint_share", share),
+        ("checkpoints seen", "checkpoints", float(count)),
+        ("steps between two of them", "checkpoint_interval_steps", diagnosis.loop.steps / count),
+        ("time per checkpoint", "checkpoint_s", total_s / count),
+        ("share of that on the CPU", "checkpoint_cpu_share", cpu_share),
+    )
+    evidence = [Evidence(*one, HOOKS) for one in known]
+    return Finding(
+        "checkpoint-blocking", "host.checkpoint", evidence, _cures(diagnosis.scenario, place), place
+    )
 
 
-def _cures(place: Location | None) -> list[Cure]:
+def _cures(scenario: Scenario, place: Location | None) -> list[Cure]:
     less = Cure(
         id="checkpoint-less",
         title="save a checkpoint ten times less often",
@@ -90,11 +95,10 @@ def _cures(place: Location | None) -> list[Cure]:
         id="checkpoint-async",
         title="copy the weights in the loop and let a thread write them",
         fix=Fix("take a snapshot, write it beside the training", ASIDE, place),
-        change=Change(checkpoint=COPIED),
+        factor=spread(scenario, *(Change(checkpoint=left) for left in COPIED)),
         apply="hook~",
         effort="hours",
         risk="memory for one more copy of the weights; the newest checkpoint may be incomplete after a crash",
-        basis="range",
     )
     return [less, aside]
 

@@ -44,7 +44,7 @@ SAME_STEP = (1.0, 1.0, 1.0)  # the training step does not change
 LOOPS = "loops without backward passes"
 EVALUATE = """\
 model.eval()
-with torch.inference_mode():             # keeps nothing for a backward pass; a batch may be two to four times larger
+with torch.inference_mode():             # nothing is kept for a backward pass: batches may be larger
     for x, y in val_loader: meter.update(model(x), y)"""
 
 
@@ -61,24 +61,26 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     main = max(loops, key=lambda one: one.wall_s)
     loader = next((one for one in diagnosis.profile.loaders if one.key == main.loader), None)
     waits = main.wait_s / main.wall_s
-    evidence = [Evidence("share of training and evaluation that evaluation takes", "evaluation_fraction",
-                         took_s / whole_s, LOOPS),
-                Evidence("time in evaluation", "evaluation_s", took_s, LOOPS),
-                Evidence("evaluations seen", "evaluations", float(len(main.epochs.t)), LOOPS),
-                Evidence("share of them that waits for data", "evaluation_data_wait", waits, LOOPS)]  # fmt: skip
+    known = (
+        ("share of training and evaluation that evaluation takes", "evaluation_fraction", took_s / whole_s),
+        ("time in evaluation", "evaluation_s", took_s),
+        ("evaluations seen", "evaluations", float(len(main.epochs.t))),
+        ("share of their time that waits for data", "evaluation_data_wait", waits),
+    )
+    evidence = [Evidence(*one, LOOPS) for one in known]
     place = loader.location if loader is not None else None
     cures = [
         Cure("eval-less", "evaluate less often, or on a part of the data",
              Fix("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)", place),
-             factor=SAME_STEP, apply="hook~", risk="early stopping reacts later", basis="range"),
+             factor=SAME_STEP, apply="hook~", risk="early stopping reacts later"),
         Cure("eval-no-grad", "evaluate in inference mode, with larger batches",
-             Fix("keep nothing for a backward pass", EVALUATE, place), factor=SAME_STEP, basis="range"),
+             Fix("keep nothing for a backward pass", EVALUATE, place), factor=SAME_STEP),
     ]  # fmt: skip
     if loader is not None and not loader.num_workers and waits > WAIT_SHARE:
         workers = max(1, round(diagnosis.host.cores) - 1)
         call = loader_call(loader, num_workers=workers, persistent_workers=True)
         cures.append(Cure("eval-workers", "give the validation loader workers of its own",
-                          Fix("the validation loader has none", call, place), factor=SAME_STEP, basis="range"))  # fmt: skip
+                          Fix("the validation loader has none", call, place), factor=SAME_STEP))  # fmt: skip
     return Finding("evaluation-heavy", "host.evaluation", evidence, cures, place)
 
 

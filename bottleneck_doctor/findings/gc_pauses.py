@@ -53,16 +53,18 @@ if step % 1000 == 0: gc.collect(1)           # in it; on all ranks at the same s
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when collections take a noticeable part of the steady step."""
-    if diagnosis.loop is None or not diagnosis.steps:
+    if diagnosis.loop is None or diagnosis.scenario is None:
         return Abstention("gc-pauses", "steps of a training loop over a loader")
     share = step_share(diagnosis, "collect")
     if share <= SHARE:
         return None
     pauses = operations_of(diagnosis, "collection")
     evidence = [Evidence("share of the step spent collecting garbage", "collect_share", share, HOOK)]
-    evidence += [Evidence("collections of 0.2 ms and more in the whole run", "collections", float(one.count), HOOK)
-                 for one in pauses[:1]]  # fmt: skip
-    evidence += [Evidence("the longest", "collection_max_s", one.max_s, HOOK) for one in pauses[:1]]
+    for one in pauses[:1]:
+        evidence.append(
+            Evidence("collections of 0.2 ms and more, whole run", "collections", float(one.count), HOOK)
+        )
+        evidence.append(Evidence("the longest of them", "collection_max_s", one.max_s, HOOK))
     freeze = Cure(
         id="gc-freeze",
         title="take what lives forever out of the collector's sight",

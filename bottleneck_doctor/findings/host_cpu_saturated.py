@@ -1,32 +1,35 @@
 """All cores are full of making batches: more workers cannot help, only cheaper batches or more cores can.
 
 ## What it means
-The job's processes use nearly all the CPU time that they may use, most of it in loader workers, and the loop waits for
-data all the same.
+The job's processes use nearly all the CPU time that they may use, most of it in loader workers, and the loop
+waits for data all the same.
 
 ## Why it costs
-A batch costs c seconds of CPU and the loop u; N cores give one batch every (c + u) / N seconds at best, whatever the
-number of workers. More workers than cores only wait for each other.
+A batch costs c seconds of CPU and the loop u; N cores give one batch every (c + u) / N seconds at best,
+whatever the number of workers. More workers than cores only wait for each other.
 
 ## How it is measured
-CPU seconds of the whole process tree over the cores that the job may use, less what strangers take. The CPU of a batch
-comes from the thread clocks of those who make it. That more workers do not help is asked of the replay.
+CPU seconds of the whole process tree over the cores that the job may use, less what strangers take. The CPU
+of a batch comes from the thread clocks of those who make it. That more workers do not help is asked of the
+replay.
 
 ## Thresholds
-0.85 of the cores in use (ours: SageMaker Debugger's rule says 0.9, and the kernel's own share is not in our count).
-Making batches is more than half of it (ours). Data wait above 5 % of the step: the profiler's TensorBoard plugin.
+0.85 of the cores in use (ours: SageMaker Debugger's rule says 0.9, and the kernel's own share is not in our
+count). Making batches is more than half of it (ours). Data wait above 5 % of the step: the profiler's
+TensorBoard plugin.
 
 ## When this advice is wrong
-A control group's quota looks like this with idle cores beside it: raise the quota first. Two hyperthreads of one core
-count as two cores here and compute like 1.25. Where strangers take the cores, asking them to leave is cheaper.
+A control group's quota looks like this with idle cores beside it: raise the quota first. Two hyperthreads of
+one core count as two cores here and compute like 1.25. Where strangers take the cores, asking them to leave
+is cheaper.
 
 ## Prediction
-Cores and workers by replay. Cheaper samples are not measured: from nothing gained, over half the CPU per sample, to
-none at all, which is the most that any cure of this kind can bring.
+Cores and workers by replay. Cheaper samples are not measured: from nothing gained, over half the CPU per
+sample, to none at all, which is the most that any cure of this kind can bring.
 
 ## References
-Amazon SageMaker Debugger, rule "CPUBottleneck"; Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training",
-VLDB 2021 (about three cores for each GPU on typical servers).
+Amazon SageMaker Debugger, rule "CPUBottleneck"; Mohan et al., "Analyzing and Mitigating Data Stalls in DNN
+Training", VLDB 2021 (about three cores for each GPU on typical servers).
 """
 
 from __future__ import annotations
@@ -43,9 +46,13 @@ from .case import patient
 from .entry import Case, Entry
 
 ID = "host-cpu-saturated"
-FULL_SHARE = 0.85  # of the cores that are left [SageMaker Debugger: 0.9; ours: less what no process is charged for]
+FULL_SHARE = 0.85  # of the cores left [SageMaker Debugger: 0.9; ours: less what no process is charged for]
 DATA_SHARE = 0.5  # of that CPU goes into batches, or the model is what fills the cores (ours)
 CAUSES = ("input.preprocess", "input.collate")
+
+CHEAPER = """\
+x = whole_array_function(x)        # not a Python loop over its elements
+x = colour(crop(x))                # the transform that shrinks a sample goes first"""
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -58,72 +65,73 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     if host.job_cores is None:
         return Abstention(ID, "CPU time of the whole process tree")
-    making = diagnosis.inputs.cpu + diagnosis.inputs.other_cpu + scenario.serialise
+    making_s = diagnosis.inputs.cpu + diagnosis.inputs.other_cpu
     full = host.job_cores / cores_left(host)
-    if full < FULL_SHARE or making < DATA_SHARE * host.job_cores * diagnosis.step_s:
+    if full < FULL_SHARE or making_s < DATA_SHARE * host.job_cores * diagnosis.step_s:
         return None
     evidence = [
-        Evidence("share of the cores left to this job that it keeps busy", "cores_full_share", full, "process tree"),
+        Evidence("share of the cores left to it that the job uses", "cores_full_share", full, "process tree"),
         Evidence("cores that strangers keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
-        Evidence("what twice the workers would bring", "doubled_workers_speedup", doubled(scenario), "replay"),
+        Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *wait_evidence(diagnosis),
     ]
     cures = [_cheaper(diagnosis, scenario), _grow(diagnosis, scenario), _warning(scenario, loader)]
-    return Finding(ID, dearest(diagnosis, CAUSES), evidence, cures, place_of(diagnosis))
+    known = [one for one in evidence if one.value is not None]
+    return Finding(ID, dearest(diagnosis, CAUSES), known, cures, place_of(diagnosis))
 
 
 def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
+    text = "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch"
     return Cure(
         id="cheaper-preprocess",
         title="spend less CPU on each sample",
-        fix=Fix("work on fewer pixels and tokens, in whole arrays, or once instead of every epoch",
-                "x = whole_array_function(x)        # not a Python loop over its elements\n"
-                "x = crop(x); x = colour(x)         # the transform that shrinks a sample goes first",
-                place_of(diagnosis)),
+        fix=Fix(text, CHEAPER, place_of(diagnosis)),
         factor=spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0)),
         effort="hours",
-        risk="what can be saved depends on the code of the data set and was not measured; the top is a ceiling",
+        risk="how much can be saved was not measured: half is an assumption, and the top is a ceiling",
         basis="range",
-    )  # fmt: skip
+    )
 
 
 def _grow(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
     """Twice the cores that the job was given, with the number of workers that suits them."""
     cores = scenario.cores + diagnosis.host.cores
-    best = best_setting(replace(scenario, cores=cores))
+    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
+    command = f"docker run --cpus={2 * diagnosis.host.cores:g} ...    # and num_workers={workers}"
     return Cure(
         id="more-cores",
         title="give the job twice the cores",
-        fix=Fix("raise the container's or the batch system's number of cores, and the workers with it",
-                f"docker run --cpus={2 * diagnosis.host.cores:g} ...    # with num_workers={best.workers}"),
-        change=Change(cores=cores, workers=max(best.workers, scenario.workers)),
+        fix=Fix("raise the container's or the batch system's cores, and the workers with them", command),
+        change=Change(cores=cores, workers=workers),
         apply="admin",
         effort="hours",
-        risk="costs money; hyperthreads are not cores",
-    )  # fmt: skip
+        risk="costs money; two hyperthreads are not two cores",
+    )
 
 
 def _warning(scenario: Scenario, loader: Loader) -> Cure:
+    """What people try first. The report says it where the replay finds that it hurts."""
+    stay = loader_call(loader, num_workers=loader.num_workers)
     return Cure(
         id="more-workers",
         title="raise num_workers further",
-        fix=Fix("leave the number of workers as it is: they would share the same cores",
-                loader_call(loader, num_workers=loader.num_workers), loader.location),
+        fix=Fix("leave it as it is: more workers would share the same cores", stay, loader.location),
         change=Change(workers=2 * scenario.workers),
         apply="hook",
         risk="more processes, more memory, more switching, no more batches",
-    )  # fmt: skip
+    )
 
 
 def _case(work: Work, turn: Turn, workers: int, job_cores: float | None) -> Diagnosis:
     """A run on two cores of which the job keeps ``job_cores`` busy."""
-    return replace(patient(work, turn, workers=workers), host=Host(cores=2.0, job_cores=job_cores, foreign_cores=0.0))
+    host = Host(cores=2.0, job_cores=job_cores, foreign_cores=0.0)
+    return replace(patient(work, turn, workers=workers), host=host)
 
 
 FEW = Turn(0.0, 0.002)
 CASES = (
     Case("four workers on two cores", _case(Work(0.02), FEW, 4, 1.95), "fires", "more-cores"),
-    Case("cheaper samples would free the cores", _case(Work(0.02), FEW, 2, 1.9), "fires", "cheaper-preprocess"),
+    Case("two workers fill two cores", _case(Work(0.02), FEW, 2, 1.9), "fires", "cheaper-preprocess"),
     Case("one worker, one core free", _case(Work(0.02), FEW, 1, 1.0), "silent"),
     Case("full cores, but the model fills them", _case(Work(0.004), Turn(0.02), 2, 1.95), "silent"),
     Case("waiting, not computing", _case(Work(0.001, wait=0.04), FEW, 4, 0.2), "silent"),

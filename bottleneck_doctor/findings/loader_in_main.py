@@ -1,11 +1,12 @@
 """Every batch is made by the training process itself.
 
 ## What it means
-The loader has no workers: the model waits while data is made, and the data stage waits while the model runs.
+The loader has no workers: the model waits while data is made, and the data stage waits while the model
+runs.
 
 ## Why it costs
-The two take turns instead of running side by side. With c seconds to make a batch and C to use it, a step takes
-c + C; with workers it takes the larger of the two as long as there are cores, or waits to overlap.
+The two take turns instead of running side by side. With c seconds to make a batch and C to use it, a step
+takes c + C; with workers it takes the larger of the two as long as there are cores, or waits to overlap.
 
 ## How it is measured
 `num_workers` of the loader that feeds the training loop, and the share of the steady window spent inside its
@@ -15,16 +16,17 @@ c + C; with workers it takes the larger of the two as long as there are cores, o
 Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin.
 
 ## When this advice is wrong
-Data sets that hold an open database handle, a socket or tensors on a GPU must not be forked. An iterable data set
-that does not ask for its worker's number gives every batch twice. A tensor data set in memory wants batched
-indexing, not workers.
+Data sets that hold an open database handle, a socket or tensors on a GPU must not be forked. An iterable data
+set that does not ask for its worker's number gives every batch twice. A tensor data set in memory wants
+batched indexing, not workers.
 
 ## Prediction
-Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the best.
+Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
+best.
 
 ## References
-torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable asynchronous
-data loading and augmentation".
+torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable
+asynchronous data loading and augmentation".
 """
 
 from __future__ import annotations
@@ -56,12 +58,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         id="workers-auto",
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
         fix=Fix("give the loader workers and keep them between epochs",
-                loader_call(loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True),
+                loader_call(loader, num_workers=best.workers, prefetch_factor=best.prefetch,
+                            persistent_workers=True),
                 loader.location),
         change=best.change,
         apply="hook",
-        risk="memory grows with each worker; random augmentations draw from other streams; guard the script's "
-        "main part with `if __name__ == \"__main__\"` where workers are spawned",
+        risk="memory grows with each worker; random augmentations draw from other streams; guard the "
+        "script's main part with `if __name__ == \"__main__\"` where workers are spawned",
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *wait_evidence(diagnosis)]  # fmt: skip
@@ -81,13 +84,15 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         id="workers-auto",
         title="move the making of batches into the data set of a DataLoader with workers",
         fix=Fix("make the function the data set's `__getitem__` or `__iter__`",
-                f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)", place),
+                f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)",
+                place),
         change=best.change,
         effort="hours",
         risk="random draws come from other streams; memory grows with each worker",
     )  # fmt: skip
     function = place.function if place is not None else ""
-    text = f"batches are made by {function} in the loop's own thread" if function else "batches are made in the loop"
+    by = f" by {function}" if function else ""
+    text = f"batches are made{by} in the loop's own thread"
     evidence = [Evidence(text, "", None, "stack samples"), *wait_evidence(diagnosis)]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], place)
 

@@ -57,7 +57,7 @@ listener.start()                                                 # and listener.
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when logging takes a noticeable part of the steady step."""
-    if diagnosis.loop is None or not diagnosis.steps:
+    if diagnosis.loop is None or diagnosis.scenario is None:
         return Abstention("logging-blocking", "steps of a training loop over a loader")
     share = step_share(diagnosis, "logging")
     if share <= SHARE:
@@ -65,9 +65,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     calls = operations_of(diagnosis, "logging")
     place = calls[0].location if calls else None
     evidence = [Evidence("share of the step spent on logging", "logging_share", share, HOOKS)]
-    evidence += [Evidence("calls per step", "logging_calls_per_step", _count(calls) / max(1, diagnosis.loop.steps), HOOKS),
-                 Evidence("time per call", "logging_call_s", _total(calls) / _count(calls), HOOKS),
-                 Evidence("of which on the CPU", "logging_cpu_share", _cpu(calls), HOOKS)] if calls else []  # fmt: skip
+    if calls:
+        per_step = _count(calls) / max(1, diagnosis.loop.steps)
+        evidence.append(Evidence("calls per step", "logging_calls_per_step", per_step, HOOKS))
+        evidence.append(Evidence("time per call", "logging_call_s", _total(calls) / _count(calls), HOOKS))
+        evidence.append(Evidence("share of that on the CPU", "logging_cpu_share", _cpu(calls), HOOKS))
     rarely = Cure(
         id="log-every-n",
         title=f"log every {EVERY}th step",
@@ -118,7 +120,7 @@ CASES = (
     ),
     Case(
         "a flush now and then",
-        patient(Work(1e-5), Turn(0.001, logging=5e-6), operations=(FLUSHES,)),
+        patient(Work(1e-5), Turn(0.002, logging=5e-6), operations=(FLUSHES,)),
         "silent",
     ),
     Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),

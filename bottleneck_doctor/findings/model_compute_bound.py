@@ -14,16 +14,16 @@ with.
 
 ## Thresholds
 The verdict's cause is the model's computation. More threads are offered where torch computes with one, at
-least 0.8 of a core lay idle, and more than half of the profiled CPU is in operators of 0.2 ms and more
-(ours): smaller ones lose by being divided.
+least 0.8 of a core lay idle, strangers took less than a quarter, and more than half of the profiled CPU is
+in operators of 0.2 ms and more (ours): smaller ones lose by being divided.
 
 ## When this advice is wrong
 One thread may be meant: several ranks on one machine, or reproducible sums. The order of sums changes with
 the number of threads, and results with it, in the last digits.
 
 ## Prediction
-Amdahl on the measured share of large operators, each further core bringing three quarters of one (ours).
-Nothing else is offered: how the model itself computes is not measured here.
+Amdahl on the measured share of large operators, each further core bringing nothing at worst and half of one
+likely (ours). Nothing else is offered: how the model itself computes is not measured here.
 
 ## References
 torch.set_num_threads; torchrun, which sets OMP_NUM_THREADS=1 when it is unset; PyTorch Performance Tuning
@@ -37,15 +37,21 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Turn, Work
 from ..model.profile import Operator, Process
 from ..model.report import Evidence, Fix
-from .advice import HOOK, step_share
+from .advice import HOOK, spread, step_share
 from .case import patient
 from .entry import Case, Entry
 
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (ours)
 LARGE_SHARE = 0.5  # of the profiled CPU (ours)
 IDLE_CORES = 0.8  # that lay idle, or there is nothing to compute on (ours)
-EFFICIENCY = 0.75  # of each further core (ours)
+EFFICIENCY = (
+    0.0,
+    0.5,
+    0.9,
+)  # of each further core (ours; with a busy neighbour it was below zero [measured])
+NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [knowledge F59]
 PROFILER = "torch.profiler window"
+PARTS = (("compute", "forward pass and the rest"), ("backward", "backward pass"), ("optimizer", "optimizer"))
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -56,20 +62,23 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [Evidence("share of the step that the loop waits for data", "data_wait_fraction",
                          step_share(diagnosis, "wait"), HOOK)]  # fmt: skip
-    for name, text in (
-        ("compute", "forward pass and the rest"),
-        ("backward", "backward pass"),
-        ("optimizer", "optimizer"),
-    ):
+    for name, text in PARTS:
         share = step_share(diagnosis, name)
         if share > 0:
             evidence.append(
                 Evidence(f"share of the step: {text}", f"{name}_share", share, "time between batches")
             )
     threads, idle, large = _threads(diagnosis), _idle(diagnosis.host), _large_share(diagnosis)
-    known = (("threads that torch computes with", "torch_threads", threads, "torch.get_num_threads"),
-             ("cores that lay idle", "idle_cores", idle, "/proc/stat"),
-             ("share of the profiled CPU in operators of 0.2 ms and more", "large_operator_share", large, PROFILER))  # fmt: skip
+    known = (
+        ("threads that torch computes with", "torch_threads", threads, "torch.get_num_threads"),
+        ("cores that lay idle", "idle_cores", idle, "/proc/stat"),
+        (
+            "share of the profiled CPU in operators of 0.2 ms and more",
+            "large_operator_share",
+            large,
+            PROFILER,
+        ),
+    )
     evidence += [Evidence(*one) for one in known if one[2] is not None]
     cures = _more_threads(diagnosis, idle, large) if threads == 1 else []
     return Finding("model-compute-bound", "model.compute", evidence, cures)
@@ -97,20 +106,21 @@ def _large_share(diagnosis: Diagnosis) -> float | None:
 
 
 def _more_threads(diagnosis: Diagnosis, idle: float | None, large: float | None) -> list[Cure]:
-    if idle is None or large is None or idle < IDLE_CORES or large < LARGE_SHARE:
+    if idle is None or large is None or diagnosis.scenario is None:
+        return []
+    if idle < IDLE_CORES or large < LARGE_SHARE or (diagnosis.host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
         return []
     threads = 1 + round(idle)
-    change = Change(compute=1 - large + large / (1 + EFFICIENCY * (threads - 1)))
+    low, likely, high = (Change(compute=1 - large + large / (1 + one * (threads - 1))) for one in EFFICIENCY)
     return [
         Cure(
             id="set-threads",
             title=f"let torch compute with {threads} threads",
             fix=Fix("before the model is built, or in the environment",
                     f"torch.set_num_threads({threads})      # or: OMP_NUM_THREADS={threads} python train.py"),
-            change=change,
+            factor=spread(diagnosis.scenario, low, likely, high),
             apply="env",
             risk="results may differ in the last digits; cores that others take make all threads wait",
-            basis="range",
         )
     ]  # fmt: skip
 

@@ -32,26 +32,30 @@ WebDataset, "pipe:" URLs; MosaicML Streaming, predownload and local cache; nfs(5
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.profile import HotFiles
 from ..model.report import Evidence, Fix
-from .advice import more_workers, place_of, staging, starved, unseen, wait_evidence
+from .advice import LOOKS_AT_LEAST, more_workers, place_of, spread, staging, starved, unseen, wait_evidence
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart (the split's own rule)
-SAMPLES_PER_REQUEST = 4.0  # that a larger request is assumed to bring (ours, low on purpose)
-LOCAL_READ_S = 1.2e-4  # a small random read from a local NVMe disk (ours; data sheets say 60 to 100 us)
-STREAMED_LEFT = 0.1  # of the wait, at best, when shards are fetched ahead (ours)
+SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (ours)
+LOCAL_READ_S = (
+    5e-4,
+    1.2e-4,
+    8e-5,
+)  # a small random read from a local disk (ours; NVMe data sheets: 60 to 100 us)
+STREAMED_LEFT = (0.5, 0.2, 0.05)  # of the wait, when shards are fetched ahead (ours)
 
 LARGER = """\
 def __getitems__(self, indices):          # the loader calls this once per batch
     return decode_all(client.get_many(indices))   # one request, or byte ranges of 1 MB and more"""
 STREAM = """\
 urls = "pipe:curl -sf https://host/train-{000000..000255}.tar"
-data = wds.WebDataset(urls, shardshuffle=256, cache_dir="/fast/cache").shuffle(5000).decode().to_tuple("jpg", "cls")"""
+data = wds.WebDataset(urls, shardshuffle=256, cache_dir="/fast/cache").shuffle(5000)"""
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -67,8 +71,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     each_s = inputs.network / max(inputs.samples, 1.0)
     evidence = [*wait_evidence(diagnosis),
                 Evidence("wait for the network per sample", "network_wait_s", each_s, "wait channels"),
-                Evidence("looks at sleeping makers of batches", "blocked_samples", float(inputs.blocked_samples),
-                         "wait channels"), *_mounts(diagnosis)]  # fmt: skip
+                *_mounts(diagnosis)]  # fmt: skip
     cures = more_workers(diagnosis) + _larger(diagnosis) + _local(diagnosis, each_s)
     return Finding("remote-storage-latency", "input.network", evidence, cures, place_of(diagnosis))
 
@@ -83,40 +86,43 @@ def _mounts(diagnosis: Diagnosis) -> list[Evidence]:
 
 
 def _larger(diagnosis: Diagnosis) -> list[Cure]:
-    if diagnosis.inputs.samples < SAMPLES_PER_REQUEST:
+    if diagnosis.inputs.samples < SAMPLES_PER_REQUEST[0]:
         return []
+    together = [min(count, diagnosis.inputs.samples) for count in SAMPLES_PER_REQUEST]
     return [
         Cure(
             id="bigger-requests",
             title="ask for several samples in one request",
             fix=Fix("fetch a batch, or a shard, at once", LARGER, place_of(diagnosis)),
-            change=Change(network=1 / SAMPLES_PER_REQUEST),
+            factor=_left(diagnosis, [1 / count for count in together]),
             effort="hours",
             risk="nothing is gained where the transfer, not the round trip, takes the time",
-            basis="range",
         )
     ]
 
 
 def _local(diagnosis: Diagnosis, each_s: float) -> list[Cure]:
     """A copy on a local disk, made before training or while it runs."""
-    if each_s < 2 * LOCAL_READ_S:
+    if each_s < 2 * LOCAL_READ_S[1]:
         return []
-    left = LOCAL_READ_S / each_s
+    copied = _left(diagnosis, [min(1.0, read_s / each_s) for read_s in LOCAL_READ_S])
     streaming = Cure(
         id="remote-streaming",
         title="stream large shards ahead of the training, and keep them in a local cache",
         fix=Fix("pack the samples into shards and stream those", STREAM, place_of(diagnosis)),
-        change=Change(network=max(left, STREAMED_LEFT)),
+        factor=_left(diagnosis, STREAMED_LEFT),
         apply="convert",
         effort="days",
         risk="order: shuffle shards and a buffer; each worker needs shards of its own",
-        basis="range",
     )
-    mirror = staging(
-        diagnosis, Change(network=left), "copy the data set to a local disk first", "local-mirror"
-    )
-    return [mirror, streaming]
+    return [staging(diagnosis, "copy the data set to a local disk first", copied, "local-mirror"), streaming]
+
+
+def _left(diagnosis: Diagnosis, left: Sequence[float]) -> tuple[float, float, float]:
+    """The range of speedups when so much of the wait is left: at worst, likely, at best."""
+    assert diagnosis.scenario is not None
+    low, likely, high = (Change(network=one) for one in left)
+    return spread(diagnosis.scenario, low, likely, high)
 
 
 WORK = Work(0.001, network=0.03)
@@ -133,11 +139,11 @@ def _on_nfs(sick: Diagnosis) -> Diagnosis:
 
 OBJECTS = inputs_of(WORK, 2, 0.0155)
 ASLEEP = Work(0.001, wait=0.03)
+LOCAL = Work(0.001, storage=0.03)
 CASES = (
     Case("objects one by one", _case(OBJECTS), "fires", "workers-auto"),
     Case("a mount across the network", _on_nfs(_case(OBJECTS)), "fires", "local-mirror"),
-    Case("reads from a local disk", _case(inputs_of(Work(0.001, storage=0.03), 2, 0.0155), Work(0.001, storage=0.03)),
-         "silent"),
+    Case("reads from a local disk", _case(inputs_of(LOCAL, 2, 0.0155), LOCAL), "silent"),
     Case("sleeping between requests", _case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP), "silent"),
     Case("waits that nobody saw", _case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP), "abstains"),
 )  # fmt: skip

@@ -45,6 +45,7 @@ from .advice import (
     more_workers,
     place_of,
     read_evidence,
+    spread,
     staging,
     starved,
     unseen,
@@ -53,9 +54,8 @@ from .advice import (
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-FAST_BYTES_PER_S = 3e9  # a local NVMe disk, lower end [knowledge, storage table]
+FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [knowledge B]
 OURS_AT_LEAST = 0.7  # of the bytes that the disks deliver, or strangers share them [knowledge F21]
-READ_LIMIT = "read limit of the control group"
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -75,7 +75,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         cures += more_workers(
             diagnosis, reads.readers, "read the next batch while the model works on this one"
         )
-    evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads) + _limits(diagnosis)
+    evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
+    share = _share(diagnosis.host)
+    evidence.append(
+        Evidence("the job's share of what the disks deliver", "disk_read_share", share, "diskstats")
+    )
     return Finding("storage-bandwidth-bound", "input.storage", evidence, cures, place_of(diagnosis))
 
 
@@ -83,30 +87,29 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     """A faster place for the data, where it is slower than a local NVMe disk."""
     inputs = diagnosis.inputs
     rate = (inputs.storage_bytes or 0.0) / max(inputs.storage, 1e-9) * reads.readers
-    if not 0 < rate < OURS_AT_LEAST * FAST_BYTES_PER_S:
+    if diagnosis.scenario is None or not 0 < rate < OURS_AT_LEAST * FAST_BYTES_PER_S[1]:
         return []
-    change = Change(storage=rate / FAST_BYTES_PER_S)
-    return [
-        staging(diagnosis, change, "copy the data set to a local NVMe disk, or into memory where it fits")
-    ]
+    low, likely, high = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
+    factor = spread(diagnosis.scenario, low, likely, high)
+    return [staging(diagnosis, "copy the data set to a local NVMe disk, or into memory if it fits", factor)]
 
 
 def _alone(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     """Without strangers on the same disks, the job has their bandwidth too."""
     share = _share(diagnosis.host)
-    if share is None or share >= OURS_AT_LEAST or reads.pace == "limit":
+    if diagnosis.scenario is None or share is None or share >= OURS_AT_LEAST or reads.pace == "limit":
         return []
+    even = Change(storage=share)
     return [
         Cure(
             id="io-isolate",
             title="keep other jobs off the disk that the data set lies on",
             fix=Fix("give the data set a volume of its own, or let the others read when this job does not",
                     "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it"),
-            change=Change(storage=share),
+            factor=spread(diagnosis.scenario, Change(storage=(1 + share) / 2), even, even),
             apply="admin",
             effort="hours",
             risk="what the disk delivers to several readers together may be more than it gives to one",
-            basis="range",
         )
     ]  # fmt: skip
 
@@ -116,27 +119,6 @@ def _share(host: Host) -> float | None:
     if not host.job_read_bytes_per_s or not host.disk_read_bytes_per_s:
         return None
     return min(1.0, host.job_read_bytes_per_s / host.disk_read_bytes_per_s)
-
-
-def _limits(diagnosis: Diagnosis) -> list[Evidence]:
-    machine, host = diagnosis.profile.machine, diagnosis.host
-    parts = (
-        (
-            "bytes per second that the job reads from disks",
-            "job_read_bytes_per_s",
-            host.job_read_bytes_per_s,
-            "task io",
-        ),
-        ("the job's share of what the disks deliver", "disk_read_share", _share(host), "task io, diskstats"),
-        (
-            "bytes per second that it may read",
-            "read_limit_bytes_per_s",
-            machine.read_limit_bytes_per_s,
-            READ_LIMIT,
-        ),
-        ("reads per second that it may make", "read_limit_iops", machine.read_limit_iops, READ_LIMIT),
-    )
-    return [Evidence(*part) for part in parts if part[2] is not None]
 
 
 WORK = Work(0.002, storage=0.06)

@@ -47,6 +47,7 @@ from .advice import (
     more_workers,
     place_of,
     read_evidence,
+    spread,
     staging,
     starved,
     streams_of,
@@ -57,13 +58,11 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [knowledge F20]
-MAPPED_LEFT = 0.26  # of the sleep, when pages are asked for before they are touched [knowledge F20, measured]
-HINTED_LEFT = (
-    0.5  # of the sleep per read, when a batch's reads are hinted at [measured: 27 to 13 us for 16 KiB]
-)
-HINTED_BYTES = 32 << 10  # per read up to which that was measured; at 64 KiB three quarters were left
+MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [knowledge F20; measured]
+HINTED_LEFT = (0.75, 0.5, 0.4)  # of the sleep per read, if a batch's reads are hinted at [measured]
+HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left
 SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (ours)
-FAST_READ_S = 1.2e-4  # a small random read from a local NVMe disk (ours; data sheets say 60 to 100 us)
+FAST_READ_S = (3e-4, 1.2e-4, 8e-5)  # a small read from a local NVMe disk (ours; data sheets: 60 to 100 us)
 
 MAPPED_FIX = """\
 for i in indices:                                    # in __getitems__, before the batch is put together
@@ -94,26 +93,33 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
+    snippet = MAPPED_FIX if mapped else READ_FIX
     return [
         Cure(
             id="readahead-hints",
             title="tell the kernel what a batch will read before reading it",
-            fix=Fix("hint at all samples of a batch first, then read them", MAPPED_FIX if mapped else READ_FIX,
-                    place_of(diagnosis)),
-            change=Change(storage=MAPPED_LEFT if mapped else HINTED_LEFT),
+            fix=Fix("hint at a batch's samples, then read them", snippet, place_of(diagnosis)),
+            factor=_spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT),
             effort="hours",
             risk="reads past the page cache (O_DIRECT) are not helped by hints",
-            basis="range",
         )
     ]  # fmt: skip
 
 
 def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     """A local NVMe disk, where a measured read takes more than twice as long as its read would."""
-    if reads.each_s is None or reads.each_s < 2 * FAST_READ_S:
+    if reads.each_s is None or reads.each_s < 2 * FAST_READ_S[1]:
         return []
-    change = Change(storage=FAST_READ_S / reads.each_s)
-    return [staging(diagnosis, change, "copy the data set to a local NVMe disk before training")]
+    low, likely, high = (min(1.0, read_s / reads.each_s) for read_s in FAST_READ_S)
+    factor = _spared(diagnosis, (low, likely, high))
+    return [staging(diagnosis, "copy the data set to a local NVMe disk before training", factor)]
+
+
+def _spared(diagnosis: Diagnosis, left: tuple[float, float, float]) -> tuple[float, float, float]:
+    """The range of speedups when so much of the sleep in reads is left: at worst, likely, at best."""
+    assert diagnosis.scenario is not None
+    low, likely, high = (Change(storage=one) for one in left)
+    return spread(diagnosis.scenario, low, likely, high)
 
 
 WORK = Work(0.002, storage=0.02)

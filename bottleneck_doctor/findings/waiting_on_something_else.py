@@ -22,8 +22,8 @@ A rate limit that all workers share (a token bucket, a quota of the server) is n
 more workers. A lock may guard what can only serve one at a time.
 
 ## Prediction
-Replay of the measured batches: more workers whose sleeps overlap, or one background thread. For a lock: the
-batches without the time spent waiting for it.
+Replay of the measured batches: more workers whose sleeps overlap, or one background thread. For a lock:
+from no gain at all to the batches without the time spent waiting for it.
 
 ## References
 proc(5), "wchan" and "syscall"; torch.utils.data, "Single- and Multi-process Data Loading".
@@ -35,11 +35,10 @@ from dataclasses import replace
 
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.report import Evidence, Fix
-from .advice import more_workers, place_of, starved, unseen, wait_evidence
+from .advice import LOOKS_AT_LEAST, more_workers, place_of, spread, starved, unseen, wait_evidence
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart (the split's own rule)
 LOCK_SHARE = 0.2  # of the waits (ours)
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
 AHEAD = 4  # batches that a background thread keeps ready [knowledge F01]
@@ -99,6 +98,8 @@ def _thread(diagnosis: Diagnosis) -> list[Cure]:
 
 
 def _unlock(diagnosis: Diagnosis, share: float) -> list[Cure]:
+    assert diagnosis.scenario is not None
+    free = Change(wait=1 - share)
     return [
         Cure(
             id="shorten-lock",
@@ -106,9 +107,9 @@ def _unlock(diagnosis: Diagnosis, share: float) -> list[Cure]:
             fix=Fix(
                 "keep only what must not happen twice at once under the lock", UNLOCK, place_of(diagnosis)
             ),
-            change=Change(wait=1 - share),
+            factor=spread(diagnosis.scenario, Change(), free, free),
             effort="hours",
-            risk="nothing is gained, by this or by more workers, where the lock guards what serves one at a time",
+            risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
         )
     ]
 

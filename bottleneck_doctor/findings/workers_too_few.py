@@ -1,33 +1,35 @@
 """The workers are always busy and the loop still waits, while the machine has room for more of them.
 
 ## What it means
-Every worker makes one batch after another without a pause, and that is not fast enough. Nothing else is short: cores
-are free, or the workers sleep most of the time.
+Every worker makes one batch after another without a pause, and that is not fast enough. Nothing else is
+short: cores are free, or the workers sleep most of the time.
 
 ## Why it costs
-With W workers a batch comes every S / W seconds, S being what one batch takes. The loop, which could use one every C
-seconds, waits for the difference.
+With W workers a batch comes every S / W seconds, S being what one batch takes. The loop, which could use one
+every C seconds, waits for the difference.
 
 ## How it is measured
-The share of the workers' time spent inside fetches, from hooks in each worker, and the share of the step that the loop
-spends inside the loader's `next`. A fetch is split into CPU, waiting for a core and sleep by the kernel's books.
+The share of the workers' time spent inside fetches, from hooks in each worker, and the share of the step
+that the loop spends inside the loader's `next`. A fetch is split into CPU, waiting for a core and sleep by
+the kernel's books.
 
 ## Thresholds
-Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin. Workers busy for 0.8 of their time: 0.9,
-less what the gaps between epochs hide (ours). More workers must bring 3 %, by replay on the cores that are left.
+Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin. Workers busy for 0.8 of their
+time: 0.9, less what the gaps between epochs hide (ours). More workers must bring 3 %, by replay on the cores
+that are left.
 
 ## When this advice is wrong
-Where the CPU is full, more workers share the same cores: see host-cpu-saturated. Where the storage or a service behind
-the data set is at its limit, each of more readers waits longer. Each worker may hold a copy of the data set's Python
-objects, and of its open connections.
+Where the CPU is full, more workers share the same cores: see host-cpu-saturated. Where the storage or a
+service behind the data set is at its limit, each of more readers waits longer. Each worker may hold a copy
+of the data set's Python objects, and of its open connections.
 
 ## Prediction
-Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the best. What
-twice the workers would bring, the usual advice, is said beside it.
+Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
+best. What twice the workers would bring, the usual advice, is said beside it.
 
 ## References
-torch.utils.data, "Multi-process data loading"; PyTorch Performance Tuning Guide, "Enable asynchronous data loading and
-augmentation".
+torch.utils.data, "Multi-process data loading"; PyTorch Performance Tuning Guide, "Enable asynchronous data
+loading and augmentation".
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 ID = "workers-too-few"
-BUSY_SHARE = 0.8  # of the workers' time inside fetches [knowledge F02: 0.9; ours: less the gaps between epochs]
+BUSY_SHARE = 0.8  # of the workers' time in fetches [knowledge F02: 0.9; ours: less the gaps of epochs]
 CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network", "input.wait")
 
 
@@ -58,13 +60,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not waits(diagnosis) or best.workers <= scenario.workers or gain(scenario, more) < WORTH:
         return None
     if busy is None:
-        return Abstention(ID, "how much of their time the workers are busy: two timed fetches in the steady window")
+        return Abstention(ID, "how busy the workers are: fewer than two fetches were timed")
     if busy < BUSY_SHARE:
         return None
+    count = float(loader.num_workers)
     evidence = [
-        Evidence("workers that make batches", "num_workers", float(loader.num_workers), "DataLoader arguments"),
-        Evidence("share of their time that they spend making batches", "worker_busy_fraction", busy, "hooks on fetch"),
-        Evidence("what twice the workers would bring", "doubled_workers_speedup", doubled(scenario), "replay"),
+        Evidence("workers that make batches", "num_workers", count, "DataLoader arguments"),
+        Evidence("share of their time in which they do", "worker_busy_fraction", busy, "hooks on fetch"),
+        Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *wait_evidence(diagnosis),
     ]
     cures = more_workers(diagnosis, title=f"make batches in {best.workers} worker processes")
@@ -74,12 +77,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 SLOW, TURN = Work(0.0, wait=0.02), Turn(0.0, 0.005)
 UNTIMED = replace(inputs_of(SLOW, 1, 0.02), busy=None)
 CASES = (
-    Case("one worker waits 20 ms for each batch", patient(SLOW, TURN, workers=1), "fires", "workers-auto"),
-    Case("one worker computes, one core is free", patient(Work(0.02), TURN, workers=1), "fires", "workers-auto"),
-    Case("the cores are full", patient(Work(0.02), Turn(0.0, 0.002), workers=4), "silent"),
-    Case("the workers keep up", patient(Work(0.004), Turn(0.0, 0.01), workers=1), "silent"),
+    Case("one worker waits 20 ms for each batch", patient(SLOW, TURN, 1), "fires", "workers-auto"),
+    Case("one worker computes on one of two cores", patient(Work(0.02), TURN, 1), "fires", "workers-auto"),
+    Case("the cores are full", patient(Work(0.02), Turn(0.0, 0.002), 4), "silent"),
+    Case("the workers keep up", patient(Work(0.004), Turn(0.0, 0.01), 1), "silent"),
     Case("no workers at all", patient(SLOW, TURN), "silent"),
-    Case("nobody saw the workers", patient(SLOW, TURN, workers=1, inputs=UNTIMED), "abstains"),
-    Case("no fetch was timed", patient(SLOW, TURN, workers=1, inputs=Inputs()), "abstains"),
+    Case("nobody saw the workers", patient(SLOW, TURN, 1, inputs=UNTIMED), "abstains"),
+    Case("no fetch was timed", patient(SLOW, TURN, 1, inputs=Inputs()), "abstains"),
 )
 FINDING = Entry(ID, "input.preprocess", examine)

@@ -1,32 +1,34 @@
 """Workers and the model's own threads want more cores than there are, and the model's threads lose.
 
 ## What it means
-The model computes on the CPU with several threads, and together with the workers they are more than the cores. The
-loop's thread is often ready to run and has to wait for a core.
+The model computes on the CPU with several threads, and together with the workers they are more than the
+cores. The loop's thread is often ready to run and has to wait for a core.
 
 ## Why it costs
-A parallel region ends when its slowest thread has ended. One worker on one core holds up all the model's threads, which
-spin meanwhile: with many short regions the step can take many times as long.
+A parallel region ends when its slowest thread has ended. One worker on one core holds up all the model's
+threads, which spin meanwhile: with many short regions the step can take many times as long.
 
 ## How it is measured
-Threads: the process's CPU time over the loop thread's. The time that the loop's thread waits for a core is the kernel's
-(schedstat). The replay is asked whether fewer workers would be faster.
+Threads: the process's CPU time over the loop thread's. The time that the loop's thread waits for a core is
+the kernel's (schedstat). The replay is asked whether fewer workers would be faster.
 
 ## Thresholds
-Workers and threads exceed the cores by more than half a core (ours). The loop's thread waits for a core for 0.1 of the
-step (ours), or fewer workers gain 3 % by replay.
+Workers and threads exceed the cores by more than half a core (ours). The loop's thread waits for a core for
+0.1 of the step (ours), or fewer workers gain 3 % by replay.
 
 ## When this advice is wrong
-Workers that sleep (network, rate limits) may well be more than the cores. A model of few, large matrix products gains
-from a second thread even when it is disturbed. Where strangers hold the cores, the cure is to have them to oneself.
+Workers that sleep (network, rate limits) may well be more than the cores. A model of few, large matrix
+products gains from a second thread even when it is disturbed. Where strangers hold the cores, the cure is to
+have them to oneself.
 
 ## Prediction
-Threads by range: from a model that scales perfectly and now loses a thread, over one whose threads only waited for
-each other, to the worst seen (204 ms against 18.7 ms a step, two threads against one on a core that was shared).
+Threads by range: from a model that scales perfectly and now loses a thread, over one whose threads only
+waited for each other, to the worst seen (204 ms against 18.7 ms a step, two threads against one on a core
+that was shared).
 
 ## References
-torch.utils.data, warning on too many workers; PyTorch Performance Tuning Guide, "Utilize OpenMP"; PyTorch, "CPU
-threading and TorchScript inference".
+torch.utils.data, warning on too many workers; PyTorch Performance Tuning Guide, "Utilize OpenMP"; PyTorch,
+"CPU threading and TorchScript inference".
 """
 
 from __future__ import annotations
@@ -39,13 +41,13 @@ from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Step, Turn, Work
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
-from .advice import BOOKS, WORTH, loader_call, spread, unlooped
+from .advice import WORTH, loader_call, spread, unlooped
 from .case import patient
 from .entry import Case, Entry
 
 ID = "workers-too-many"
 QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [knowledge F04]
-SLACK_CORES = 0.5  # by which workers and threads may exceed the cores, since no worker is always busy (ours)
+SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (ours)
 WORST = 204 / 18.7  # two threads against one where a core was shared [knowledge F04, measured]
 
 
@@ -55,78 +57,81 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if blind is not None or loader is None or scenario is None or not loader.num_workers:
         return blind
-    crowd = scenario.workers + scenario.threads
-    if crowd <= diagnosis.host.cores + SLACK_CORES:
+    crowd, cores = scenario.workers + scenario.threads, diagnosis.host.cores
+    if crowd <= cores + SLACK_CORES:
         return None
     queue, fewer = _queue_share(diagnosis), fewer_workers(scenario)
-    held_up = scenario.threads >= THREADS_MARK and (queue or 0.0) >= QUEUE_SHARE
-    if not held_up and fewer < WORTH:
-        known = queue is not None or scenario.threads < THREADS_MARK
-        return None if known else Abstention(ID, "how long the loop's thread waits for a core (schedstat)")
+    wide = scenario.threads >= THREADS_MARK
+    if wide and queue is None and fewer < WORTH:
+        return Abstention(ID, "how long the loop's thread waits for a core (schedstat)")
+    cures = [_fewer(scenario, loader)] if fewer >= WORTH else []
+    if wide and queue is not None and queue >= QUEUE_SHARE:
+        cures += _reserve(cores, scenario, loader)
+    if not cures:
+        return None
     evidence = [
-        Evidence("workers and threads of the model that want a core", "wanted_cores", crowd, BOOKS),
-        Evidence("cores that the job may use", "cores", diagnosis.host.cores, "affinity and quota"),
-        Evidence("share of the step in which the loop's thread waits for a core", "loop_queue_share", queue, "schedstat"),
+        Evidence(
+            "workers and threads of the model together", "wanted_cores", crowd, "process and thread CPU"
+        ),
+        Evidence("cores that the job may use", "cores", cores, "affinity and quota"),
+        Evidence("share of the step that the loop waits for a core", "loop_queue_share", queue, "schedstat"),
     ]
-    cures = _reserve(diagnosis, scenario, loader) if held_up else []
-    if fewer >= WORTH:
-        cures = [_fewer(scenario, loader), *cures]
-    return Finding(ID, "input.oversubscribed", evidence, cures, loader.location)
+    known = [one for one in evidence if one.value is not None]
+    return Finding(ID, "input.oversubscribed", known, cures, loader.location)
 
 
 def _queue_share(diagnosis: Diagnosis) -> float | None:
-    """Share of the step in which the loop's thread is ready and has no core; None where the kernel does not say."""
-    known = [(step.queue * step.steps, step.wall * step.steps) for step in diagnosis.steps if step.queue is not None]
-    wall = sum(one for _, one in known)
-    return sum(one for one, _ in known) / wall if wall > 0 else None
+    """Share of the step in which the loop's thread is ready without a core; None where nobody says."""
+    known = [step for step in diagnosis.steps if step.queue is not None]
+    wall = sum(step.wall * step.steps for step in known)
+    return sum((step.queue or 0.0) * step.steps for step in known) / wall if wall > 0 else None
 
 
 def _fewer(scenario: Scenario, loader: Loader) -> Cure:
     best = best_setting(scenario)
+    call = loader_call(loader, num_workers=best.workers)
     return Cure(
         id="workers-auto",
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
-        fix=Fix("take fewer workers: these have no cores of their own",
-                loader_call(loader, num_workers=best.workers, prefetch_factor=best.prefetch), loader.location),
+        fix=Fix("take fewer workers: these have no cores of their own", call, loader.location),
         change=best.change,
         apply="hook",
-    )  # fmt: skip
+    )
 
 
-def _reserve(diagnosis: Diagnosis, scenario: Scenario, loader: Loader) -> list[Cure]:
+def _reserve(cores: float, scenario: Scenario, loader: Loader) -> list[Cure]:
     """As few workers as keep up, and for the model the whole cores that are left."""
     workers = min(best_setting(scenario).workers, scenario.workers)
-    threads = float(max(1, int(diagnosis.host.cores) - workers))
+    threads = float(max(1, int(cores) - workers))
     if threads >= scenario.threads:
         return []
-    call = loader_call(loader, num_workers=workers)
-    told = Change(workers=workers, threads=threads)
+    spun = Change(workers=workers, threads=threads)  # the threads that go only waited for each other
+    worked = replace(spun, compute=scenario.threads / threads)  # they computed as much as any other
+    low, likely, high = spread(scenario, worked, spun, spun)
+    lines = f"torch.set_num_threads({threads:.0f})\n{loader_call(loader, num_workers=workers)}"
     return [
         Cure(
             id="reserve-cores",
             title="keep cores for the model: fewer workers, fewer threads",
-            fix=Fix("let workers and threads together be no more than the cores",
-                    f"torch.set_num_threads({threads:.0f})\n{call}", loader.location),
-            factor=(*spread(scenario, replace(told, compute=scenario.threads / threads), told, told)[:2], WORST),
+            fix=Fix("let workers and threads together be no more than the cores", lines, loader.location),
+            factor=(low, likely, max(high, WORST)),
             apply="hook~",
-            risk="sums in another order: the last digits of results change; a model that scales well gets slower",
+            risk="sums in another order change the last digits; a model that scales well gets slower",
             basis="range",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _case(turn: Turn, workers: int, threads: float, queue: float | None) -> Diagnosis:
-    """A CPU model beside workers of 6 ms a batch, on two cores; ``queue`` is the loop's own, of a 14 ms step."""
-    work = Work(0.006)
-    scene = Scenario((work,), (turn,), workers=workers, cores=2.0, threads=threads)
-    row = Step(t=1.0, steps=1, wall=0.014, wait=0.0, backward=0.0, optimizer=0.0, checkpoint=0.0, logging=0.0,
-               collect=0.0, copy=0.0, compute=0.014, cpu=0.01, queue=queue, process_cpu=0.02, wait_cpu=None,
-               ready=None)  # fmt: skip
-    return patient(work, turn, workers=workers, scenario=scene, step=row)
+    """A CPU model beside workers of 6 ms a batch, on two cores; the loop queues ``queue`` of 14 ms."""
+    scene = Scenario((Work(0.006),), (turn,), workers=workers, cores=2.0, threads=threads)
+    base = patient(Work(0.006), turn, workers=workers, scenario=scene)
+    row: Step = replace(base.steps[0], wall=0.014, queue=queue)
+    return replace(base, steps=[row] * len(base.steps))
 
 
 CASES = (
-    Case("four workers preempt a model with two threads", _case(Turn(0.01), 4, 2.0, 0.004), "fires", "reserve-cores"),
+    Case("four workers beside two threads", _case(Turn(0.01), 4, 2.0, 0.004), "fires", "reserve-cores"),
     Case("one worker beside one thread", _case(Turn(0.01), 1, 1.0, 0.0), "silent"),
     Case("four workers, but the loop sleeps", _case(Turn(0.0, 0.01), 4, 1.0, 0.0), "silent"),
     Case("two threads that always have their cores", _case(Turn(0.01), 2, 2.0, 0.0002), "silent"),

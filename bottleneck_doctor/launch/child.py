@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from .command import CannotStart, Command
 
@@ -33,22 +30,6 @@ def spawn(command: Command, environ: Mapping[str, str], mask: Iterable[int]) -> 
         raise _refused(command.argv[0], error) from error
 
 
-@contextmanager
-def sleeper(pid: int) -> Iterator[Callable[[float], None]]:
-    """A way to sleep for some seconds that the child's end cuts short, where the system can tell us."""
-    poll = select.poll()
-    try:
-        ending = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # before Linux 5.3, or forbidden: the end is noticed after the sleep
-        yield lambda seconds: time.sleep(seconds)
-        return
-    try:
-        poll.register(ending, select.POLLIN)
-        yield lambda seconds: _sleep(poll, seconds)
-    finally:
-        os.close(ending)
-
-
 def look(pid: int) -> int | None:
     """The newest change of state as a wait status; None when nothing changed. Reaps it when it has ended."""
     newest = None
@@ -64,10 +45,6 @@ def look(pid: int) -> int | None:
 def has_ended(status: int) -> bool:
     """Whether a wait status is the last one."""
     return os.WIFEXITED(status) or os.WIFSIGNALED(status)
-
-
-def _sleep(poll: select.poll, seconds: float) -> None:
-    poll.poll(seconds * 1e3)
 
 
 def _refused(program: str, error: OSError) -> CannotStart:

@@ -84,10 +84,10 @@ def held() -> Iterator[Held]:
 def arrivals(taken: Held) -> list[Arrival]:
     """What has arrived since the last call, SIGCHLD left out.
 
-    Never waits: when a process is stopped and continued after the time it meant to wait, CPython's sigtimedwait
-    returns uninitialised memory as if a signal had come, and we would pass on what nobody sent.
+    Never waits: in a process that is stopped until that time is over, CPython's sigtimedwait returns
+    uninitialised memory as if a signal had come, and we would pass on what nobody sent.
     """
-    found = []
+    found: list[Arrival] = []
     while len(found) < _MOST_ARRIVALS and (info := signal.sigtimedwait(HELD, 0)) is not None:
         found.append(Arrival(info.si_signo, info.si_code == _BY_KERNEL, info.si_pid))
     while taken.strays:

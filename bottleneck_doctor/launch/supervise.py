@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 from . import child, witness
 from .command import Command
-from .signals import JOB_STOPS, Arrival, Held, arrivals, held, nudge, stop_ourselves
+from .doorbell import doorbell
+from .signals import HELD, JOB_STOPS, Arrival, Held, arrivals, held, nudge, stop_ourselves
 
 Tick = Callable[[int], float]
 
 _SHORTEST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 1.0
-_GLANCE_S = 0.02  # how often signals are looked for; the child's end is noticed at once
 
 # A terminal sends these to the whole foreground group, never to one process.
 _KEYBOARD = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH})
@@ -50,8 +50,8 @@ class _Watch:
 
 
 def supervise(command: Command, environ: Mapping[str, str], tick: Tick) -> Ended:
-    """Run the command to its end; only the main thread can. ``tick`` is called with the child's pid and returns
-    the seconds until it wants to be called again; when it raises, it is let go and the training goes on.
+    """Run the command to its end; only the main thread can. ``tick`` is given the child's pid and returns the
+    seconds until it wants to be called again; when it raises, it is let go and the training goes on.
 
     Raises CannotStart when there is nothing to wait for. Processes that ``tick`` starts inherit our blocked
     signals, so they survive Ctrl-C and only SIGKILL ends them.
@@ -84,9 +84,9 @@ def _start(command: Command, environ: Mapping[str, str], watch: _Watch) -> int:
 
 def _wait(pid: int, watch: _Watch) -> int:
     """The wait status with which the child ended. What it leaves running is left alone."""
-    with child.sleeper(pid) as sleep:
+    with doorbell(pid, HELD) as sleep:
         while True:
-            sleep(min(_GLANCE_S, _tick_if_due(pid, watch)))
+            sleep(_tick_if_due(pid, watch))
             arrived = arrivals(watch.held)
             _pass_on(pid, arrived, watch)
             status = child.look(pid)

@@ -43,7 +43,8 @@ def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
 
 
 def _reported(diagnosis: Diagnosis, finding: Finding, told: list[Remedy]) -> ReportedFinding:
-    helps = [remedy for remedy in told if remedy.finding == finding.id and remedy.predicted_speedup.likely > 1]
+    mine = [remedy for remedy in told if remedy.finding == finding.id]
+    helps = any(remedy.predicted_speedup.likely > 1 for remedy in mine)
     severity = "primary" if finding.cause == diagnosis.verdict.cause else "secondary"
     return ReportedFinding(
         finding.id, finding.cause, severity if helps else "notice", finding.evidence, finding.location

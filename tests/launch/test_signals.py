@@ -55,7 +55,8 @@ def test_each_of_several_signals_is_told_apart(stage):
 def until_count(stage, number: int, times: int) -> bool:
     """Wait until the training has counted that many, and no more, of a signal."""
     path = stage.folder / f"count-{int(number)}"
-    while int(stage.await_mark(path.name)) < times:
+    deadline = time.monotonic() + PATIENCE_S
+    while int(stage.await_mark(path.name)) < times and time.monotonic() < deadline:
         time.sleep(0.01)
     return int(path.read_text()) == times
 

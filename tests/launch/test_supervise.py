@@ -127,14 +127,6 @@ if os.fork() == 0:
     stage.await_mark("survived")
 
 
-def test_without_a_notice_from_the_system_the_end_is_found_all_the_same(monkeypatch):
-    def refuse(pid: int) -> int:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "pidfd_open", refuse)
-    assert run("sh", "-c", "exit 6").exit_status == 6
-
-
 def test_a_supervisor_killed_with_sigkill_does_not_take_the_training_along(stage):
     source = """
 mark("ready")

@@ -13,7 +13,8 @@ from tests.patients.throttle import held_to
 BOUNDS = set("cpu gpu io comm balanced inconclusive".split())
 CAUSES = set(
     """input.preprocess input.collate input.indexing input.ipc input.storage input.network
-    input.worker_startup input.oversubscribed input.wait host.python host.launch host.sync host.logging host.checkpoint host.gc
+    input.worker_startup input.oversubscribed input.wait
+    host.python host.launch host.sync host.logging host.checkpoint host.gc
     host.memory host.evaluation model.compute model.threads device.compute device.transfer device.underfilled
     device.memory device.throttled device.shared comm.allreduce comm.straggler none""".split()
 )

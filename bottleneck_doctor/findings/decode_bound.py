@@ -1,0 +1,196 @@
+"""The CPU time of a batch goes into turning compressed images, audio or video into arrays.
+
+## What it means
+Decoders (Pillow, OpenCV, torchvision, soundfile, video readers) take a large part of the CPU that making a
+batch costs.
+
+## Why it costs
+Decoding costs CPU for each stored pixel, even for those that a later resize throws away, and again in every
+epoch. PNG and WebP cost four to six times as much as JPEG.
+
+## How it is measured
+Hooks on the decoders' entry points add up the CPU time of the fetching thread inside them. Which codec it
+is, is read from the names of opened files; how large the pictures are, from bytes read and from the size of
+finished samples.
+
+## Thresholds
+Decoding is 0.4 of a batch's CPU (ours), and removing it would gain 3 % by replay. Pictures are called
+oversized from four times the pixels of a finished sample.
+
+## When this advice is wrong
+Pillow decodes at the first access to pixels, so other profilers show the time under resize. Decompressing
+(gzip, zip) is not decoding pictures and not seen here. JPEG is lossy: never for masks and labels. Smaller
+files limit later crops.
+
+## Prediction
+Replay with decoding made cheaper by factors measured on ordinary files (one core of a server, ms per
+picture). Pillow, OpenCV and simplejpeg, 500x375: 1.16, 1.35, 1.25; 1920x1080: 12.5, 11.9, 10.4, and 8.2 and
+7.9 with scaled decoding. 500x375 as PNG 5.25, WebP 6.53, JPEG 1.16, raw 0.49, with 389, 59, 63 and 549 KB.
+Yours will differ: ranges.
+
+## References
+Pillow, "Image.draft"; libjpeg-turbo, scaled decoding; torchvision, "Decoding and encoding images and
+videos"; FFCV, "Tuning guide".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.causes import gain
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
+from ..model.profile import HotFiles, Machine, Repeats
+from ..model.report import Evidence, Fix
+from .advice import BOOKS, WORTH, fits_memory, place_of, remembering, repeats_of, spread, unlooped
+
+from .advice import wait_evidence, waits  # isort: skip
+from .case import inputs_of, patient
+from .entry import Case, Entry
+
+ID = "decode-bound"
+DECODE_SHARE = 0.4  # of a batch's CPU [knowledge F06]
+SUFFIXES = {"JPEG": (".jpg", ".jpeg"), "a slow codec": (".png", ".webp", ".tif", ".tiff")}
+# what decoding then costs, as a share: cautious, likely, hopeful [all knowledge F06, measured]
+SWAPPED = (1.35 / 1.16, 11.9 / 12.5, 10.4 / 12.5)
+SCALED = (1.0, 7.9 / 10.4, 8.2 / 12.5)
+RAW_PIXELS = (1.0, 0.49 / 1.16, 0.49 / 1.16)
+FAST_CODEC = (0.49 / 1.16, 1.16 / 5.25, 0.49 / 6.53)
+RAW_BYTES = 549 / 63  # of a file with raw pixels, over JPEG [knowledge F06, measured]
+PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)}  # [knowledge F06, measured]
+OVERSIZE = 4.0  # stored pixels over needed ones: twice the side [knowledge F06]
+CHANNELS = 3  # bytes of a finished pixel, at least
+
+CACHE = """\
+cache = torch.empty(len(paths), 3, height, width, dtype=torch.uint8).share_memory_()
+ready = torch.zeros(len(paths), dtype=torch.bool).share_memory_()          # both before workers start
+def decoded(i):
+    if not ready[i]: cache[i] = decode(paths[i]); ready[i] = True
+    return cache[i]"""
+CONVERT = """\
+np.save(path.with_suffix(".npy"), np.asarray(Image.open(path).convert("RGB")))     # once per file
+pixels = np.load(path.with_suffix(".npy"))                                         # in __getitem__"""
+RESIZE = "image.thumbnail((2 * size, 2 * size)); image.save(target, quality=95)     # once per file"
+DRAFT = 'image = Image.open(path); image.draft("RGB", (2 * size, 2 * size))'
+SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
+
+# remedy -> title, how it is applied, lines, risk
+WAYS = {
+    "cache-decoded-ram": ("decode each picture once and keep it in memory", "hook", CACHE,
+                          "pays from the second epoch on; room was counted with finished samples"),
+    "reencode-offline": ("store the pictures so that they are cheap to decode", "convert", CONVERT,
+                         "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
+    "resize-offline": ("store the pictures at twice the training size", "convert", RESIZE,
+                       "lossy, and later crops are limited to what is left"),
+    "decode-scaled": ("let the JPEG decoder skip pixels that are not needed", "hook~", DRAFT,
+                      "pixels differ slightly from those of a full decode"),
+    "decoder-swap": ("try another JPEG decoder", "hook~", SWAP,
+                     "pixels differ by a level or two; Pillow is no longer slow by default"),
+}  # fmt: skip
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when decoders take much of a batch's CPU and the loop waits for it."""
+    blind = unlooped(diagnosis, ID)
+    inputs, scenario = diagnosis.inputs, diagnosis.scenario
+    if blind is not None or scenario is None or not waits(diagnosis):
+        return blind
+    if not inputs.decode or inputs.decode < DECODE_SHARE * inputs.cpu:
+        return None
+    if gain(scenario, _costing(inputs, 0.0)) < WORTH:
+        return None
+    codec = _codec(diagnosis)
+    oversize = _oversize(diagnosis, codec)
+    share = inputs.decode / inputs.cpu
+    seen = f"the files are {codec}, by their names" if codec else "not known: which codec it is"
+    evidence = [
+        Evidence("share of a batch's CPU that decoders take", "decode_share", share, BOOKS),
+        Evidence(seen),
+    ]
+    if oversize is not None:
+        text = "stored pixels over those of a finished sample, estimated"
+        evidence.append(Evidence(text, "oversize_ratio", oversize, "bytes read"))
+    cures = _cures(diagnosis, codec, oversize or 0.0)
+    return Finding(ID, "input.preprocess", evidence + wait_evidence(diagnosis), cures, place_of(diagnosis))
+
+
+def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
+    """Decoding costs ``left`` of what it did; files are ``size`` times as large."""
+    share = min(1.0, inputs.decode / max(inputs.cpu - inputs.collate, 1e-12))
+    return Change(cpu=1 - share * (1 - left), storage=size)
+
+
+def _codec(diagnosis: Diagnosis) -> str:
+    """What most of the opened pictures are, by their suffixes; empty when none was seen."""
+    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    seen = [hot.suffixes for hot in diagnosis.profile.hot_files if hot.loader == key]
+    counts = {name: sum(one.get(end, 0) for one in seen for end in ends) for name, ends in SUFFIXES.items()}
+    return max(counts, key=lambda name: counts[name]) if any(counts.values()) else ""
+
+
+def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
+    """Stored pixels over those of a finished sample, from their bytes; None where either is not known."""
+    inputs, repeats = diagnosis.inputs, repeats_of(diagnosis)
+    if (
+        not inputs.read_bytes
+        or not inputs.samples
+        or repeats is None
+        or not repeats.sample_bytes
+        or not codec
+    ):
+        return None
+    return inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec] / (repeats.sample_bytes / CHANNELS)
+
+
+def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
+    """Decode once; store what is cheap to decode; decode fewer pixels; decode them faster."""
+    repeats, needed = repeats_of(diagnosis), OVERSIZE / max(oversize, OVERSIZE)
+    slow = codec == "a slow codec"
+    factors = {"reencode-offline": FAST_CODEC if slow else RAW_PIXELS}
+    if oversize >= OVERSIZE:
+        factors["resize-offline"] = (1.0, needed, needed / OVERSIZE)
+        factors |= {"decode-scaled": SCALED} if codec == "JPEG" else {}
+    factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
+    cures = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
+    if repeats is not None and fits_memory(diagnosis, repeats.sample_bytes):
+        change = remembering(diagnosis.inputs, repeats.sample_bytes, diagnosis.inputs.decode)
+        cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change))
+    return cures
+
+
+def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Cure:
+    """A cure whose effect on decoding was measured elsewhere."""
+    assert diagnosis.scenario is not None, "a range is replayed"
+    size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
+    low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
+    factor = spread(diagnosis.scenario, low, likely, high)
+    return replace(_cure(diagnosis, name), factor=factor, basis="range")
+
+
+def _cure(diagnosis: Diagnosis, name: str) -> Cure:
+    title, apply, snippet, risk = WAYS[name]
+    fix = Fix(title, snippet, place_of(diagnosis))
+    return Cure(name, title, fix, apply=apply, effort="hours", risk=risk)
+
+
+WORK, TURN = Work(0.03), Turn(0.0, 0.003)
+PHOTOS = inputs_of(WORK, 2, 0.015, decode=0.024, read_bytes=32 * 4e5)
+
+
+def _case(suffix: str, inputs: Inputs = PHOTOS, memory: int | None = None) -> Diagnosis:
+    """Photos of 224 x 224 from larger files; two workers decode for 24 of 30 ms a batch."""
+    base = patient(WORK, TURN, workers=2, inputs=inputs)
+    machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
+    hot, repeats = [HotFiles("1:1", 60, 0, {suffix: 60})], [Repeats("1:1", 64, 32, 0, 150_528.0)]
+    return replace(base, profile=replace(base.profile, hot_files=hot, repeats=repeats, machine=machine))
+
+
+CASES = (
+    Case("large JPEG files", _case(".jpg"), "fires", "resize-offline"),
+    Case("large JPEG files, decoded in full", _case(".jpg"), "fires", "decode-scaled"),
+    Case("PNG files", _case(".png"), "fires", "reencode-offline"),
+    Case("memory for all of them", _case(".jpg", memory=64 << 30), "fires", "cache-decoded-ram"),
+    Case("another preparation dominates", _case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
+    Case("the workers keep up", patient(Work(0.002), Turn(0.0, 0.02), 2, inputs=PHOTOS), "silent"),
+    Case("no fetch was timed", _case(".jpg", Inputs()), "abstains"),
+)
+FINDING = Entry(ID, "input.preprocess", examine)

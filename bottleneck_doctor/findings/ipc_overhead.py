@@ -1,0 +1,156 @@
+"""Batches are ready, but moving them from the worker to the training process is expensive.
+
+## What it means
+Handing a batch over costs the loop's own thread CPU time: unpickling arrays that came through a pipe, or
+receiving a file descriptor for each of many tensors.
+
+## Why it costs
+The loop pays it for every batch, one after the other, and the worker pays its side; more workers do not
+help.
+
+## How it is measured
+The CPU time of the loop's thread inside the loader's `next`, the CPU time of pickling in the workers, the
+bytes that go through the pipe, and what a batch is made of.
+
+## Thresholds
+Hand-over above 5 % of the step (ours), or more than 1 MB through the pipe, or more than 32 tensors in a
+batch (ours); and moving for nothing would gain 3 % by replay.
+
+## When this advice is wrong
+With `pin_memory=True` a thread of its own receives the batches, and the loop's share looks small. One large
+tensor costs memory bandwidth, not hand-over. Wall time inside `next` is mostly waiting: only its CPU part
+counts.
+
+## Prediction
+Replay with the measured CPU of moving, both sides together, cut to what is left: 0.15 ms a batch, 0.11 ms
+per tensor, a copy into shared memory at 4 GB/s (measured: 10 MB as arrays 6.1 ms of the loop's CPU, as a
+tensor 1.1; 100 tensors 10.9 ms). File-system sharing takes 41 microseconds per tensor instead of 109
+(measured).
+
+## References
+torch.multiprocessing, "Sharing strategies"; torch.utils.data, "Multi-process data loading".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.causes import gain
+from ..analyse.scenario import HAND_OVER_S, TENSOR_S
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.profile import Loader, Payload
+from ..model.report import Evidence, Fix
+from .advice import WORTH, payload_of, unlooped, wait_evidence
+from .case import patient
+from .entry import Case, Entry
+
+ID = "ipc-overhead"
+MOVING_SHARE = 0.05  # of the step [knowledge F12]
+PIPE_BYTES = 1e6  # per batch [knowledge F12]
+PIPE_ROOM = 65_536  # what a pipe holds; less is the envelope of tensors, not their content
+TENSORS = 32  # per batch [knowledge F12]
+SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (ours: half the speed measured for 10 MB)
+BY_NAME = 41 / 109  # of the cost per tensor, shared by name, not by descriptor [knowledge F12, measured]
+
+TO_TENSORS = """\
+def collate(batch):                                 # arrays become tensors: they travel in shared memory
+    return tuple(torch.from_numpy(np.stack(column)) for column in zip(*batch))
+DataLoader(..., collate_fn=collate)"""
+PACK = """\
+def collate(batch): return torch.cat(batch), [len(part) for part in batch]
+parts = packed.split(lengths)                       # in the loop: views, nothing is copied"""
+BY_FILE = 'torch.multiprocessing.set_sharing_strategy("file_system")     # at the top of the script'
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when moving a batch costs much and something in the batch can make it cheaper."""
+    blind = unlooped(diagnosis, ID)
+    loader, scenario = diagnosis.loader, diagnosis.scenario
+    if blind is not None or loader is None or scenario is None or not loader.num_workers:
+        return blind
+    if gain(scenario, Change(ipc=0.0)) < WORTH:
+        return None
+    payload = payload_of(diagnosis)
+    if payload is None:
+        return Abstention(ID, "what a batch is made of: none was looked into")
+    moving = scenario.hand_over / diagnosis.step_s
+    if moving <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
+        return None
+    cures = _cures(scenario, payload, loader)
+    if not cures:
+        return None
+    evidence = [
+        Evidence(
+            "share of the step in which the loop receives batches", "hand_over_share", moving, "thread CPU"
+        ),
+        Evidence("tensors in a batch", "batch_tensors", payload.tensors, "batches looked into"),
+        Evidence(
+            "bytes of a batch that go through a pipe", "pipe_bytes", payload.pipe_bytes, "pickling hook"
+        ),
+        Evidence("CPU time for a worker to send a batch", "send_cpu_s", scenario.serialise, "thread CPU"),
+        *wait_evidence(diagnosis)[:1],
+    ]
+    return Finding(ID, "input.ipc", evidence, cures, loader.location)
+
+
+def _cures(scenario: Scenario, payload: Payload, loader: Loader) -> list[Cure]:
+    """What the batch's content allows. Costs are those of the loop and the worker together."""
+    now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
+    each_s = max(0.0, scenario.hand_over - HAND_OVER_S) / max(payload.tensors, 1.0)
+    cures = []
+    if payload.pipe_bytes > PIPE_ROOM:
+        tensors_s = TENSOR_S * (payload.tensors + 1)
+        left_s = HAND_OVER_S + tensors_s + payload.pipe_bytes * SHARED_S_PER_BYTE
+        fix = Fix("turn arrays into tensors in the collate function", TO_TENSORS, loader.location)
+        cures.append(_cure("return-tensors", "let batches leave the workers as tensors", fix, left_s / now_s))
+    elif payload.tensors > 2:
+        left_s = HAND_OVER_S + max(each_s, TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
+        fix = Fix("pack in the collate function, split in the loop", PACK, loader.location)
+        cures.append(_cure("pack-tensors", "send one packed tensor instead of many", fix, left_s / now_s))
+    if payload.tensors > TENSORS:
+        spared_s = (1 - BY_NAME) * each_s * payload.tensors
+        fix = Fix("choose torch's other way of sharing", BY_FILE, loader.location)
+        title = "share tensors by name instead of by file descriptor"
+        cures.append(_cure("sharing-file-system", title, fix, 1 - spared_s / now_s))
+    return cures
+
+
+# remedy -> how it is applied, risk
+TERMS = {
+    "return-tensors": ("hook", "the loop gets tensors where it got arrays"),
+    "pack-tensors": (
+        "manual",
+        "tensors of one type and width pack easily; a dictionary needs one pack per key",
+    ),
+    "sharing-file-system": ("hook", "a crash leaves shared memory behind, under /dev/shm/torch_*"),
+}
+
+
+def _cure(name: str, title: str, fix: Fix, left: float) -> Cure:
+    apply, risk = TERMS[name]
+    return Cure(name, title, fix, Change(ipc=min(1.0, max(0.0, left))), apply=apply, risk=risk)
+
+
+WORK, TURN = Work(0.002), Turn(0.003)
+ARRAYS = Payload("1:1", 10, 0.0, 0.0, 1e7, 1e7, 0.01)
+MANY = Payload("1:1", 10, 200.0, 3e5, 0.0, 14e3, 0.01)
+SMALL = Payload("1:1", 10, 2.0, 2e3, 0.0, 400.0, 0.0003)
+
+
+def _case(payload: Payload, hand_over: float, turn: Turn = TURN) -> Diagnosis:
+    """Two workers; the loop needs 3 ms for a batch, and what it takes to receive it."""
+    scene = Scenario((WORK,), (turn,), workers=2, cores=2.0)
+    scene = replace(scene, hand_over=hand_over, serialise=payload.serialise_cpu_s)
+    base = patient(WORK, turn, workers=2, scenario=scene)
+    return replace(base, profile=replace(base.profile, payloads=[payload]))
+
+
+CASES = (
+    Case("10 MB of arrays through a pipe", _case(ARRAYS, 0.006), "fires", "return-tensors"),
+    Case("200 small tensors", _case(MANY, 0.022), "fires", "pack-tensors"),
+    Case("200 small tensors, collated as before", _case(MANY, 0.022), "fires", "sharing-file-system"),
+    Case("two tensors", _case(SMALL, 0.0004), "silent"),
+    Case("many tensors, but a long step hides them", _case(MANY, 0.022, Turn(0.0, 3.0)), "silent"),
+    Case("no batch was looked into", _case(replace(ARRAYS, batches=0), 0.006), "abstains"),
+)
+FINDING = Entry(ID, "input.ipc", examine)

@@ -1,0 +1,166 @@
+"""Rows that lie in memory are picked one by one in Python and stacked again.
+
+## What it means
+The data set does nothing but index arrays, yet the loader asks it for one row at a time: a Python call and a
+small tensor per row, and a stack of them per batch.
+
+## Why it costs
+A row costs about 4.5 microseconds of Python however small it is; one gather of the whole batch costs a tenth
+of that. Workers make it worse: they do the same, and copy the result through shared memory.
+
+## How it is measured
+CPU time of a fetch over its samples, without reads, decoders or opened files; whether the data set offers
+`__getitems__`; the bytes of a batch.
+
+## Thresholds
+Less than 20 microseconds of CPU per sample and batches of at least 64 (measured: plain indexing takes 4 to
+5). Data wait above 5 % of the step: the profiler's TensorBoard plugin. The gather must gain 3 % by replay.
+
+## When this advice is wrong
+A collate function of one's own that does more than stack is collate-bound. A transform applied per row must
+be made to take whole batches first. `__getitems__` that returns a list of rows gains little: it must return
+the batch.
+
+## Prediction
+Replay with the CPU of a fetch, its collate included, at the cost of one gather. Measured per row, one by one
+against gathered: 16 floats 4.48 and 0.32 microseconds, 128 floats 4.62 and 0.60, 1024 floats 4.45 and 1.38;
+with a batch sampler 0.49, 0.77 and 1.53. Without workers or with them, whichever the replay likes better.
+
+## References
+PyTorch issue 106704, "DataLoader is slow for TensorDataset"; torch.utils.data, "Disable automatic batching".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.causes import gain, is_indexing
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.profile import Loader, Payload
+from ..model.report import Evidence, Fix
+from .advice import BOOKS, WORTH, payload_of, unlooped, wait_evidence, waits
+from .case import PLACE, inputs_of, patient
+from .entry import Case, Entry
+
+ID = "per-sample-indexing"
+ROW_S = 4.5e-6  # CPU per row, one by one, stacking included [knowledge F09, measured]
+GATHER_S = 3.0e-7  # and in one gather, with [knowledge F09, measured: the line through three sizes]
+GATHER_S_PER_BYTE = 2.64e-10  # for each byte of the row
+SAMPLER_S = (
+    1.6e-7  # more per row where a batch sampler hands over a list of indices [knowledge F09, measured]
+)
+STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (ours)
+OWN_SHARE = 0.5  # of a fetch's CPU in a collate function of one's own: then that is the ailment (ours)
+NOT_WITHOUT_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
+
+GATHER = """\
+class FastTensors(torch.utils.data.TensorDataset):
+    def __getitems__(self, indices):
+        rows = torch.as_tensor(indices)
+        return tuple(tensor[rows] for tensor in self.tensors)
+DataLoader(FastTensors(X, y), {}, collate_fn=lambda batch: batch)"""
+METHOD = """\
+def __getitems__(self, indices):                 # in the data set: one gather per array
+    rows = torch.as_tensor(indices)
+    return self.x[rows], self.y[rows]
+DataLoader(dataset, {}, collate_fn=lambda batch: batch)"""
+SAMPLER = """\
+sampler = BatchSampler(RandomSampler(dataset), batch_size={}, drop_last=False)     # torch.utils.data
+DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when fetching is nothing but picking rows, and the loop waits for it."""
+    blind = unlooped(diagnosis, ID)
+    loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
+    if blind is not None or loader is None or scenario is None:
+        return blind
+    own = loader.collate != "default_collate" and inputs.collate > OWN_SHARE * inputs.cpu
+    if own or not waits(diagnosis) or not is_indexing(inputs, loader):
+        return None
+    payload = payload_of(diagnosis)
+    if payload is None:
+        return Abstention(ID, "the size of a sample: no batch was looked into")
+    row_bytes = (payload.tensor_bytes + payload.other_bytes) / inputs.samples
+    gathered, sampled = (_change(diagnosis, scenario, row_bytes, extra) for extra in (0.0, SAMPLER_S))
+    if payload.tensors >= STACKED * inputs.samples or gain(scenario, gathered) < WORTH:
+        return None
+    row_s = inputs.cpu / inputs.samples
+    evidence = [
+        Evidence("CPU time per sample, stacking included", "sample_cpu_s", row_s, BOOKS),
+        Evidence("bytes of a sample", "sample_bytes", row_bytes, "batches looked into"),
+        Evidence("samples in a batch", "batch_samples", inputs.samples, "hooks on fetch"),
+        *wait_evidence(diagnosis),
+    ]
+    cures = [_gather(loader, gathered), _sampler(loader, sampled)]
+    return Finding(ID, "input.indexing", evidence, cures, loader.location)
+
+
+def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s: float) -> Change:
+    """A fetch at the price of one gather, in workers or in the loop's own process, whichever is faster.
+
+    A row of a tensor data set costs what was measured, times this machine's slowness; other rows cost more.
+    """
+    tensors = diagnosis.loader is not None and diagnosis.loader.tensor_dataset
+    row_s = ROW_S if tensors else max(ROW_S, diagnosis.inputs.cpu / diagnosis.inputs.samples)
+    left = min(1.0, (GATHER_S + extra_s + row_bytes * GATHER_S_PER_BYTE) / row_s)
+    there = Change(cpu=left, collate=left)
+    here = replace(there, workers=0, startup=0.0)
+    return here if scenario.workers and gain(scenario, here) > gain(scenario, there) else there
+
+
+def _gather(loader: Loader, change: Change) -> Cure:
+    call = {"batch_size": repr(loader.batch_size), **loader.arguments}
+    dropped = {"collate_fn"}
+    if change.workers == 0:
+        call["num_workers"] = "0"
+        dropped.update(NOT_WITHOUT_WORKERS)
+    arguments = ", ".join(f"{name}={value}" for name, value in call.items() if name not in dropped)
+    lines = (GATHER if loader.tensor_dataset else METHOD).format(arguments)
+    return Cure(
+        id="batched-getitems",
+        title="take all rows of a batch in one gather",
+        fix=Fix("let the data set return whole batches", lines, loader.location),
+        change=change,
+        apply="hook" if loader.tensor_dataset else "manual",
+        risk="transforms must take batches; the values stay the same",
+    )
+
+
+def _sampler(loader: Loader, change: Change) -> Cure:
+    workers = loader.num_workers if change.workers is None else change.workers
+    lines = SAMPLER.format(loader.batch_size, workers)
+    return Cure(
+        id="batch-sampler-index",
+        title="let a batch sampler index the data set with whole batches",
+        fix=Fix("hand lists of indices to the data set", lines, loader.location),
+        change=change,
+        apply="hook" if loader.tensor_dataset else "manual",
+        risk="the data set must accept a list of indices, as tensors and arrays do",
+    )
+
+
+CALL = {"batch_size": "1024", "shuffle": "True"}
+ROWS = Loader("1:1", "dataloader", 1, "TensorDataset", tensor_dataset=True, collate="default_collate")
+TABLE = replace(ROWS, batch_size=1024, dataset_length=100_000, arguments=CALL, location=PLACE)
+WORK, TURN = Work(0.0026, collate=0.002), Turn(0.001)
+
+
+def _case(work: Work = WORK, loader: Loader = TABLE, workers: int = 0, tensors: float = 2.0) -> Diagnosis:
+    """Batches of 1024 rows of 16 floats: 4.6 ms to pick and stack, 1 ms to use."""
+    inputs = inputs_of(work, workers, 0.006, samples=1024.0)
+    base = patient(work, TURN, workers=workers, inputs=inputs, loader=loader)
+    payloads = [Payload("1:1", 8, tensors, 1024 * 64.0)] if tensors else []
+    return replace(base, profile=replace(base.profile, payloads=payloads))
+
+
+CASES = (
+    Case("a tensor data set read row by row", _case(), "fires", "batched-getitems"),
+    Case("the same in two workers", _case(workers=2), "fires", "batch-sampler-index"),
+    Case("rows are also transformed", _case(Work(0.05, collate=0.002)), "silent"),
+    Case("a whole batch at once already", _case(loader=replace(TABLE, batched_getitems=True)), "silent"),
+    Case("a collate function pads", _case(Work(0.001, 0.01), replace(TABLE, collate="pad")), "silent"),
+    Case("samples are kept apart", _case(tensors=1024.0), "silent"),
+    Case("no batch was looked into", _case(tensors=0.0), "abstains"),
+)
+FINDING = Entry(ID, "input.indexing", examine)

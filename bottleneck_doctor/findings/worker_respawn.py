@@ -1,0 +1,160 @@
+"""Worker processes are started again at every epoch, or even at every step.
+
+## What it means
+Each `iter(loader)` starts the workers anew: fork or spawn, `worker_init_fn`, imports, opening the data. The
+first batch comes when they are ready.
+
+## Why it costs
+The loop waits meanwhile, once per epoch. Where each step says `next(iter(loader))` it pays for all workers,
+and for all the batches that they prefetch, to get one.
+
+## How it is measured
+How long the loop waits at each beginning: building the iterator and the first batch, less what a batch costs
+to make. How many batches each iterator gave, and how many worker processes the loader has had.
+
+## Thresholds
+Beginnings take more than 2 % of an epoch (ours). Iterators that give less than 10 batches while the data set
+has more are the idiom `next(iter(loader))` (ours).
+
+## When this advice is wrong
+The first epoch's start cannot be avoided. Persistent workers keep their copy of the data set: changes that
+the main process makes to it between epochs are not seen by them. They do not help where the loader itself is
+built again.
+
+## Prediction
+Replay with 2 ms per beginning (measured: fork 0.07 to 0.28 s, spawn 2.4 to 5 s, persistent workers 0.002 s);
+the pipeline still fills anew at each epoch. For `next(iter(loader))` this is the least: its iterator ends
+nothing.
+
+## References
+torch.utils.data, "persistent_workers"; PyTorch Performance Tuning Guide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.profile import Epochs, Loader, Loop, Process
+from ..model.report import Evidence, Fix
+from .advice import HOOK, loader_call, unlooped
+from .case import loop_of, patient
+from .entry import Case, Entry
+
+ID = "worker-respawn"
+START_SHARE = 0.02  # of an epoch [knowledge F15]
+FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated [knowledge F15]
+PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers [knowledge F15, measured]
+
+HOIST = """\
+batches = iter(loader)                              # once, before the loop over steps
+for step in range(steps):
+    try:
+        batch = next(batches)
+    except StopIteration:
+        batches = iter(loader)
+        batch = next(batches)"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the beginnings of epochs cost a share of them that persistent workers would save."""
+    blind = unlooped(diagnosis, ID)
+    loader, loop, scenario = diagnosis.loader, diagnosis.loop, diagnosis.scenario
+    if blind is not None or loader is None or loop is None or scenario is None or not loader.num_workers:
+        return blind
+    started = sum(one.role == "worker" and one.loader == loader.key for one in diagnosis.profile.processes)
+    if loader.persistent_workers and started <= loader.num_workers:
+        return None
+    if not scenario.epoch_steps:
+        return Abstention(ID, "the beginning of a second epoch: this run had one")
+    start_s = scenario.epoch_start
+    share = start_s / (scenario.epoch_steps * diagnosis.step_s)
+    if share <= START_SHARE:
+        return None
+    evidence = [
+        Evidence("share of an epoch that its beginning takes", "epoch_start_share", share, HOOK),
+        Evidence("wait at an epoch's beginning, beyond one batch", "epoch_start_s", start_s, HOOK),
+        Evidence("batches from one iterator", "epoch_batches", float(scenario.epoch_steps), HOOK),
+        *(
+            [Evidence("workers started for this loader", "workers_started", started, "agents")]
+            if started
+            else []
+        ),
+    ]
+    cures = [_hoist(scenario, loader)] if _abandoned(loop, loader) else []
+    cures.append(_once(scenario, loader) if loader.persistent_workers else _persist(scenario, loader))
+    return Finding(ID, "input.worker_startup", evidence, cures, loader.location)
+
+
+def _abandoned(loop: Loop, loader: Loader) -> bool:
+    """Whether iterators are dropped after a few batches of a longer data set."""
+    if not loop.epochs.batches:
+        return False
+    taken = fmean(loop.epochs.batches)
+    whole = (loader.dataset_length or 0) / (loader.batch_size or 1)
+    return taken < FEW_BATCHES and (not loader.dataset_length or taken < whole - 1)
+
+
+def _started_once(scenario: Scenario) -> Change:
+    return Change(startup=min(1.0, PERSISTENT_S / max(scenario.epoch_start, 1e-12)))
+
+
+def _hoist(scenario: Scenario, loader: Loader) -> Cure:
+    return Cure(
+        id="hoist-iterator",
+        title="make the iterator once, not at every step",
+        fix=Fix("take `iter(loader)` out of the loop over steps", HOIST, loader.location),
+        change=_started_once(scenario),
+        apply="manual",
+        risk="batches then come from whole shuffled passes instead of always their beginnings",
+    )
+
+
+def _persist(scenario: Scenario, loader: Loader) -> Cure:
+    call = loader_call(loader, persistent_workers=True)
+    return Cure(
+        id="persistent-workers",
+        title="keep the workers between epochs",
+        fix=Fix("let the loader keep its workers", call, loader.location),
+        change=_started_once(scenario),
+        apply="hook",
+        risk="workers do not see later changes to the data set; the loader must be built only once",
+    )
+
+
+def _once(scenario: Scenario, loader: Loader) -> Cure:
+    """Workers are to persist already, and yet were started again: the loader itself was built again."""
+    lines = "loader = DataLoader(...)     # before: for epoch in range(epochs):"
+    return Cure(
+        id="persistent-workers",
+        title="build the loader once, before the loop over epochs",
+        fix=Fix("its persistent workers end with it", lines, loader.location),
+        change=_started_once(scenario),
+        risk="workers do not see later changes to the data set",
+    )
+
+
+WORK, TURN = Work(0.002), Turn(0.0, 0.003)
+
+
+def _case(steps: int, start: float, persistent: bool = False, started: int = 0) -> Diagnosis:
+    """Two workers; epochs of so many steps of 3 ms, each with that many seconds to begin."""
+    scene = Scenario((WORK,), (TURN,), workers=2, cores=2.0, epoch_steps=steps, epoch_start=start)
+    base = patient(WORK, TURN, workers=2, scenario=scene)
+    assert base.loader is not None
+    loader = replace(base.loader, persistent_workers=persistent)
+    loop = replace(loop_of(400), epochs=Epochs([0.0], [0.0], [0.0], [steps]))
+    seen = [Process(place, 1, "worker", 0.0, loader=loader.key) for place in range(started)]
+    return replace(base, loader=loader, loop=loop, profile=replace(base.profile, processes=seen))
+
+
+CASES = (
+    Case("epochs of twenty short steps", _case(20, 0.12), "fires", "persistent-workers"),
+    Case("next(iter(loader)) at every step", _case(1, 0.12), "fires", "hoist-iterator"),
+    Case("the loader is built anew each epoch", _case(20, 0.12, True, 6), "fires", "persistent-workers"),
+    Case("epochs of ten thousand steps", _case(10_000, 0.12), "silent"),
+    Case("persistent workers", _case(20, 0.05, True, 2), "silent"),
+    Case("one epoch", _case(0, 0.0), "abstains"),
+)
+FINDING = Entry(ID, "input.worker_startup", examine)

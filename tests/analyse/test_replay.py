@@ -1,0 +1,78 @@
+"""The replay agrees with the closed forms where there are any, and with what was measured elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottleneck_doctor.analyse.replay import apply, step_seconds
+from bottleneck_doctor.analyse.tune import best_setting, doubled
+from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
+
+MS = 1e-3
+
+
+def scene(cpu=0.0, wait=0.0, idle=0.0, compute=0.0, workers=0, cores=2.0, **more) -> Scenario:
+    return Scenario((Work(cpu, wait=wait),), (Turn(compute, idle),), workers=workers, cores=cores, **more)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "wait", "idle", "workers", "expected"),
+    [
+        (4, 16, 4, 0, 24),  # everything in turn
+        (4, 16, 4, 1, 20),  # the worker sets the pace
+        (4, 16, 4, 2, 10),
+        (4, 16, 4, 4, 5),
+        (4, 16, 4, 8, 4),  # the loop sets the pace
+        (20, 0, 2, 4, 10),  # two cores set the pace
+        (20, 0, 2, 16, 10),
+    ],
+)
+def test_the_corners_are_the_closed_forms(cpu, wait, idle, workers, expected):
+    found = step_seconds(scene(cpu * MS, wait * MS, idle * MS, workers=workers))
+    assert found == pytest.approx(expected * MS, rel=0.02)
+
+
+def test_more_cores_help_only_what_is_short_of_them():
+    busy, sleepy = scene(20 * MS, idle=2 * MS, workers=4), scene(0, 20 * MS, 2 * MS, workers=4)
+    more = Change(cores=4.0)
+    assert step_seconds(busy) / step_seconds(apply(more, busy)) == pytest.approx(2, rel=0.03)
+    assert step_seconds(sleepy) == pytest.approx(step_seconds(apply(more, sleepy)))
+
+
+def test_a_model_on_the_same_cores_is_slowed_by_its_workers():
+    alone = step_seconds(scene(1 * MS, compute=10 * MS, workers=1, threads=2.0))
+    crowded = step_seconds(scene(10 * MS, compute=10 * MS, workers=4, threads=2.0))
+    assert crowded > 1.3 * alone
+
+
+def test_reads_share_the_streams_that_the_storage_has():
+    free = Scenario((Work(0, storage=10 * MS),), (Turn(0, 0.1 * MS),), workers=8)
+    narrow = apply(Change(streams=2.0), free)
+    assert step_seconds(free) == pytest.approx(10 / 8 * MS, rel=0.05)
+    assert step_seconds(narrow) == pytest.approx(10 / 2 * MS, rel=0.05)
+
+
+def test_a_slow_batch_holds_back_ready_ones_only_in_order():
+    works = tuple(Work(0, wait=(80 if place % 7 == 0 else 5) * MS) for place in range(63))
+    ordered = Scenario(works, (Turn(0, 5 * MS),), workers=4)
+    free = apply(Change(in_order=False), ordered)
+    deep = apply(Change(prefetch=8), ordered)
+    assert step_seconds(free) < 0.9 * step_seconds(ordered)
+    assert step_seconds(deep) < 0.9 * step_seconds(ordered)
+
+
+def test_an_epochs_beginning_is_paid_once_an_epoch():
+    base = scene(1 * MS, idle=10 * MS, workers=2, epoch_steps=20, epoch_start=0.2)
+    saved = step_seconds(base) - step_seconds(apply(Change(startup=0), base))
+    assert saved == pytest.approx(0.2 / 20, rel=0.05)
+
+
+def test_the_smallest_worker_count_that_is_good_enough_is_advised():
+    assert best_setting(scene(0, 20 * MS, 5 * MS)).workers == 4
+    assert best_setting(scene(20 * MS, 0, 2 * MS, cores=2.0)).workers == 2
+    assert best_setting(scene(2 * MS, 0, 10 * MS)).workers == 1
+
+
+def test_doubling_helps_the_sleeper_and_not_the_burner():
+    assert doubled(scene(0, 20 * MS, 1 * MS, workers=2)) == pytest.approx(2, rel=0.05)
+    assert doubled(scene(20 * MS, 0, 1 * MS, workers=2)) <= 1.01
