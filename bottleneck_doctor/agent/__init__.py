@@ -26,6 +26,7 @@ def arm(folder: str | None = None) -> None:
 def _install(folder: str) -> None:
     from . import (
         patch_collector,
+        patch_compiler,
         patch_decoders,
         patch_function,
         patch_loader,
@@ -44,6 +45,7 @@ def _install(folder: str) -> None:
     patch_function.mark(os.environ.get("BDOC_DATA_FN", ""))
     callbacks = {
         "torch": process.torch_arrived,
+        "torch._dynamo.trace_rules": patch_compiler.patch,
         "torch.serialization": patch_saving.patch_save,
         "torch.autograd": patch_training.patch_autograd,
         "torch.optim.optimizer": patch_training.patch_optimizer,

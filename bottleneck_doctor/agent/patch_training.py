@@ -8,6 +8,7 @@ from time import thread_time_ns
 
 from . import clocks, wire
 from .guard import quiet, replace
+from .patch_compiler import unless_traced
 from .pulse import state
 from .stop import due, stop
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import patch_copies, patch_function, patch_saving, profiler
+from . import patch_compiler, patch_copies, patch_function, patch_saving, profiler
 from .guard import quiet
 from .pulse import state
 from .stop import Control
@@ -45,6 +45,7 @@ def torch_arrived(torch: Any) -> None:
         fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
         accelerator=torch.version.cuda or getattr(torch.version, "hip", None) or "", since_start_ns=spent,
     )  # fmt: skip
+    patch_compiler.know(torch)
     patch_saving.patch_torch(torch)
     patch_copies.patch(torch)
     patch_function.look()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ..model.diagnosis import Change, Inputs, Scenario
+from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
 from .replay import apply, step_seconds
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [knowledge F09]
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [knowledge F09]
+DEVICE_FILLED = (
+    0.7  # NVML busy share below which a device is underfilled [SageMaker Debugger, low utilisation]
+)
 CORES_FREE = 1e6
 
 # cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help
@@ -19,14 +22,15 @@ RESOURCE = {
 }  # fmt: skip
 
 
-def gains(base: Scenario) -> dict[str, float | None]:
+def gains(base: Scenario, host: Host) -> dict[str, float | None]:
     """Step time over the step time with each resource infinitely fast."""
     cpu = Change(
         cpu=0, collate=0, ipc=0, compute=0, collect=0, startup=0, cores=CORES_FREE,
         checkpoint=base.stored, logging=base.stored,
     )  # fmt: skip
     io = Change(storage=0, network=0, checkpoint=1 - base.stored, logging=1 - base.stored)
-    return {"cpu": gain(base, cpu), "io": gain(base, io), "gpu": None, "comm": None}
+    gpu = gain(base, Change(idle=0)) if host.accelerated else None
+    return {"cpu": gain(base, cpu), "io": gain(base, io), "gpu": gpu, "comm": None}
 
 
 def gain(base: Scenario, change: Change) -> float:
@@ -35,7 +39,7 @@ def gain(base: Scenario, change: Change) -> float:
     return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
 
 
-def cause_gains(base: Scenario, inputs: Inputs, loader: Loader | None) -> dict[str, float]:
+def cause_gains(base: Scenario, inputs: Inputs, loader: Loader | None, host: Host) -> dict[str, float]:
     """Every cause that can be removed alone, with what that would gain."""
     fetching = "input.indexing" if is_indexing(inputs, loader) else "input.preprocess"
     both = Change(cpu=0, collate=0)
@@ -54,6 +58,9 @@ def cause_gains(base: Scenario, inputs: Inputs, loader: Loader | None) -> dict[s
     if fetching == "input.preprocess":
         changes["input.collate"] = Change(collate=0)
     found = {cause: gain(base, change) for cause, change in changes.items()}
+    if host.accelerated:
+        filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
+        found["device.compute" if filled else "device.underfilled"] = gain(base, Change(idle=0))
     found["input.oversubscribed"] = fewer_workers(base)
     return found
 

@@ -64,7 +64,7 @@ def _judge(
     error = _model_error(scenario, step_s)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
                   inputs.blocked_samples, _noise(steps))  # fmt: skip
-    verdict, causes = decide(scenario, inputs, loader, trust)
+    verdict, causes = decide(scenario, inputs, loader, host, trust)
     metrics = measure(profile, loop, loader, steps, inputs, host, (gap.low, gap.high) if gap else None)
     count = max(1, trust.steps)
     return Diagnosis(

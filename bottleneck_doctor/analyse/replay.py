@@ -36,7 +36,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
     turns = tuple(
         Turn(
             turn.compute * change.compute,
-            turn.idle,
+            turn.idle * change.idle,
             turn.checkpoint * change.checkpoint,
             turn.logging * change.logging,
             turn.collect * change.collect,

@@ -37,7 +37,7 @@ def build_scenario(
     hand_over, serialise = _moving(profile, loader, steps, workers)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, inputs, workers) for step in _spaced(steps)),
+        turns=tuple(_turn(step, inputs, workers, host.accelerated) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -98,12 +98,17 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, inputs: Inputs, workers: int) -> Turn:
-    """Split the loop's own time into CPU and idle; waiting for a core belongs to neither."""
+def _turn(step: Step, inputs: Inputs, workers: int, accelerated: bool) -> Turn:
+    """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
+
+    With an accelerator the thread's CPU clock says nothing: waiting for a device spins.
+    """
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - (inputs.queue if workers == 0 else 0.0))
     host_work = step.checkpoint + step.logging + step.collect
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - host_work))
+    if accelerated:
+        return Turn(0.0, own, step.checkpoint, step.logging, step.collect)
     idle = max(0.0, own - cpu - min(queue, own))
     return Turn(cpu, idle, step.checkpoint, step.logging, step.collect)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.diagnosis import Inputs, Scenario
+from ..model.diagnosis import Host, Inputs, Scenario
 from ..model.profile import Loader
 from ..model.report import Verdict
 from .causes import RESOURCE, cause_gains, gains
@@ -29,6 +29,8 @@ SENTENCES = {
     "host.logging": "logging and flushing stop the training loop",
     "host.gc": "garbage collections stop the training loop",
     "model.compute": "the model's own computation on the CPU sets the pace; data is there in time",
+    "device.compute": "the accelerator is busy and sets the pace; data is there in time",
+    "device.underfilled": "the loop waits on the accelerator, which is often idle: small kernels or syncs",
     "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
 }
 
@@ -45,13 +47,13 @@ class Trust:
 
 
 def decide(
-    base: Scenario | None, inputs: Inputs, loader: Loader | None, trust: Trust
+    base: Scenario | None, inputs: Inputs, loader: Loader | None, host: Host, trust: Trust
 ) -> tuple[Verdict, dict[str, float]]:
     """The verdict, and what removing each cause would gain."""
     if base is None or trust.steps < STEPS_AT_LEAST or trust.seconds < SECONDS_AT_LEAST:
         return _inconclusive(trust), {}
-    gain = gains(base)
-    causes = cause_gains(base, inputs, loader)
+    gain = gains(base, host)
+    causes = cause_gains(base, inputs, loader, host)
     known = {name: value for name, value in gain.items() if value is not None}
     bound = max(known, key=lambda name: known[name])
     if known[bound] < BALANCED:

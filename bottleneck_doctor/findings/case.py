@@ -51,7 +51,7 @@ def patient(
     source = loader or photos
     source = replace(source, num_workers=workers, prefetch_factor=2 if workers else None)
     made = inputs or inputs_of(work, workers, step_s)
-    verdict, causes = decide(scene, made, source, Trust(steps, steps * step_s, 0.05, 100, 0.02))
+    verdict, causes = decide(scene, made, source, Host(cores), Trust(steps, steps * step_s, 0.05, 100, 0.02))
     run = Run(["python", "train.py"], "train.py", "/", "", 60.0, 0)
     facts = profile or Profile(run, Machine("", "", "", int(cores), cores))
     processes = facts.processes or [Process(1, 0, "trainer", 0.0)]

@@ -71,7 +71,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="admin",
         risk="the others become slower",
     )  # fmt: skip
-    return Finding("cpu-stolen-by-others", diagnosis.verdict.cause, evidence, [cure])
+    verdict = diagnosis.verdict  # where cores are not what is short, the theft is not the verdict's cause
+    cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
+    return Finding("cpu-stolen-by-others", cause, evidence, [cure])
 
 
 def _case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:

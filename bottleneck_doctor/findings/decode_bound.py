@@ -41,24 +41,38 @@ from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.profile import HotFiles, Machine, Repeats
 from ..model.report import Evidence, Fix
-from .advice import BOOKS, WORTH, fits_memory, place_of, remembering, repeats_of, spread, unlooped
-
-from .advice import wait_evidence, waits  # isort: skip
+from .advice import (
+    BOOKS,
+    WORTH,
+    fits_memory,
+    place_of,
+    remembering,
+    repeats_of,
+    spread,
+    unlooped,
+    wait_evidence,
+    waits,
+)
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
 ID = "decode-bound"
 DECODE_SHARE = 0.4  # of a batch's CPU [knowledge F06]
 SUFFIXES = {"JPEG": (".jpg", ".jpeg"), "a slow codec": (".png", ".webp", ".tif", ".tiff")}
-# what decoding then costs, as a share: cautious, likely, hopeful [all knowledge F06, measured]
-SWAPPED = (1.35 / 1.16, 11.9 / 12.5, 10.4 / 12.5)
-SCALED = (1.0, 7.9 / 10.4, 8.2 / 12.5)
-RAW_PIXELS = (1.0, 0.49 / 1.16, 0.49 / 1.16)
-FAST_CODEC = (0.49 / 1.16, 1.16 / 5.25, 0.49 / 6.53)
+# what is then left of the cost of decoding: cautious, likely, hopeful [knowledge F06, measured]
+SWAPPED = (1.35 / 1.16, 11.9 / 12.5, 10.4 / 12.5)  # OpenCV on small photos, on large ones; simplejpeg
+SCALED = (1.0, 7.9 / 10.4, 8.2 / 12.5)  # nothing on small photos; simplejpeg; Pillow
+RAW_PIXELS = (1.0, 0.49 / 1.16, 0.49 / 1.16)  # where reading takes what decoding took; JPEG to raw
+FAST_CODEC = (
+    0.49 / 1.16,
+    1.16 / 5.25,
+    0.49 / 6.53,
+)  # as little as from JPEG to raw; PNG to JPEG; WebP to raw
 RAW_BYTES = 549 / 63  # of a file with raw pixels, over JPEG [knowledge F06, measured]
 PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)}  # [knowledge F06, measured]
 OVERSIZE = 4.0  # stored pixels over needed ones: twice the side [knowledge F06]
 CHANNELS = 3  # bytes of a finished pixel, at least
+STORED = "stored pixels over those of a finished sample, estimated"
 
 CACHE = """\
 cache = torch.empty(len(paths), 3, height, width, dtype=torch.uint8).share_memory_()
@@ -105,12 +119,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of a batch's CPU that decoders take", "decode_share", share, BOOKS),
         Evidence(seen),
+        *([Evidence(STORED, "oversize_ratio", oversize, "bytes read")] if oversize else []),
+        *wait_evidence(diagnosis),
     ]
-    if oversize is not None:
-        text = "stored pixels over those of a finished sample, estimated"
-        evidence.append(Evidence(text, "oversize_ratio", oversize, "bytes read"))
     cures = _cures(diagnosis, codec, oversize or 0.0)
-    return Finding(ID, "input.preprocess", evidence + wait_evidence(diagnosis), cures, place_of(diagnosis))
+    return Finding(ID, "input.preprocess", evidence, cures, place_of(diagnosis))
 
 
 def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
@@ -130,15 +143,10 @@ def _codec(diagnosis: Diagnosis) -> str:
 def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
     """Stored pixels over those of a finished sample, from their bytes; None where either is not known."""
     inputs, repeats = diagnosis.inputs, repeats_of(diagnosis)
-    if (
-        not inputs.read_bytes
-        or not inputs.samples
-        or repeats is None
-        or not repeats.sample_bytes
-        or not codec
-    ):
+    finished = inputs.samples * repeats.sample_bytes / CHANNELS if repeats is not None else 0.0
+    if not (codec and inputs.read_bytes and finished):
         return None
-    return inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec] / (repeats.sample_bytes / CHANNELS)
+    return inputs.read_bytes / PIXEL_BYTES[codec] / finished
 
 
 def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
@@ -184,13 +192,17 @@ def _case(suffix: str, inputs: Inputs = PHOTOS, memory: int | None = None) -> Di
     return replace(base, profile=replace(base.profile, hot_files=hot, repeats=repeats, machine=machine))
 
 
-CASES = (
-    Case("large JPEG files", _case(".jpg"), "fires", "resize-offline"),
-    Case("large JPEG files, decoded in full", _case(".jpg"), "fires", "decode-scaled"),
-    Case("PNG files", _case(".png"), "fires", "reencode-offline"),
-    Case("memory for all of them", _case(".jpg", memory=64 << 30), "fires", "cache-decoded-ram"),
-    Case("another preparation dominates", _case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
-    Case("the workers keep up", patient(Work(0.002), Turn(0.0, 0.02), 2, inputs=PHOTOS), "silent"),
-    Case("no fetch was timed", _case(".jpg", Inputs()), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("large JPEG files", _case(".jpg"), "fires", "resize-offline"),
+        Case("large JPEG files, decoded in full", _case(".jpg"), "fires", "decode-scaled"),
+        Case("PNG files", _case(".png"), "fires", "reencode-offline"),
+        Case("memory for all of them", _case(".jpg", memory=64 << 30), "fires", "cache-decoded-ram"),
+        Case("another preparation dominates", _case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
+        Case("the workers keep up", patient(Work(0.002), Turn(0.0, 0.02), 2, inputs=PHOTOS), "silent"),
+        Case("no fetch was timed", _case(".jpg", Inputs()), "abstains"),
+    )
+
+
 FINDING = Entry(ID, "input.preprocess", examine)

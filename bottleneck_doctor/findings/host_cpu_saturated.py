@@ -129,12 +129,18 @@ def _case(work: Work, turn: Turn, workers: int, job_cores: float | None) -> Diag
 
 
 FEW = Turn(0.0, 0.002)
-CASES = (
-    Case("four workers on two cores", _case(Work(0.02), FEW, 4, 1.95), "fires", "more-cores"),
-    Case("two workers fill two cores", _case(Work(0.02), FEW, 2, 1.9), "fires", "cheaper-preprocess"),
-    Case("one worker, one core free", _case(Work(0.02), FEW, 1, 1.0), "silent"),
-    Case("full cores, but the model fills them", _case(Work(0.004), Turn(0.02), 2, 1.95), "silent"),
-    Case("waiting, not computing", _case(Work(0.001, wait=0.04), FEW, 4, 0.2), "silent"),
-    Case("nobody counted the job's CPU", _case(Work(0.02), FEW, 4, None), "abstains"),
-)
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("four workers on two cores", _case(Work(0.02), FEW, 4, 1.95), "fires", "more-cores"),
+        Case("two workers fill two cores", _case(Work(0.02), FEW, 2, 1.9), "fires", "cheaper-preprocess"),
+        Case("one worker, one core free", _case(Work(0.02), FEW, 1, 1.0), "silent"),
+        Case("full cores, but the model fills them", _case(Work(0.004), Turn(0.02), 2, 1.95), "silent"),
+        Case("waiting, not computing", _case(Work(0.001, wait=0.04), FEW, 4, 0.2), "silent"),
+        Case("nobody counted the job's CPU", _case(Work(0.02), FEW, 4, None), "abstains"),
+    )
+
+
 FINDING = Entry(ID, "input.preprocess", examine)

@@ -154,13 +154,17 @@ def _case(work: Work = WORK, loader: Loader = TABLE, workers: int = 0, tensors: 
     return replace(base, profile=replace(base.profile, payloads=payloads))
 
 
-CASES = (
-    Case("a tensor data set read row by row", _case(), "fires", "batched-getitems"),
-    Case("the same in two workers", _case(workers=2), "fires", "batch-sampler-index"),
-    Case("rows are also transformed", _case(Work(0.05, collate=0.002)), "silent"),
-    Case("a whole batch at once already", _case(loader=replace(TABLE, batched_getitems=True)), "silent"),
-    Case("a collate function pads", _case(Work(0.001, 0.01), replace(TABLE, collate="pad")), "silent"),
-    Case("samples are kept apart", _case(tensors=1024.0), "silent"),
-    Case("no batch was looked into", _case(tensors=0.0), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("a tensor data set read row by row", _case(), "fires", "batched-getitems"),
+        Case("the same in two workers", _case(workers=2), "fires", "batch-sampler-index"),
+        Case("rows are also transformed", _case(Work(0.05, collate=0.002)), "silent"),
+        Case("a whole batch at once already", _case(loader=replace(TABLE, batched_getitems=True)), "silent"),
+        Case("a collate function pads", _case(Work(0.001, 0.01), replace(TABLE, collate="pad")), "silent"),
+        Case("samples are kept apart", _case(tensors=1024.0), "silent"),
+        Case("no batch was looked into", _case(tensors=0.0), "abstains"),
+    )
+
+
 FINDING = Entry(ID, "input.indexing", examine)

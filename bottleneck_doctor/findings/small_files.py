@@ -12,10 +12,10 @@ Opens per sample (Python's own `open` events inside fetches), bytes read per ope
 storage, and the kernel's part of the fetch's CPU.
 
 ## Thresholds
-At least 0.9 opens per sample and less than 128 KiB per open (ours). Cold: storage is more than half of what
-a batch costs its maker, or the verdict's cause. Warm: more than 40 % of the fetch's CPU is the kernel's,
-and the loop waits for more than 5 % of the step. Silent if no more than four files are opened again and
-again: that is another ailment.
+At least 0.9 opens per sample and less than 128 KiB per open (ours). Sleep in storage and the kernel's CPU,
+which are what a file costs whatever is in it, are at least 40 % of what a batch costs its maker, and the
+loop waits for more than 5 % of the step. Silent if no more than four files are opened again and again: that
+is another ailment.
 
 ## When this advice is wrong
 Libraries that open files in C are not seen. Read in random order, packed files are no faster than single
@@ -23,8 +23,8 @@ ones on a solid-state disk (measured: 33 and 32 us asleep per sample): shards mu
 back and shuffled in a buffer. Kernel CPU may come from fresh memory instead of files.
 
 ## Prediction
-Replay with the sleep per sample that reading packed samples in order leaves (0.4 measured on two virtual
-disks; spinning disks and networks gain more) and half of the kernel's part of the CPU.
+A range, replayed: no sleep spared (random order) to a tenth left (whole batches with one read), likely 0.4
+(measured 0.32 and 0.44 in order); and 0.6 to 0.1 of the kernel's CPU.
 
 ## References
 WebDataset and MosaicML Streaming, on shards; torch.utils.data on iterable data sets; path_resolution(7).
@@ -39,25 +39,32 @@ from ..model.profile import HotFiles
 from ..model.report import Evidence, Fix
 from .advice import (
     LARGE_READ_BYTES,
+    PAYS,
     judge_reads,
+    dearest,
+    making_s,
     more_workers,
     place_of,
     read_evidence,
     spread,
-    starved,
     streams_of,
     unseen,
     wait_evidence,
+    waits,
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
 OPENS_PER_SAMPLE = 0.9  # one file each, with room for the odd one kept open (ours)
-SYSTEM_SHARE = 0.4  # of the fetch's CPU [knowledge F22, P2.2]
+FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [knowledge F22, P2.2]
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (ours)
 SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (ours)
-ASLEEP_PACKED = (1.0, 0.4, 0.2)  # of the sleep per sample: read at random, in order [measured], hoped for
-SYSTEM_PACKED = 0.5  # of the kernel's CPU per sample [measured warm: 23 to 13 and 4.4 to 2.2 us]
+ASLEEP_PACKED = (1.0, 0.4, 0.1)  # of the sleep per sample: read at random, in order [measured], whole batches
+SYSTEM_PACKED = (
+    0.6,
+    0.3,
+    0.1,
+)  # of the kernel's CPU per sample [measured: warm 0.5, 0.57; cold, in order, 0.14]
 
 PACK = """\
 with tarfile.open("shard-000.tar", "w") as shard:         # some 100 MB each, samples already shuffled
@@ -73,9 +80,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if blind is not None:
         return blind
     inputs = diagnosis.inputs
-    cold = starved(diagnosis, "input.storage", inputs.storage)
-    warm = starved(diagnosis, "input.preprocess", inputs.cpu) and _system(inputs) > SYSTEM_SHARE
-    if not cold and not warm:
+    cause = dearest(diagnosis, ("input.storage", "input.preprocess"))
+    per_file_s = inputs.storage + _system(inputs) * (inputs.cpu - inputs.collate)
+    pays = waits(diagnosis) and diagnosis.causes.get(cause, 1.0) >= PAYS
+    if not pays or per_file_s < FILE_SHARE * making_s(inputs):
         return None
     if inputs.opens is None or inputs.read_bytes is None:
         return Abstention("small-files", "opens and bytes read per batch")
@@ -90,9 +98,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of the fetch's CPU that is the kernel's", "fetch_system_share", _system(inputs), "getrusage"),
     )
     evidence = [Evidence(*one) for one in known] + wait_evidence(diagnosis)
-    evidence += read_evidence(diagnosis, reads) if cold else []
-    cures = _cures(diagnosis, opens) + more_workers(diagnosis, streams_of(reads) if cold else None)
-    cause = "input.storage" if cold else "input.preprocess"
+    evidence += read_evidence(diagnosis, reads) if inputs.storage_bytes else []
+    cures = _cures(diagnosis, opens) + more_workers(
+        diagnosis, streams_of(reads) if inputs.storage_bytes else None
+    )
     return Finding("small-files", cause, evidence, cures, place_of(diagnosis))
 
 
@@ -109,10 +118,11 @@ def _same_files(diagnosis: Diagnosis) -> bool:
 
 
 def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
-    """One large file for many small ones; and where a second file comes with each sample, its content kept."""
+    """One large file for many; and, where a second file comes with each sample, its content kept."""
     scenario, place, system = diagnosis.scenario, place_of(diagnosis), _system(diagnosis.inputs)
     assert scenario is not None
-    packed = [Change(storage=left, cpu=1 - (1 - SYSTEM_PACKED) * system) for left in ASLEEP_PACKED]
+    left = zip(ASLEEP_PACKED, SYSTEM_PACKED, strict=True)
+    packed = [Change(storage=asleep, cpu=1 - (1 - kernel) * system) for asleep, kernel in left]
     cures = [
         Cure("pack-shards", "pack the samples into large files and read those from front to back",
              Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", PACK, place),

@@ -130,11 +130,15 @@ def _case(turn: Turn, workers: int, threads: float, queue: float | None) -> Diag
     return replace(base, steps=[row] * len(base.steps))
 
 
-CASES = (
-    Case("four workers beside two threads", _case(Turn(0.01), 4, 2.0, 0.004), "fires", "reserve-cores"),
-    Case("one worker beside one thread", _case(Turn(0.01), 1, 1.0, 0.0), "silent"),
-    Case("four workers, but the loop sleeps", _case(Turn(0.0, 0.01), 4, 1.0, 0.0), "silent"),
-    Case("two threads that always have their cores", _case(Turn(0.01), 2, 2.0, 0.0002), "silent"),
-    Case("nobody counted waits for a core", _case(Turn(0.01), 4, 2.0, None), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("four workers beside two threads", _case(Turn(0.01), 4, 2.0, 0.004), "fires", "reserve-cores"),
+        Case("one worker beside one thread", _case(Turn(0.01), 1, 1.0, 0.0), "silent"),
+        Case("four workers, but the loop sleeps", _case(Turn(0.0, 0.01), 4, 1.0, 0.0), "silent"),
+        Case("two threads that always have their cores", _case(Turn(0.01), 2, 2.0, 0.0002), "silent"),
+        Case("nobody counted waits for a core", _case(Turn(0.01), 4, 2.0, None), "abstains"),
+    )
+
+
 FINDING = Entry(ID, "input.oversubscribed", examine)

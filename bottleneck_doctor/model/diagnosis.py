@@ -103,6 +103,7 @@ class Change:
     ipc: float = 1.0
     startup: float = 1.0
     compute: float = 1.0
+    idle: float = 1.0
     checkpoint: float = 1.0
     logging: float = 1.0
     collect: float = 1.0
@@ -141,7 +142,11 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Host:
-    """The machine during the steady window; cores and shares, ``None`` when not measured."""
+    """The machine during the steady window; cores and shares, ``None`` when not measured.
+
+    ``accelerated`` says that the training process uses a device; ``device_busy`` is NVML's share of time
+    in which some kernel ran.
+    """
 
     cores: float
     job_cores: float | None = None
@@ -152,6 +157,8 @@ class Host:
     disk_queue: float | None = None
     job_read_bytes_per_s: float | None = None
     throttled: float | None = None
+    accelerated: bool = False
+    device_busy: float | None = None
 
 
 @dataclass(frozen=True)

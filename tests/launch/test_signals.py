@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -47,9 +48,20 @@ def test_each_of_several_signals_is_told_apart(stage):
     for times in range(1, 4):
         os.killpg(process.pid, signal.SIGINT)
         assert until_count(stage, signal.SIGINT, 2 * times - 1)
+        await_taken(process.pid, signal.SIGINT)  # two of a kind that wait at the same time are one
         process.send_signal(signal.SIGINT)
         assert until_count(stage, signal.SIGINT, 2 * times)
     assert fence(stage, process) == {str(int(signal.SIGINT)): 6}
+
+
+def await_taken(pid: int, number: int) -> None:
+    """Wait until no signal of that number waits for the process."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        if not (int(status["ShdPnd"], 16) >> (number - 1)) & 1:
+            return
+        time.sleep(0.01)
 
 
 def until_count(stage, number: int, times: int) -> bool:

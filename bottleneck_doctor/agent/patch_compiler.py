@@ -1,0 +1,45 @@
+"""Keeps torch.compile out of the agent: none of our frames is traced, and our hooks vanish from graphs.
+
+A compiled training step calls what we wrapped. Traced, each of our clock readings would break its graph and
+each of our counters would be a guard that fails at the next step, until the recompile limit is hit.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def patch(module: Any) -> None:
+    """``module`` is torch._dynamo.trace_rules: have it skip our files, all but this one."""
+    folder, this = os.path.split(os.path.abspath(__file__))
+    ours = [name for name in os.listdir(folder) if name.endswith(".py") and name != this]
+    module.SKIP_DIRS.extend(os.path.join(folder, name) for name in ours)
+    module._recompile_re()
+
+
+def _never() -> bool:
+    return False
+
+
+_tracing: Callable[[], bool] = _never
+
+
+def know(torch: Any) -> None:
+    """torch is complete: from now on we can tell whether a graph is being traced."""
+    global _tracing
+    _tracing = torch.compiler.is_compiling
+
+
+def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:
+    """The hook, and nothing while a graph is traced: this much the tracer may read, and folds away."""
+
+    def untraced(*args: Any) -> None:
+        if not _tracing():
+            hook(*args)
+
+    return untraced

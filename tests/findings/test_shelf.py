@@ -1,0 +1,289 @@
+"""The shelf keeps its form; every case comes out as it says, with predictions that add up."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import fmean
+from types import ModuleType
+
+import pytest
+
+from bottleneck_doctor.analyse.predict import predict
+from bottleneck_doctor.analyse.replay import apply
+from bottleneck_doctor.findings.entry import Case
+from bottleneck_doctor.model.diagnosis import (
+    Abstention,
+    Change,
+    Cure,
+    Diagnosis,
+    Finding,
+    Host,
+    Inputs,
+    Scenario,
+    Turn,
+    Work,
+)
+from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, WORTH
+from bottleneck_doctor.prescribe.shelf import modules
+from bottleneck_doctor.render.glossary import CAUSES
+
+SECTIONS = [
+    "What it means",
+    "Why it costs",
+    "How it is measured",
+    "Thresholds",
+    "When this advice is wrong",
+    "Prediction",
+    "References",
+]
+OUTCOMES = {"fires", "silent", "abstains"}
+KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
+
+UNSHOWN = {"loader-in-main"}  # can abstain, and no case shows it yet: this list only shrinks
+
+
+def cases_of(module: ModuleType) -> tuple[Case, ...]:
+    """The cases of a finding; built on demand where the file builds them on demand."""
+    found: tuple[Case, ...] = module.cases() if hasattr(module, "cases") else module.CASES
+    return found
+
+
+SHELF = {module.__name__.rpartition(".")[2]: module for module in modules()}
+CASES = {name: cases_of(module) for name, module in SHELF.items()}
+ALL_CASES = [
+    pytest.param(module, case, id=f"{name}: {case.name}")
+    for name, module in SHELF.items()
+    for case in CASES[name]
+]
+FIRING = [param for param in ALL_CASES if param.values[1].outcome == "fires"]
+
+
+@pytest.fixture(params=SHELF.values(), ids=SHELF.keys())
+def module(request: pytest.FixtureRequest) -> ModuleType:
+    """Each finding's file in turn."""
+    assert isinstance(request.param, ModuleType)
+    return request.param
+
+
+def test_the_shelf_is_not_empty() -> None:
+    assert "loader_in_main" in SHELF
+
+
+def test_an_id_is_the_name_of_its_file(module: ModuleType) -> None:
+    assert module.FINDING.id == module.__name__.rpartition(".")[2].replace("_", "-")
+
+
+def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) -> None:
+    first, *rest = re.split(r"^## (.+)$", inspect.cleandoc(module.__doc__ or ""), flags=re.MULTILINE)
+    assert rest[0::2] == SECTIONS
+    assert re.fullmatch(r"[^\n]+\.", first.strip()), "the page begins with one sentence on one line"
+    assert all(len(text.split()) >= 5 for text in rest[1:-1:2]), "a section says something"
+    assert rest[-1].strip(), "the references name something"
+
+
+def test_a_cause_is_a_word_of_the_contract(module: ModuleType) -> None:
+    assert module.FINDING.cause in CAUSES.keys() - {"none"}
+
+
+def test_a_finding_shows_when_it_fires_when_not_and_when_it_cannot_say(module: ModuleType) -> None:
+    outcomes = [case.outcome for case in CASES[module.FINDING.id.replace("-", "_")]]
+    assert set(outcomes) <= OUTCOMES
+    assert len(outcomes) >= 3
+    assert set(outcomes) >= {"fires", "silent"}
+    if module.FINDING.id in UNSHOWN:
+        assert "abstains" not in outcomes, "take it off the list"
+    else:
+        assert "abstains" in outcomes or not _can_abstain(module), "it can abstain, and no case shows it"
+
+
+def test_thresholds_say_where_they_come_from(module: ModuleType) -> None:
+    bare = [name for name, source in _thresholds(module) if "#" not in source]
+    assert not bare, (
+        f"{module.__file__}: say in a comment where {', '.join(bare)} comes from, or that it is ours"
+    )
+
+
+@pytest.mark.parametrize(("module", "case"), ALL_CASES)
+def test_a_case_comes_out_as_it_says(module: ModuleType, case: Case) -> None:
+    outcome = module.FINDING.examine(case.diagnosis)
+    kind = {Finding: "fires", Abstention: "abstains"}.get(type(outcome), "silent")
+    assert kind == case.outcome, outcome
+    if isinstance(outcome, Finding):
+        assert not case.remedy or case.remedy in {cure.id for cure in outcome.cures}
+    if isinstance(outcome, Abstention):
+        assert outcome.finding == module.FINDING.id
+        assert re.match(r"\S", outcome.missing), "an abstention names what was missing"
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_finding_is_well_formed(module: ModuleType, case: Case) -> None:
+    finding = _found(module, case)
+    assert finding.id == module.FINDING.id
+    assert finding.cause in CAUSES.keys() - {"none"}
+    assert finding.evidence, "a finding without evidence is an opinion"
+    for evidence in finding.evidence:
+        assert evidence.text[:1].islower() or evidence.text.split()[0].isupper()
+        assert (evidence.value is None) or evidence.source, f"{evidence.text}: who says so?"
+        assert evidence.value is None or evidence.value == evidence.value, f"{evidence.text}: not a number"
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType, case: Case) -> None:
+    for cure in _found(module, case).cures:
+        assert KEBAB.fullmatch(cure.id)
+        assert cure.apply in EASE
+        assert cure.effort in EFFORT
+        assert cure.basis in TRUST
+        assert not cure.title.endswith(".")
+        assert cure.fix.text
+        assert (cure.change is None) != (cure.factor is None), f"{cure.id}: a Change or a range, one of them"
+        if cure.factor is not None:
+            low, likely, high = cure.factor
+            assert 0 < low <= likely <= high, f"{cure.id}: {cure.factor}"
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
+def test_the_cure_that_a_case_names_would_be_reported(module: ModuleType, case: Case) -> None:
+    for cure in _found(module, case).cures:
+        if cure.id == case.remedy:
+            likely = _likely(case.diagnosis, cure)
+            assert likely >= WORTH or likely <= HURTS, f"{cure.id} is predicted to bring ×{likely:.2f}"
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_prediction_is_what_the_pipelines_arithmetic_says(module: ModuleType, case: Case) -> None:
+    scenario = case.diagnosis.scenario
+    for cure in _found(module, case).cures:
+        if cure.change is None or scenario is None:
+            continue
+        before, after = limits(scenario), limits(apply(cure.change, scenario))
+        likely = _likely(case.diagnosis, cure)
+        assert before[0] / after[1] <= likely <= before[1] / after[0], f"{cure.id}: {before} {after}"
+
+
+def test_a_finding_can_look_at_the_runs_of_all_others(module: ModuleType) -> None:
+    """It may fire on them, even where sensors saw less; it never fails."""
+    for cases in CASES.values():
+        for diagnosis in (cases[0].diagnosis, _blinded(cases[0].diagnosis)):
+            outcome = module.FINDING.examine(diagnosis)
+            assert outcome is None or isinstance(outcome, Finding | Abstention)
+
+
+def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(module: ModuleType) -> None:
+    for case in CASES[module.FINDING.id.replace("-", "_")]:
+        assert not isinstance(module.FINDING.examine(_unseen(case.diagnosis)), Finding)
+
+
+@pytest.mark.parametrize(
+    ("work", "turn", "workers", "cores", "seconds"),
+    [
+        (Work(0.01), Turn(0.0, 0.004), 0, 2.0, 0.014),
+        (Work(0.01), Turn(0.0, 0.004), 2, 2.0, 0.005),
+        (Work(0.01), Turn(0.0, 0.004), 4, 1.0, 0.010),
+        (Work(0.002, wait=0.018), Turn(0.0, 0.004), 2, 2.0, 0.010),
+        (Work(0.002), Turn(0.009, 0.0), 2, 2.0, 0.009),
+    ],
+)
+def test_the_arithmetic_itself_names_the_slowest_party(
+    work: Work, turn: Turn, workers: int, cores: float, seconds: float
+) -> None:
+    least, most = limits(Scenario((work,), (turn,), workers=workers, cores=cores))
+    assert least == pytest.approx(seconds)
+    assert most <= LOOSE * seconds * (1 + 1e-9)
+
+
+def limits(scenario: Scenario) -> tuple[float, float]:
+    """The least and the most seconds per step, in closed form: the slowest of loop, workers, cores and storage.
+
+    Sums of means, no events and no queues: what the replay must agree with where nothing varies.
+    """
+    works, turns = scenario.works, scenario.turns
+    cpu = fmean(work.cpu + work.collate for work in works)
+    stored = fmean(work.storage for work in works)
+    asleep = fmean(work.network + work.wait for work in works)
+    compute, idle = fmean(turn.compute for turn in turns), fmean(turn.idle for turn in turns)
+    collect = fmean(turn.collect for turn in turns)
+    writing = fmean(turn.checkpoint + turn.logging for turn in turns)
+    cores, threads = scenario.cores, scenario.threads
+    if not scenario.workers:
+        crowded = max(1.0, 1 / cores)
+        own = compute * max(1.0, threads / cores) + collect * crowded + idle + writing
+        return _epochs(scenario, cpu * crowded + stored + asleep + own, 0.0)
+    loop = compute + idle + collect + writing + scenario.hand_over
+    batch = cpu + stored + asleep + scenario.serialise + scenario.delay
+    on_cpu = compute + collect + scenario.hand_over + writing * (1 - scenario.stored)
+    crowd = (cpu + scenario.serialise + threads * on_cpu) / cores
+    reading = stored / scenario.streams if scenario.streams else 0.0
+    return _epochs(scenario, max(loop, batch / scenario.workers, crowd, reading), batch)
+
+
+def _epochs(scenario: Scenario, step: float, fill: float) -> tuple[float, float]:
+    """Each epoch begins with its start, and with an empty pipeline that takes up to a batch to fill."""
+    count = scenario.epoch_steps
+    start, filling = (scenario.epoch_start / count, fill / count) if count else (0.0, 0.0)
+    return step + start, LOOSE * step + start + filling
+
+
+def _found(module: ModuleType, case: Case) -> Finding:
+    finding = module.FINDING.examine(case.diagnosis)
+    assert isinstance(finding, Finding)
+    return finding
+
+
+def _likely(diagnosis: Diagnosis, cure: Cure) -> float:
+    if cure.factor is not None:
+        return cure.factor[1]
+    return predict(diagnosis, cure.change or Change(), cure.basis).likely
+
+
+def _blinded(diagnosis: Diagnosis) -> Diagnosis:
+    """The same run without what sensors, rather than hooks, see."""
+    return replace(
+        diagnosis,
+        host=Host(cores=diagnosis.host.cores),
+        inputs=replace(
+            diagnosis.inputs, busy=None, storage_bytes=None, read_bytes=None, reads=None, opens=None
+        ),
+        steps=[replace(step, cpu=None, queue=None, process_cpu=None) for step in diagnosis.steps],
+    )
+
+
+def _unseen(diagnosis: Diagnosis) -> Diagnosis:
+    profile = replace(
+        diagnosis.profile, loaders=[], loops=[], fetches=[], payloads=[], repeats=[], hot_files=[],
+        operations=[], stacks=[],
+    )  # fmt: skip
+    return replace(
+        diagnosis, profile=profile, loop=None, outside=None, loader=None, steps=[], inputs=Inputs(),
+        host=Host(cores=2.0), scenario=None, step_s=0.0, wait_s=0.0, metrics={}, causes={},
+    )  # fmt: skip
+
+
+def _can_abstain(module: ModuleType) -> bool:
+    return (
+        "Abstention(" in inspect.getsource(module) or "unlooped" in vars(module) or "unseen" in vars(module)
+    )
+
+
+def _thresholds(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """Numbers under an upper-case name before the examination, with the text of their lines and the one above."""
+    text = inspect.getsource(module)
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "examine":
+            return
+        if isinstance(node, ast.Assign) and _is_number(node.value):
+            name = ast.unparse(node.targets[0])
+            assert node.end_lineno is not None
+            yield name, "\n".join(lines[max(0, node.lineno - 2) : node.end_lineno])
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Whether an expression is made of numbers alone."""
+    numbers = [node for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    return bool(numbers) and all(isinstance(node.value, int | float) for node in numbers)
