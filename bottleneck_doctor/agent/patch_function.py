@@ -6,11 +6,10 @@ import functools
 import os
 import sys
 from time import monotonic_ns as now
-from time import process_time_ns, thread_time_ns
 
-from . import clocks, wire
+from . import wire
 from .guard import quiet
-from .patch_loader import Account, _write
+from .patch_loader import Account, _arrival
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -57,32 +56,23 @@ def _introduced(number: int, name: str, function: Callable[..., Any]) -> Account
         num_workers=0,
     )  # fmt: skip
     state.iterators += 1
-    account = Account(number, state.iterators, state.thread(), state.backwards)
+    account = Account(number, state.iterators, state.thread())
     state.row(wire.EPOCH, now(), 0, account.number, thing=number, thread=state.thread())
     return account
 
 
+class _Call:
+    """One call of the function, in the shape of an iterator that is asked once."""
+
+    def __init__(self, account: Account, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._bdoc, self.args, self.kwargs = account, args, kwargs
+
+
 def _timed(function: Callable[..., Any], account: Account) -> Callable[..., Any]:
+    taken = _arrival(lambda call: function(*call.args, **call.kwargs))
+
     @functools.wraps(function)
     def fetch(*args: Any, **kwargs: Any) -> Any:
-        cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
-        if state.backwards != account.seen:
-            account.seen = state.backwards
-            state.trained += 1
-        start = now()
-        batch = function(*args, **kwargs)
-        _note(account, start, (cpu, process, queue))
-        return batch
+        return taken(_Call(account, args, kwargs))
 
     return fetch
-
-
-@quiet
-def _note(account: Account, start: int, readings: tuple[int, int, int]) -> None:
-    taken = now() - start
-    account.arrivals += 1
-    account.wait_ns += taken
-    state.arrivals += 1
-    state.wait_ns += taken
-    inside = thread_time_ns() - readings[0]
-    _write(account, start, taken, (*readings, wire.NOTHING, inside))

@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 class Account:
     """What we know of one iterator.
 
-    ``seen`` = backward passes when we last looked; ``rate`` = how many there were in that step, taken for the
-    steps until the next close look, ``countdown`` of them.
+    ``rate`` = (backward passes, optimizer steps) of the step after the last close look, taken for the steps
+    until the next one, ``countdown`` of them. ``seen`` = how many there had been at that look.
     """
 
-    __slots__ = ("arrivals", "countdown", "loader", "number", "rate", "seen", "thread", "wait_ns")
+    __slots__ = ("arrivals", "countdown", "loader", "looked", "number", "rate", "seen", "thread", "wait_ns")
 
-    def __init__(self, loader: int, number: int, thread: int, seen: int) -> None:
-        self.loader, self.number, self.thread, self.seen = loader, number, thread, seen
-        self.arrivals = self.wait_ns = self.countdown = self.rate = 0
+    def __init__(self, loader: int, number: int, thread: int) -> None:
+        self.loader, self.number, self.thread = loader, number, thread
+        self.arrivals = self.looked = self.wait_ns = self.countdown = 0
+        self.seen = self.rate = (0, 0)
 
 
 def patch(module: Any) -> None:
@@ -72,7 +73,7 @@ def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
 def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         state.iterators += 1
-        self._bdoc = Account(number_of(loader), state.iterators, state.thread(), state.backwards)
+        self._bdoc = Account(number_of(loader), state.iterators, state.thread())
         original(self, loader, *args, **kwargs)
 
     return __init__
@@ -96,7 +97,7 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
         return
     if account.arrivals:  # persistent workers: the same iterator begins again
         state.iterators += 1
-        account = iterator._bdoc = Account(account.loader, state.iterators, state.thread(), account.seen)
+        account = iterator._bdoc = Account(account.loader, state.iterators, state.thread())
     taken = now() - start
     account.wait_ns += taken
     state.wait_ns += taken
@@ -115,13 +116,12 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
         account.countdown -= 1
         ours = account.thread == state.trainer
         if ours:
-            if state.close:
-                rest()
-            if account.rate:
-                state.backwards += account.rate
-                state.trained += 1
-                if state.stop_at and due():
-                    stop()
+            if not state.resting:
+                _heard(account)
+            elif account is state.pacer:
+                _assume(account)
+            if state.stop_at and due():
+                stop()
         start = now()
         try:
             batch = original(self)
@@ -156,46 +156,80 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         _ended(account, start, ending)
         raise
     finally:
-        end, done = now(), thread_time_ns()
+        end, done, queued = now(), thread_time_ns(), clocks.run_queue() - queue
         state.inside = None
         close_fetch(fetcher)
-    account.countdown = state.stride - 1
+    account.countdown = state.skip()
     taken = end - start
     account.wait_ns += taken
     account.arrivals += 1
     if ours:
         state.wait_ns += taken
         state.arrivals += 1
-    _write(account, start, taken, (cpu, process, queue, ready, done - cpu))
-    state.looked(thread_time_ns() - done + cpu - begin, end)
+    _write(account, start, taken, (cpu, process, queue, ready, done - cpu, queued))
+    state.looked(thread_time_ns() - done + cpu - begin, end, account.arrivals - account.looked)
+    account.looked = account.arrivals
     return batch
 
 
 def _settle(account: Account) -> None:
-    """Before a close look: count the step that ended here, and hear what the next one does."""
-    if state.close:  # the last step was heard; a step that was not keeps the rate of the one before
-        account.rate = state.backwards - account.seen if account.arrivals else 0
-        state.trained += state.backwards != account.seen
-    elif account.rate:
-        state.backwards += account.rate
-        state.trained += 1
-    account.seen = state.backwards
+    """Before a close look: count the step that ended here, and listen to the one that begins."""
+    if not state.resting:
+        _count()
+        if state.heard is account:
+            _learn(account)
+    elif account is state.pacer:
+        _assume(account)
+    account.seen = (state.backwards, state.optimizer_steps)
+    state.heard = account
     listen()
     if state.stop_at and due():
         stop()
 
 
+def _heard(account: Account) -> None:
+    """A step ended while the hooks were on; if it was this iterator's, and it trained, they may rest."""
+    _count()
+    if state.heard is account:
+        _learn(account)
+        state.heard, state.close = None, False
+        if account is state.pacer:
+            rest()
+
+
+def _count() -> None:
+    if state.backwards != state.seen:
+        state.seen = state.backwards
+        state.trained += 1
+
+
+def _learn(account: Account) -> None:
+    """What one step did is taken for those until the next close look, by one iterator of those open."""
+    backwards, steps = account.seen
+    account.rate = (state.backwards - backwards, state.optimizer_steps - steps)
+    if account.rate[0]:
+        state.pacer = account
+    elif state.pacer is account:
+        state.pacer = None
+
+
+def _assume(account: Account) -> None:
+    """A step ended that nobody heard."""
+    backwards, steps = account.rate
+    state.backwards = state.seen = state.backwards + backwards
+    state.optimizer_steps += steps
+    state.trained += 1
+
+
 @quiet
-def _write(account: Account, start: int, taken: int, readings: tuple[int, int, int, int, int]) -> None:
-    cpu, process, queue, ready, inside = readings
+def _write(account: Account, start: int, taken: int, readings: tuple[int, int, int, int, int, int]) -> None:
+    cpu, process, queue, ready, inside, queued = readings
     thread = state.thread()
     state.row(
         wire.NEXT, start, taken, account.arrivals, inside, account.wait_ns, state.backwards,
         state.optimizer_steps, account.loader, thread,
     )  # fmt: skip
-    state.row(
-        wire.LOOP, start, account.number, cpu, process, queue, ready, state.cost_ns, account.loader, thread
-    )
+    state.row(wire.LOOP, start, account.number, cpu, process, queue, ready, queued, account.loader, thread)
     if thread == state.trainer:
         _post(start + taken)
 
@@ -225,6 +259,9 @@ def _ended(account: Account, start: int, ending: BaseException) -> None:
         account.loader, account.thread,
     )  # fmt: skip
     state.book.post(wire.WAIT, state.wait_ns)
+    if state.heard is account or state.pacer is account:  # what comes now may have no loader: be all ears
+        state.heard = state.pacer = None
+        listen()
 
 
 def _ready(iterator: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from time import monotonic_ns as now
 from time import thread_time_ns
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+ALONE_FROM = 8  # optimizer steps in a row without a batch from a loader: more than models in one loop
+
+
 class _Ears:
     """What can be put on and taken off: (owner, name, wrapper, original), and the optimizer hooks."""
 
@@ -32,6 +36,7 @@ _ears = _Ears()
 
 def patch_autograd(module: Any) -> None:
     """``module`` is torch.autograd; ``Tensor.backward`` looks ``backward`` up there at each call."""
+    os.register_at_fork(after_in_child=listen)  # the child may train without any loader
     for name in ("backward", "grad"):
         original = getattr(module, name)
         replace(module, name, _backward)
@@ -41,9 +46,10 @@ def patch_autograd(module: Any) -> None:
 @quiet
 def listen() -> None:
     """Put the hooks of backward and optimizer on, for a close look."""
-    if state.close:
-        return
     state.close = True
+    if not state.resting:
+        return
+    state.resting = False
     for owner, name, wrapper, original in _ears.functions:
         if getattr(owner, name) is original:  # somebody else's wrapper stays where it is
             setattr(owner, name, wrapper)
@@ -54,8 +60,10 @@ def listen() -> None:
 @quiet
 def rest() -> None:
     """Take them off until the next close look: on a short step even a wrapper that does nothing, cold in the
-    caches, costs a microsecond or two."""
-    state.close = False
+    caches, costs a microsecond or two. Compiled code may guard on them: there they stay, and do nothing."""
+    state.close, state.resting = False, True
+    if _compiling():
+        return
     for owner, name, wrapper, original in _ears.functions:
         if getattr(owner, name) is wrapper:
             setattr(owner, name, original)
@@ -66,6 +74,8 @@ def rest() -> None:
 
 def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
     def backward(*args: Any, **kwargs: Any) -> Any:
+        if state.resting:
+            return original(*args, **kwargs)
         state.backwards += 1
         if not state.close:
             return original(*args, **kwargs)
@@ -82,8 +92,8 @@ def patch_optimizer(module: Any) -> None:
     """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
     _ears.optimizer = module
     _ears.handles += [
-        module.register_optimizer_step_pre_hook(_before),
-        module.register_optimizer_step_post_hook(_after),
+        module.register_optimizer_step_pre_hook(_untraced_before),
+        module.register_optimizer_step_post_hook(_untraced_after),
     ]
 
 
@@ -92,9 +102,8 @@ class _Open:
 
     start = 0
     cpu = 0
-    ended = 0
-    ticks = 0
     arrivals = -1
+    alone = 0
     handle: Any = None
 
 
@@ -105,6 +114,8 @@ def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if state.resting:
+        return
     state.optimizer_steps += 1
     if state.close and _Open.start:
         end = now()
@@ -113,11 +124,17 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
             thread_time_ns() - _Open.cpu, thread=state.thread(),
         )  # fmt: skip
     _Open.start = 0
-    if state.arrivals == _Open.arrivals:  # no batch came from a loader since the last step
+    if state.arrivals != _Open.arrivals:
+        _Open.arrivals, _Open.alone = state.arrivals, 0
+        return
+    _Open.alone += 1  # no batch came from a loader since the last step
+    if _Open.alone > ALONE_FROM:
         _alone()
         if state.stop_at and due():
             stop()
-    _Open.arrivals = state.arrivals
+
+
+_untraced_before, _untraced_after = unless_traced(_before), unless_traced(_after)
 
 
 @quiet
@@ -141,7 +158,7 @@ def _alone() -> None:
     if state.control is not None:
         state.control.look()
     _await_forward(end)
-    state.looked(now() - end, end)
+    state.looked(now() - end, end, state.stride)
 
 
 def _await_forward(end: int) -> None:

@@ -61,8 +61,14 @@ def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
     return dumps
 
 
+_batches = [0]
+
+
 @quiet
 def _pickled(start: int, cpu: int, size: int) -> None:
+    _batches[0] += 1
+    if _batches[0] % state.floor:
+        return
     state.row(wire.PICKLE, start, now() - start, thread_time_ns() - cpu, size, thread=state.thread())
 
 

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
 STRIDE_AT_MOST = 4096
-PACE_EVERY = 32  # close looks between two adjustments of the stride
+PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and
+PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
 
 
 class Pulse:
     """The state of one process, begun anew after fork. Attributes are plain: reading one costs 20 ns.
 
-    ``close`` says whether the present step is looked at closely; ``stride`` that every stride-th is.
+    ``close`` says whether the present step is looked at closely; ``stride`` that every stride-th is;
+    ``resting`` that the hooks of backward and optimizer are off meanwhile.
     """
 
     def begin(self, folder: str) -> None:
@@ -36,17 +38,21 @@ class Pulse:
         self.control: Control | None = None
         self.worker = False
         self.close = True
+        self.resting = False
+        self.heard: Account | None = None  # whose step, begun with a close look, is being listened to
+        self.pacer: Account | None = None  # whose last heard step is taken for those not heard
         self.stride = 1
         self.floor = 1
         self.countdown = 0
-        self.looks = 0
-        self.cost_ns = 0
-        self.cost_before = 0
+        self.looks = self.looks_before = 0
+        self.steps = 0  # that went by since the stride was set
+        self.cost_ns = self.cost_before = 0
         self.last_ns = 0
         self.span_before = 0
         self.arrivals = 0
         self.wait_ns = 0
         self.backwards = 0
+        self.seen = 0  # backward passes that belong to steps counted already
         self.optimizer_steps = 0
         self.trained = 0
         self.stop_at = 0
@@ -80,18 +86,26 @@ class Pulse:
         self.floor = min(self.floor * 2, STRIDE_AT_MOST)
         self.stride = max(self.stride, self.floor)
 
-    def looked(self, cost_ns: int, at_ns: int) -> None:
-        """Account for one close look and, now and then, set how many steps to skip until the next."""
+    def skip(self) -> int:
+        """Steps until the next close look, by turns one more: loops that do something every n-th step are not
+        always caught at the same."""
+        return self.stride - 1 + (self.looks & 1 if self.stride > 1 else 0)
+
+    def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
+        """Account for one close look in so many steps; now and then set how many to skip until the next."""
         self.cost_ns += cost_ns
         self.looks += 1
-        if self.looks % PACE_EVERY:
+        self.steps += steps
+        looks = self.looks - self.looks_before
+        if looks < PACE_EVERY and at_ns - self.span_before < PACE_NS:
             return
-        cost = (self.cost_ns - self.cost_before) / PACE_EVERY
-        step = (at_ns - self.span_before) / (PACE_EVERY * self.stride)
+        cost = (self.cost_ns - self.cost_before) / looks
+        step = (at_ns - self.span_before) / self.steps
         if self.span_before and step > 0:
             wanted = int(cost / (CLOSE_LOOK_SHARE * step)) + 1
             self.stride = min(max(wanted, self.floor), STRIDE_AT_MOST)
         self.cost_before, self.span_before = self.cost_ns, at_ns
+        self.looks_before, self.steps = self.looks, 0
         self.book.post(wire.COST, self.cost_ns)
 
     def site(self, kind: str, frame: FrameType | None) -> int:
@@ -135,8 +149,8 @@ def begin(folder: str) -> None:
 def _forked() -> None:
     try:
         clocks.after_fork()
-        stop_at, control, on_first = state.stop_at, state.control, state.on_first
+        stop_at, control, on_first, resting = state.stop_at, state.control, state.on_first, state.resting
         state.begin(state.folder)
-        state.stop_at, state.control, state.on_first = stop_at, control, on_first
+        state.stop_at, state.control, state.on_first, state.resting = stop_at, control, on_first, resting
     except BaseException:  # a broken agent must not break the user's fork
         pass

@@ -39,7 +39,9 @@ PROFILE = 8  # number of torch.profiler windows asked for so far
 
 # Kinds of rows. thing = the loader's number in its process, unless said otherwise.
 NEXT = 1  # a..e: arrivals, thread CPU inside, wait so far, backwards so far, optimizer steps so far
-LOOP = 2  # follows NEXT: duration = iterator; a..e: thread CPU at entry, process CPU, queue, ready, our cost
+LOOP = (
+    2  # follows NEXT: duration = iterator; a..e: thread CPU at entry, process CPU, queue, ready, queue inside
+)
 EPOCH = 3  # iter(loader): a iterator number
 END = 4  # the iterator is exhausted (b = 1) or failed (b = 2): a iterator, c wait so far, d arrivals
 FETCH = 5  # a..e: thread CPU, run queue, process CPU, bytes from storage, major faults

@@ -17,6 +17,7 @@ CORES_FREE = 1e6
 RESOURCE = {
     "input.preprocess": "cpu", "input.collate": "cpu", "input.indexing": "cpu", "input.ipc": "cpu",
     "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io",
+    "device.compute": "gpu", "device.underfilled": "gpu",
     "input.network": "io", "input.wait": "none", "model.compute": "cpu", "host.gc": "cpu",
     "host.checkpoint": "", "host.logging": "",
 }  # fmt: skip
@@ -78,6 +79,8 @@ def is_indexing(inputs: Inputs, loader: Loader | None) -> bool:
         return False
     if loader.batched_getitems or inputs.decode > 0 or (inputs.opens or 0) > 0:
         return False
+    if not loader.collate.startswith("default_co") and inputs.collate > 0.5 * inputs.cpu:
+        return False  # the user's own collate is what takes the time
     per_sample = (inputs.cpu - inputs.collate) / inputs.samples
     quiet = inputs.storage + inputs.network + inputs.wait < 0.1 * max(inputs.wall, 1e-9)
     return quiet and per_sample < INDEXING_S

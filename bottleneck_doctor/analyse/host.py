@@ -49,6 +49,7 @@ def measure_host(profile: Profile, begin: float, end: float) -> Host:
     total = (busy or 0.0) + (idle or 0.0) + (iowait or 0.0)
     return Host(
         cores=cores,
+        cores_online=profile.machine.cores_online,
         job_cores=job,
         foreign_cores=foreign,
         iowait=iowait / total if iowait is not None and total > 0 else None,
@@ -64,4 +65,5 @@ def measure_host(profile: Profile, begin: float, end: float) -> Host:
 
 def cores_left(host: Host) -> float:
     """Cores that the job can really have: what it may use less what strangers take, at least half a core."""
-    return max(0.5, host.cores - (host.foreign_cores or 0.0))
+    elsewhere = max(0.0, host.cores_online - host.cores)  # strangers may live on cores that we may not use
+    return max(0.5, host.cores - max(0.0, (host.foreign_cores or 0.0) - elsewhere))

@@ -105,8 +105,16 @@ def measure_inputs(
 
 
 def _blocked(table: FetchTable, place: int) -> float:
+    """Time asleep on anything but the process's own threads: a pool of theirs is CPU, not waiting."""
     left = table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0)
+    left -= _pooled(table, place)
     return left if left > NOISE_S else 0.0
+
+
+def _pooled(table: FetchTable, place: int) -> float:
+    """CPU that other threads of the process spent while the fetching thread slept."""
+    left = table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0)
+    return max(0.0, min(left, table.other_cpu_s[place]))
 
 
 def _variation(table: FetchTable, rows: list[int]) -> float:
@@ -135,7 +143,7 @@ def works_of(table: FetchTable, split: Split, rows: list[int]) -> tuple[Work, ..
         collate = min(table.collate_cpu_s[place], table.cpu_s[place])
         works.append(
             Work(
-                cpu=table.cpu_s[place] - collate,
+                cpu=table.cpu_s[place] - collate + _pooled(table, place),
                 collate=collate,
                 storage=blocked * split.storage,
                 network=blocked * split.network,

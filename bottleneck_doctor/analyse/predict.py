@@ -27,12 +27,19 @@ def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Spee
     scenario = diagnosis.scenario
     assert scenario is not None, "a prediction needs a steady window"
     likely = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
-    free = replace(scenario, cores=max(scenario.cores, diagnosis.host.cores))
+    free = scenario  # what a change to the cores is worth does not depend on strangers who stay
+    if change.cores is None:
+        free = replace(scenario, cores=max(scenario.cores, diagnosis.host.cores))
     alone = step_seconds(free) / max(step_after(free, change), 1e-12)
+    return widened(diagnosis, min(likely, alone), likely, max(likely, alone), basis)
+
+
+def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str = "range") -> Speedup:
+    """The interval with the model's own error around it, however the three numbers were come by."""
     error = max(MODEL_FLOOR, min(1.0, diagnosis.model_error))
     size = SMALL + (1 - SMALL) * min(1.0, abs(log(max(likely, 1e-9))) / log(2))
     width = exp(error * size)
-    return Speedup(min(likely, alone) / width, likely, max(likely, alone) * width, basis)
+    return Speedup(low / width, likely, high * width, basis)
 
 
 def merge(first: Change, second: Change) -> Change:

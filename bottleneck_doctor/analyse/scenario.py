@@ -9,6 +9,7 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import cores_left
+from .reads import judge_reads, streams_of
 from .replay import step_seconds
 
 TURNS_AT_MOST = 192
@@ -37,7 +38,7 @@ def build_scenario(
     hand_over, serialise = _moving(profile, loader, steps, workers)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, inputs, workers, host.accelerated) for step in _spaced(steps)),
+        turns=tuple(_turn(step, host.accelerated) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -49,6 +50,7 @@ def build_scenario(
         epoch_steps=_epoch_steps(loop),
         epoch_start=_epoch_start(loop, inputs, workers),
         stored=_stored_share(profile.operations),
+        streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
     )
     return fit(base, fmean_wall(steps))
 
@@ -98,13 +100,13 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, inputs: Inputs, workers: int, accelerated: bool) -> Turn:
+def _turn(step: Step, accelerated: bool) -> Turn:
     """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
 
     With an accelerator the thread's CPU clock says nothing: waiting for a device spins.
     """
     own = step.compute + step.backward + step.optimizer + step.copy
-    queue = max(0.0, (step.queue or 0.0) - (inputs.queue if workers == 0 else 0.0))
+    queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
     host_work = step.checkpoint + step.logging + step.collect
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - host_work))
     if accelerated:
@@ -153,6 +155,14 @@ def _epoch_start(loop: Loop | None, inputs: Inputs, workers: int) -> float:
         return 0.0
     later = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
     return max(0.0, median([build + first for build, first in later]) - inputs.wall)
+
+
+def _streams(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host, step_s: float) -> float:
+    """How many reads the storage serves side by side; 0 where nothing limits that."""
+    if loader is None or inputs.storage <= 0:
+        return 0.0
+    judged = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
+    return max(1.0, streams_of(judged) or 0.0) if judged.pace in ("limit", "device") else 0.0
 
 
 def _stored_share(operations: list[Operation]) -> float:

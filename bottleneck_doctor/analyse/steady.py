@@ -133,6 +133,7 @@ def _step(table: StepTable, place: int) -> Step:
         process_cpu=known(table.process_cpu_s),
         wait_cpu=known(table.wait_cpu_s),
         ready=table.ready[place],
+        wait_queue=per(table.wait_runq_s),
         **parts,
     )
 

@@ -36,6 +36,7 @@ class Iteration:
     arrivals: list[Arrival] = field(default_factory=list)
     end: Row | None = None
     backwards: int = 0
+    optimizer_steps: int = 0
     role: str = ""
 
     @property
@@ -82,16 +83,7 @@ def _arrived(found: dict[int, Iteration], diary: Diary, numbering: Numbering, ro
 
 def _assign_roles(iterations: list[Iteration], diary: Diary) -> None:
     trainers = {row.thread for row in diary.rows if row.kind == wire.BACKWARD}
-    everything = sorted(
-        ((arrival.t, arrival.next.d, one) for one in iterations for arrival in one.arrivals),
-        key=lambda entry: entry[0],
-    )
-    total = max([diary.board.get("backwards", 0)] + [d for _, d, _ in everything], default=0)
-    last = _last_backward(diary)
-    for place, (t, backwards, one) in enumerate(everything):
-        later = everything[place + 1 : place + 2]
-        after = later[0][1] if later else total + (1 if last > t else 0)
-        one.backwards += after - backwards
+    _credit(iterations, _last_backward(diary))
     for one in iterations:
         if trainers and one.thread not in trainers:
             one.role = "prefetch"
@@ -101,6 +93,42 @@ def _assign_roles(iterations: list[Iteration], diary: Diary) -> None:
             one.role = "evaluation"
     if iterations and not trainers:
         _largest_is_main(iterations)
+
+
+def _credit(iterations: list[Iteration], last_backward: int) -> None:
+    """Give each iteration the backward passes and optimizer steps that followed its batches.
+
+    Batches that came with no backward pass between them were for the same step (loaders side by side), but
+    not those of an iterator that ended before the pass, or that gave several: these evaluated.
+    """
+    events = [
+        (arrival.t, arrival.next.d, arrival.next.e, one) for one in iterations for arrival in one.arrivals
+    ]
+    events += [(one.finish, one.end.e, -1, one) for one in iterations if one.end is not None]
+    events.sort(key=lambda event: event[0])
+    waiting: list[Iteration] = []
+    trained: list[Iteration] = []
+    backwards, steps = events[0][1:3] if events else (0, 0)
+    for _, passes, optimizer_steps, one in events:
+        if passes > backwards:
+            trained = _sharers(waiting)
+            for other in trained:
+                other.backwards += passes - backwards
+            waiting, backwards = [], passes
+        if optimizer_steps > steps:
+            for other in trained:
+                other.optimizer_steps += optimizer_steps - steps
+            steps = optimizer_steps
+        waiting = [other for other in waiting if other is not one] if optimizer_steps < 0 else [*waiting, one]
+    if events and last_backward > events[-1][0]:
+        for other in _sharers(waiting):
+            other.backwards += 1
+
+
+def _sharers(waiting: list[Iteration]) -> list[Iteration]:
+    if all(one is waiting[0] for one in waiting):
+        return waiting[:1]
+    return [one for one in waiting if sum(other is one for other in waiting) == 1]
 
 
 def _last_backward(diary: Diary) -> int:

@@ -8,7 +8,7 @@ from ..agent import wire
 from ..model.profile import Epochs, Loop, Outside, StepTable
 from .arrivals import Iteration
 from .rows import Diary, Row
-from .steps import Point, S, Sums, line_up, read_marks, sums, tabulate, thin
+from .steps import S, Sums, line_up, read_marks, sums, tabulate, thin
 
 EPOCHS_AT_MOST = 256
 
@@ -43,7 +43,7 @@ def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], ori
         epochs=_epochs(group, origin),
         table=table,
         backwards=sum(one.backwards for one in group),
-        optimizer_steps=_optimizer_steps(points),
+        optimizer_steps=sum(one.optimizer_steps for one in group),
     )
 
 
@@ -69,10 +69,6 @@ def _epochs(group: list[Iteration], origin: int) -> Epochs:
         epochs.first_wait_s.append(one.arrivals[0].next.duration * S if one.arrivals else 0.0)
         epochs.batches.append(one.batches)
     return epochs
-
-
-def _optimizer_steps(points: list[Point]) -> int:
-    return points[-1].arrival.next.e - points[0].arrival.next.e if points else 0
 
 
 def read_outside(diary: Diary, origin: int) -> list[Outside]:

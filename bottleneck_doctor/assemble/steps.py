@@ -138,6 +138,7 @@ def _append(
     queue = last.loop.c - first.loop.c
     known = last.loop.c != wire.NOTHING and first.loop.c != wire.NOTHING
     table.runq_s.append(max(0, queue) * S if known else None)
+    table.wait_runq_s.append(max(0, last.loop.e) * steps * S if known else None)
     table.backward_s.append(marks.backward.between(begin, end) * steps * S)
     table.optimizer_s.append(marks.optimizer.between(begin, end) * steps * S)
     table.copy_s.append(marks.copy.between(begin, end) * steps * S)
@@ -158,8 +159,8 @@ def thin(table: StepTable, at_most: int = ROWS_AT_MOST) -> StepTable:
 def _halve(table: StepTable) -> StepTable:
     merged = StepTable()
     summed = (
-        "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s backward_s optimizer_s checkpoint_s "
-        "logging_s collect_s copy_s"
+        "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s wait_runq_s backward_s optimizer_s "
+        "checkpoint_s logging_s collect_s copy_s"
     ).split()
     for place in range(0, len(table.t), 2):
         pair = slice(place, place + 2)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..analyse import reads
 from ..analyse.causes import gain
+from ..analyse.reads import UNSURE, Reads
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
 from ..model.profile import Loader, Location, Operation, Payload, Repeats
@@ -19,27 +21,7 @@ WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
 MOST = 0.5  # of what a batch costs its maker [knowledge F20, F23]
 
-AT_LIMIT = 0.8  # of a read limit counts as reached [knowledge F21]
-LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [knowledge F22]
-DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
-LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
-SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
-UNSURE = ("unsure", "unseen")
 LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
-
-
-@dataclass(frozen=True)
-class Reads:
-    """How the data set's reads are served. ``pace``: limit (a control group's), device (the disk gives all it
-    can), latency (each read's own), unsure (large reads, nobody asked for more), unseen (no counters).
-
-    ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk.
-    """
-
-    pace: str
-    readers: float
-    each_bytes: float | None
-    each_s: float | None
 
 
 def loader_call(loader: Loader, **changed: object) -> str:
@@ -119,47 +101,22 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
 
 
 def judge_reads(diagnosis: Diagnosis) -> Reads:
-    """How storage serves this data set, in the order of how surely it can be told."""
-    inputs, host, machine = diagnosis.inputs, diagnosis.host, diagnosis.profile.machine
-    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
-    readers = max(1, workers) * inputs.storage / making_s(inputs)
-    count = _device_reads(inputs)
-    each_bytes = inputs.storage_bytes / count if inputs.storage_bytes is not None and count else None
-    each_s = inputs.storage / count if count else None
-    rate = host.job_read_bytes_per_s or 0.0
-    calls = count / diagnosis.step_s if diagnosis.step_s else 0.0
-    limits = ((rate, machine.read_limit_bytes_per_s), (calls, machine.read_limit_iops))
-    if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
-        return Reads("limit", readers, each_bytes, each_s)
-    if each_bytes is None or host.disk_busy is None:
-        return Reads("unseen", readers, each_bytes, each_s)
-    large, queue = each_bytes >= LARGE_READ_BYTES, host.disk_queue or 0.0
-    busy = host.disk_busy >= DISK_BUSY
-    if busy and (queue >= (LARGE_QUEUE if large else SMALL_QUEUE) or (not large and _spins(diagnosis))):
-        return Reads("device", readers, each_bytes, each_s)
-    return Reads("unsure" if large else "latency", readers, each_bytes, each_s)
+    """How storage serves this data set."""
+    loader = diagnosis.loader
+    key, workers = (loader.key, loader.num_workers) if loader is not None else ("", 0)
+    return reads.judge_reads(
+        diagnosis.profile, key, workers, diagnosis.inputs, diagnosis.host, diagnosis.step_s
+    )
 
 
-def _device_reads(inputs: Inputs) -> float:
-    """Reads per batch that memory did not answer; a page fault is a read that no call shows."""
-    stored, delivered = inputs.storage_bytes, inputs.read_bytes
-    cold = min(1.0, stored / delivered) if stored and delivered else 1.0
-    return (inputs.reads or 0.0) * cold + inputs.major_faults
-
-
-def _spins(diagnosis: Diagnosis) -> bool:
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    return any(hot.rotational is True for hot in diagnosis.profile.hot_files if hot.loader == key)
-
-
-def read_evidence(diagnosis: Diagnosis, reads: Reads) -> list[Evidence]:
+def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
     """What is known about the reads, about the disks below, and about limits set on them."""
     inputs, host, machine = diagnosis.inputs, diagnosis.host, diagnosis.profile.machine
     limit_bytes, limit_reads = machine.read_limit_bytes_per_s, machine.read_limit_iops
     parts = (
         ("bytes per batch that came from a disk", "fetch_storage_bytes", inputs.storage_bytes, TASK_IO),
-        ("bytes per read that came from a disk", "read_size_bytes", reads.each_bytes, TASK_IO),
-        ("time asleep per such read", "read_s", reads.each_s, "wait channels, task io"),
+        ("bytes per read that came from a disk", "read_size_bytes", judged.each_bytes, TASK_IO),
+        ("time asleep per such read", "read_s", judged.each_s, "wait channels, task io"),
         ("bytes per second that the job read", "job_read_bytes_per_s", host.job_read_bytes_per_s, TASK_IO),
         ("share of time in which the machine's disks had work", "disk_busy", host.disk_busy, "diskstats"),
         ("mean number of requests in the disks' queues", "disk_queue", host.disk_queue, "diskstats"),
@@ -169,16 +126,9 @@ def read_evidence(diagnosis: Diagnosis, reads: Reads) -> list[Evidence]:
     found = [Evidence(*part) for part in parts if part[2] is not None]
     if not inputs.blocked_samples:
         found.append(Evidence("nobody was seen asleep: bytes alone say that the waits are for storage"))
-    if reads.pace in UNSURE:
+    if judged.pace in UNSURE:
         found.append(Evidence("not seen whether storage could serve more at once: twice as many is assumed"))
     return found
-
-
-def streams_of(reads: Reads) -> float | None:
-    """How many reads the storage serves at once before each gets slower; None = more than anyone asks for."""
-    if reads.pace == "latency":
-        return None
-    return 2 * reads.readers if reads.pace in UNSURE else reads.readers
 
 
 def place_of(diagnosis: Diagnosis) -> Location | None:

@@ -105,17 +105,31 @@ def _cures(scenario: Scenario, place: Location | None) -> list[Cure]:
 
 SAVES = Operation("checkpoint", 1, 0, "save", 40, 2.0, 1.2, 0.09, Location("train.py", 52, "main"))
 SICK = Turn(0.003, checkpoint=0.005)
-CASES = (
-    Case(
-        "a save every ten steps", patient(Work(1e-5), SICK, operations=(SAVES,)), "fires", "checkpoint-less"
-    ),
-    Case(
-        "the copy alone would do", patient(Work(1e-5), SICK, operations=(SAVES,)), "fires", "checkpoint-async"
-    ),
-    Case(
-        "a save per epoch", patient(Work(1e-5), Turn(0.003, checkpoint=3e-5), operations=(SAVES,)), "silent"
-    ),
-    Case("one save so far", patient(Work(1e-5), SICK, operations=(replace(SAVES, count=1),)), "abstains"),
-    Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
-)
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case(
+            "a save every ten steps",
+            patient(Work(1e-5), SICK, operations=(SAVES,)),
+            "fires",
+            "checkpoint-less",
+        ),
+        Case(
+            "the copy alone would do",
+            patient(Work(1e-5), SICK, operations=(SAVES,)),
+            "fires",
+            "checkpoint-async",
+        ),
+        Case(
+            "a save per epoch",
+            patient(Work(1e-5), Turn(0.003, checkpoint=3e-5), operations=(SAVES,)),
+            "silent",
+        ),
+        Case("one save so far", patient(Work(1e-5), SICK, operations=(replace(SAVES, count=1),)), "abstains"),
+        Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
+    )
+
+
 FINDING = Entry("checkpoint-blocking", "host.checkpoint", examine)

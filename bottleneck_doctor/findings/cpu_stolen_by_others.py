@@ -86,11 +86,15 @@ def _case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagn
     return replace(sick, profile=replace(sick.profile, machine=machine), host=host)
 
 
-CASES = (
-    Case("strangers take two of four cores", _case(2.0, 0.03), "fires", "isolate-cpus"),
-    Case("a quarter of a core, and a queue", _case(0.3, 0.02), "fires", "isolate-cpus"),
-    Case("the machine is the job's", _case(0.0), "silent"),
-    Case("strangers on other cores", _case(2.0, online=64), "silent"),
-    Case("the process tree was not counted", _case(None), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("strangers take two of four cores", _case(2.0, 0.03), "fires", "isolate-cpus"),
+        Case("a quarter of a core, and a queue", _case(0.3, 0.02), "fires", "isolate-cpus"),
+        Case("the machine is the job's", _case(0.0), "silent"),
+        Case("strangers on other cores", _case(2.0, online=64), "silent"),
+        Case("the process tree was not counted", _case(None), "abstains"),
+    )
+
+
 FINDING = Entry("cpu-stolen-by-others", "input.oversubscribed", examine)

@@ -1,22 +1,22 @@
 """All cores are full of making batches: more workers cannot help, only cheaper batches or more cores can.
 
 ## What it means
-The job's processes use nearly all the CPU time that they may use, most of it in loader workers, and the loop
-waits for data all the same.
+The cores that the job may use are full, the job's share of them goes mostly into loader workers, and the
+loop waits for data all the same.
 
 ## Why it costs
 A batch costs c seconds of CPU and the loop u; N cores give one batch every (c + u) / N seconds at best,
 whatever the number of workers. More workers than cores only wait for each other.
 
 ## How it is measured
-CPU seconds of the whole process tree over the cores that the job may use, less what strangers take. The CPU
-of a batch comes from the thread clocks of those who make it. That more workers do not help is asked of the
+CPU seconds of the whole process tree, and of strangers, over the cores that the job may use. The CPU of a
+batch comes from the thread clocks of those who make it. Whether more workers would help is asked of the
 replay.
 
 ## Thresholds
 0.85 of the cores in use (ours: SageMaker Debugger's rule says 0.9, and the kernel's own share is not in our
-count). Making batches is more than half of it (ours). Data wait above 5 % of the step: the profiler's
-TensorBoard plugin.
+count). Making batches is more than half of the job's part (ours). Data wait above 5 % of the step: the
+profiler's TensorBoard plugin.
 
 ## When this advice is wrong
 A control group's quota looks like this with idle cores beside it: raise the quota first. Two hyperthreads of
@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.host import cores_left
 from ..analyse.tune import best_setting, doubled
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
 from ..model.profile import Loader
@@ -46,8 +45,8 @@ from .case import patient
 from .entry import Case, Entry
 
 ID = "host-cpu-saturated"
-FULL_SHARE = 0.85  # of the cores left [SageMaker Debugger: 0.9; ours: less what no process is charged for]
-DATA_SHARE = 0.5  # of that CPU goes into batches, or the model is what fills the cores (ours)
+FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]
+DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (ours)
 CAUSES = ("input.preprocess", "input.collate")
 
 CHEAPER = """\
@@ -66,11 +65,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if host.job_cores is None:
         return Abstention(ID, "CPU time of the whole process tree")
     making_s = diagnosis.inputs.cpu + diagnosis.inputs.other_cpu
-    full = host.job_cores / cores_left(host)
+    full = (host.job_cores + (host.foreign_cores or 0.0)) / host.cores
     if full < FULL_SHARE or making_s < DATA_SHARE * host.job_cores * diagnosis.step_s:
         return None
     evidence = [
-        Evidence("share of the cores left to it that the job uses", "cores_full_share", full, "process tree"),
+        Evidence("share of the cores that is in use", "cores_full_share", full, "process tree, /proc/stat"),
+        Evidence("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
         Evidence("cores that strangers keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
         Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *wait_evidence(diagnosis),
@@ -122,10 +122,10 @@ def _warning(scenario: Scenario, loader: Loader) -> Cure:
     )
 
 
-def _case(work: Work, turn: Turn, workers: int, job_cores: float | None) -> Diagnosis:
-    """A run on two cores of which the job keeps ``job_cores`` busy."""
-    host = Host(cores=2.0, job_cores=job_cores, foreign_cores=0.0)
-    return replace(patient(work, turn, workers=workers), host=host)
+def _case(work: Work, turn: Turn, workers: int, job: float | None, foreign: float = 0.0) -> Diagnosis:
+    """A run on two cores of which the job keeps ``job`` busy, and strangers ``foreign``."""
+    host = Host(cores=2.0, job_cores=job, foreign_cores=foreign)
+    return replace(patient(work, turn, workers=workers, cores=2.0 - foreign), host=host)
 
 
 FEW = Turn(0.0, 0.002)
@@ -136,6 +136,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("four workers on two cores", _case(Work(0.02), FEW, 4, 1.95), "fires", "more-cores"),
         Case("two workers fill two cores", _case(Work(0.02), FEW, 2, 1.9), "fires", "cheaper-preprocess"),
+        Case("strangers hold one core", _case(Work(0.02), FEW, 2, 0.95, 1.0), "fires", "more-cores"),
         Case("one worker, one core free", _case(Work(0.02), FEW, 1, 1.0), "silent"),
         Case("full cores, but the model fills them", _case(Work(0.004), Turn(0.02), 2, 1.95), "silent"),
         Case("waiting, not computing", _case(Work(0.001, wait=0.04), FEW, 4, 0.2), "silent"),

@@ -97,9 +97,18 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], place)
 
 
-CASES = (
-    Case("decoding in the loop's own process", patient(Work(0.01), Turn(0.0, 0.01)), "fires", "workers-auto"),
-    Case("two workers already", patient(Work(0.01), Turn(0.0, 0.01), workers=2), "silent"),
-    Case("data is ready at once", patient(Work(0.0001), Turn(0.0, 0.01)), "silent"),
-)
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case(
+            "decoding in the loop's own process",
+            patient(Work(0.01), Turn(0.0, 0.01)),
+            "fires",
+            "workers-auto",
+        ),
+        Case("two workers already", patient(Work(0.01), Turn(0.0, 0.01), workers=2), "silent"),
+        Case("data is ready at once", patient(Work(0.0001), Turn(0.0, 0.01)), "silent"),
+    )
+
+
 FINDING = Entry("loader-in-main", "input.preprocess", examine)

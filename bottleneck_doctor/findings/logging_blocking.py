@@ -113,16 +113,30 @@ def _cpu(calls: list[Operation]) -> float:
 FLUSHES = Operation("logging", 1, 0, "emit", 1200, 0.48, 0.06, 0.01, Location("train.py", 40, "main"))
 PAINTED = replace(FLUSHES, cpu_s=0.47)
 SICK = Turn(0.0006, logging=0.0012)
-CASES = (
-    Case("three flushes per step", patient(Work(1e-5), SICK, operations=(FLUSHES,)), "fires", "async-writer"),
-    Case(
-        "pictures painted per step", patient(Work(1e-5), SICK, operations=(PAINTED,)), "fires", "log-every-n"
-    ),
-    Case(
-        "a flush now and then",
-        patient(Work(1e-5), Turn(0.002, logging=5e-6), operations=(FLUSHES,)),
-        "silent",
-    ),
-    Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
-)
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case(
+            "three flushes per step",
+            patient(Work(1e-5), SICK, operations=(FLUSHES,)),
+            "fires",
+            "async-writer",
+        ),
+        Case(
+            "pictures painted per step",
+            patient(Work(1e-5), SICK, operations=(PAINTED,)),
+            "fires",
+            "log-every-n",
+        ),
+        Case(
+            "a flush now and then",
+            patient(Work(1e-5), Turn(0.002, logging=5e-6), operations=(FLUSHES,)),
+            "silent",
+        ),
+        Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
+    )
+
+
 FINDING = Entry("logging-blocking", "host.logging", examine)

@@ -24,7 +24,8 @@ back and shuffled in a buffer. Kernel CPU may come from fresh memory instead of 
 
 ## Prediction
 A range, replayed: no sleep spared (random order) to a tenth left (whole batches with one read), likely 0.4
-(measured 0.32 and 0.44 in order); and 0.6 to 0.1 of the kernel's CPU.
+(measured 0.32 and 0.44 in order); and 0.6 to 0.1 of the kernel's CPU, and at best as much again of
+Python's.
 
 ## References
 WebDataset and MosaicML Streaming, on shards; torch.utils.data on iterable data sets; path_resolution(7).
@@ -34,20 +35,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.reads import LARGE_READ_BYTES, streams_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.profile import HotFiles
 from ..model.report import Evidence, Fix
 from .advice import (
-    LARGE_READ_BYTES,
     PAYS,
-    judge_reads,
     dearest,
+    judge_reads,
     making_s,
     more_workers,
     place_of,
     read_evidence,
     spread,
-    streams_of,
     unseen,
     wait_evidence,
     waits,
@@ -60,17 +60,12 @@ FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [k
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (ours)
 SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (ours)
 ASLEEP_PACKED = (1.0, 0.4, 0.1)  # of the sleep per sample: read at random, in order [measured], whole batches
-SYSTEM_PACKED = (
-    0.6,
-    0.3,
-    0.1,
-)  # of the kernel's CPU per sample [measured: warm 0.5, 0.57; cold, in order, 0.14]
+CPU_PACKED = (0.6, 0.3, 0.1)  # of the kernel's CPU per sample [measured: 0.5 and 0.57 warm, 0.14 cold]
+ALIKE = (1, 1, 2)  # CPU spared for each second of the kernel's: at best, Python's own goes too (ours)
 
 PACK = """\
 with tarfile.open("shard-000.tar", "w") as shard:         # some 100 MB each, samples already shuffled
-    for k, (image, label) in enumerate(samples):
-        add(shard, f"{k:08d}.jpg", image)
-        add(shard, f"{k:08d}.cls", str(label).encode())"""
+    for k, path in enumerate(paths): shard.add(path, f"{k:08d}{path.suffix}")"""
 REMEMBER = "self.labels = {path: read_label(path) for path in paths}     # once, in __init__"
 
 
@@ -79,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     blind = unseen(diagnosis, "small-files")
     if blind is not None:
         return blind
-    inputs = diagnosis.inputs
+    inputs, key = diagnosis.inputs, diagnosis.loader.key if diagnosis.loader is not None else ""
     cause = dearest(diagnosis, ("input.storage", "input.preprocess"))
     per_file_s = inputs.storage + _system(inputs) * (inputs.cpu - inputs.collate)
     pays = waits(diagnosis) and diagnosis.causes.get(cause, 1.0) >= PAYS
@@ -89,7 +84,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention("small-files", "opens and bytes read per batch")
     each_bytes = inputs.read_bytes / max(inputs.opens, 1e-9)
     opens = inputs.opens / max(inputs.samples, 1.0)
-    if opens < OPENS_PER_SAMPLE or each_bytes >= LARGE_READ_BYTES or _same_files(diagnosis):
+    again = any(one.files <= SAME_FILES for one in diagnosis.profile.hot_files if one.loader == key)
+    if opens < OPENS_PER_SAMPLE or each_bytes >= LARGE_READ_BYTES or again:
         return None
     reads = judge_reads(diagnosis)
     known = (
@@ -99,9 +95,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     evidence = [Evidence(*one) for one in known] + wait_evidence(diagnosis)
     evidence += read_evidence(diagnosis, reads) if inputs.storage_bytes else []
-    cures = _cures(diagnosis, opens) + more_workers(
-        diagnosis, streams_of(reads) if inputs.storage_bytes else None
-    )
+    streams = streams_of(reads) if inputs.storage_bytes else None
+    cures = _cures(diagnosis, opens) + more_workers(diagnosis, streams)
     return Finding("small-files", cause, evidence, cures, place_of(diagnosis))
 
 
@@ -111,18 +106,12 @@ def _system(inputs: Inputs) -> float:
     return max(0.0, min(inputs.system - inputs.collate, fetching)) / fetching if fetching > 0 else 0.0
 
 
-def _same_files(diagnosis: Diagnosis) -> bool:
-    assert diagnosis.loader is not None
-    key = diagnosis.loader.key
-    return any(hot.loader == key and hot.files <= SAME_FILES for hot in diagnosis.profile.hot_files)
-
-
 def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
     """One large file for many; and, where a second file comes with each sample, its content kept."""
     scenario, place, system = diagnosis.scenario, place_of(diagnosis), _system(diagnosis.inputs)
     assert scenario is not None
-    left = zip(ASLEEP_PACKED, SYSTEM_PACKED, strict=True)
-    packed = [Change(storage=asleep, cpu=1 - (1 - kernel) * system) for asleep, kernel in left]
+    packed = [Change(storage=asleep, cpu=1 - (1 - cpu) * min(1.0, times * system))
+              for asleep, cpu, times in zip(ASLEEP_PACKED, CPU_PACKED, ALIKE, strict=True)]  # fmt: skip
     cures = [
         Cure("pack-shards", "pack the samples into large files and read those from front to back",
              Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", PACK, place),
@@ -155,15 +144,22 @@ def _one_file(sick: Diagnosis) -> Diagnosis:
     return replace(sick, profile=replace(sick.profile, hot_files=[HotFiles("1:1", 1, 0)]))
 
 
-CASES = (
-    Case("cold small files", _case(COLD, COLD_FILES), "fires", "pack-shards"),
-    Case("warm small files", _case(WARM, WARM_FILES), "fires", "pack-shards"),
-    Case(
-        "an image and its label file", _case(COLD, replace(COLD_FILES, opens=64.0)), "fires", "cache-metadata"
-    ),
-    Case("warm files, decoded", _case(WARM, replace(WARM_FILES, system=0.002)), "silent"),
-    Case("large files", _case(COLD, replace(COLD_FILES, read_bytes=64e6)), "silent"),
-    Case("one file, opened per sample", _one_file(_case(COLD, COLD_FILES)), "silent"),
-    Case("opens were not counted", _case(COLD, replace(COLD_FILES, opens=None)), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("cold small files", _case(COLD, COLD_FILES), "fires", "pack-shards"),
+        Case("warm small files", _case(WARM, WARM_FILES), "fires", "pack-shards"),
+        Case(
+            "an image and its label file",
+            _case(COLD, replace(COLD_FILES, opens=64.0)),
+            "fires",
+            "cache-metadata",
+        ),
+        Case("warm files, decoded", _case(WARM, replace(WARM_FILES, system=0.002)), "silent"),
+        Case("large files", _case(COLD, replace(COLD_FILES, read_bytes=64e6)), "silent"),
+        Case("one file, opened per sample", _one_file(_case(COLD, COLD_FILES)), "silent"),
+        Case("opens were not counted", _case(COLD, replace(COLD_FILES, opens=None)), "abstains"),
+    )
+
+
 FINDING = Entry("small-files", "input.storage", examine)

@@ -37,10 +37,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.reads import Reads
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
 from ..model.report import Evidence, Fix
 from .advice import (
-    Reads,
     judge_reads,
     more_workers,
     place_of,
@@ -137,19 +137,23 @@ def _limited(limit_bytes_per_s: float) -> Diagnosis:
     return replace(sick, profile=replace(sick.profile, machine=machine))
 
 
-CASES = (
-    Case("four workers at a full disk", _case(), "fires", "stage-to-fast-storage"),
-    Case(
-        "strangers read most of it",
-        _case(host=replace(FULL, job_read_bytes_per_s=3e8)),
-        "fires",
-        "io-isolate",
-    ),
-    Case("a control group's limit is reached", _limited(1.1e9), "fires", "stage-to-fast-storage"),
-    Case("a control group's limit is far", _limited(9e9), "silent"),
-    Case("the disk idles most of the time", _case(host=replace(FULL, disk_busy=0.3)), "silent"),
-    Case("many small reads", _case(inputs=replace(LARGE, reads=4000.0)), "silent"),
-    Case("no disk counters", _case(host=Host(cores=4.0)), "abstains"),
-    Case("no fetch was timed", _case(inputs=Inputs()), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("four workers at a full disk", _case(), "fires", "stage-to-fast-storage"),
+        Case(
+            "strangers read most of it",
+            _case(host=replace(FULL, job_read_bytes_per_s=3e8)),
+            "fires",
+            "io-isolate",
+        ),
+        Case("a control group's limit is reached", _limited(1.1e9), "fires", "stage-to-fast-storage"),
+        Case("a control group's limit is far", _limited(9e9), "silent"),
+        Case("the disk idles most of the time", _case(host=replace(FULL, disk_busy=0.3)), "silent"),
+        Case("many small reads", _case(inputs=replace(LARGE, reads=4000.0)), "silent"),
+        Case("no disk counters", _case(host=Host(cores=4.0)), "abstains"),
+        Case("no fetch was timed", _case(inputs=Inputs()), "abstains"),
+    )
+
+
 FINDING = Entry("storage-bandwidth-bound", "input.storage", examine)

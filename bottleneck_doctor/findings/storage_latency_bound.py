@@ -38,11 +38,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.reads import UNSURE, Reads, streams_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
 from ..model.report import Fix
 from .advice import (
-    UNSURE,
-    Reads,
     judge_reads,
     more_workers,
     place_of,
@@ -50,7 +49,6 @@ from .advice import (
     spread,
     staging,
     starved,
-    streams_of,
     unseen,
     wait_evidence,
 )
@@ -134,13 +132,17 @@ def _case(inputs: Inputs, host: Host = QUIET) -> Diagnosis:
     return replace(patient(WORK, Turn(0.0, 0.002), workers=1, inputs=inputs), host=host)
 
 
-CASES = (
-    Case("small reads one after the other", _case(SMALL), "fires", "workers-auto"),
-    Case("a memory map at random", _case(MAPPED), "fires", "readahead-hints"),
-    Case("no disk counters", _case(SMALL, replace(QUIET, disk_busy=None)), "fires", "workers-auto"),
-    Case("a full queue of large reads", _case(LARGE, replace(QUIET, disk_queue=20.0)), "silent"),
-    Case("decoding, not reading", patient(Work(0.02), Turn(0.0, 0.002), workers=1), "silent"),
-    Case("sleeping, not reading", patient(Work(0.002, wait=0.02), Turn(0.0, 0.002), workers=1), "silent"),
-    Case("no fetch was timed", _case(Inputs()), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("small reads one after the other", _case(SMALL), "fires", "workers-auto"),
+        Case("a memory map at random", _case(MAPPED), "fires", "readahead-hints"),
+        Case("no disk counters", _case(SMALL, replace(QUIET, disk_busy=None)), "fires", "workers-auto"),
+        Case("a full queue of large reads", _case(LARGE, replace(QUIET, disk_queue=20.0)), "silent"),
+        Case("decoding, not reading", patient(Work(0.02), Turn(0.0, 0.002), workers=1), "silent"),
+        Case("sleeping, not reading", patient(Work(0.002, wait=0.02), Turn(0.0, 0.002), workers=1), "silent"),
+        Case("no fetch was timed", _case(Inputs()), "abstains"),
+    )
+
+
 FINDING = Entry("storage-latency-bound", "input.storage", examine)

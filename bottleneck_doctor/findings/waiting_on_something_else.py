@@ -123,12 +123,16 @@ def _case(inputs: Inputs, workers: int = 2) -> Diagnosis:
     return patient(WORK, Turn(0.0, 0.003), workers=workers, inputs=inputs)
 
 
-CASES = (
-    Case("a sleep before each request", _case(ASLEEP), "fires", "workers-auto"),
-    Case("the same without workers", _case(ASLEEP, 0), "fires", "thread-prefetch"),
-    Case("workers at one lock", _case(LOCKED), "fires", "shorten-lock"),
-    Case("a pool of its own computes", _case(replace(ASLEEP, other_cpu=0.018)), "silent"),
-    Case("decoding", patient(Work(0.02), Turn(0.0, 0.003), workers=2), "silent"),
-    Case("waits that nobody saw", _case(replace(ASLEEP, blocked_samples=0)), "abstains"),
-)
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("a sleep before each request", _case(ASLEEP), "fires", "workers-auto"),
+        Case("the same without workers", _case(ASLEEP, 0), "fires", "thread-prefetch"),
+        Case("workers at one lock", _case(LOCKED), "fires", "shorten-lock"),
+        Case("a pool of its own computes", _case(replace(ASLEEP, other_cpu=0.018)), "silent"),
+        Case("decoding", patient(Work(0.02), Turn(0.0, 0.003), workers=2), "silent"),
+        Case("waits that nobody saw", _case(replace(ASLEEP, blocked_samples=0)), "abstains"),
+    )
+
+
 FINDING = Entry("waiting-on-something-else", "input.wait", examine)

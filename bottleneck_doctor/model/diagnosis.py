@@ -13,7 +13,8 @@ class Step:
     """A row of the steady window, per step, in seconds. ``compute`` is what no other field explains.
 
     The parts ``wait``, ``checkpoint``, ``logging``, ``collect``, ``copy``, ``backward``, ``optimizer`` and
-    ``compute`` sum to ``wall``. ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and process.
+    ``compute`` sum to ``wall``. ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and
+    its process; ``wait_queue`` is the part of ``queue`` inside ``next``.
     """
 
     t: float
@@ -149,6 +150,7 @@ class Host:
     """
 
     cores: float
+    cores_online: int = 0
     job_cores: float | None = None
     foreign_cores: float | None = None
     iowait: float | None = None

@@ -131,7 +131,8 @@ class StepTable:
 
     All seconds are sums over the covered steps. ``wait_s`` includes building iterators; evaluation is not in
     ``wall_s``. Of the loop's thread: ``cpu_s`` is its CPU outside ``next``, ``wait_cpu_s`` inside,
-    ``runq_s`` the time it was runnable but not running; ``process_cpu_s`` is the CPU of every thread of
+    ``runq_s`` the time it was runnable but not running, ``wait_runq_s`` of that inside ``next``;
+    ``process_cpu_s`` is the CPU of every thread of
     the process. ``collect_s`` is garbage collection.
     ``set_aside`` is "" or why the row does not count (instrument, unfinished).
     ``ready`` = batches finished and waiting when the loop asked, None for one process.
@@ -146,6 +147,7 @@ class StepTable:
     wait_cpu_s: list[float | None] = field(default_factory=list)
     process_cpu_s: list[float | None] = field(default_factory=list)
     runq_s: list[float | None] = field(default_factory=list)
+    wait_runq_s: list[float | None] = field(default_factory=list)
     backward_s: list[float | None] = field(default_factory=list)
     optimizer_s: list[float | None] = field(default_factory=list)
     checkpoint_s: list[float] = field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, log
 
-from ..analyse.predict import merge, predict, step_after
+from ..analyse.predict import merge, predict, step_after, widened
 from ..analyse.replay import step_seconds
 from ..model.diagnosis import Change, Cure, Diagnosis, Finding
 from ..model.report import Remedy, Speedup
@@ -35,7 +35,7 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     if cure.change is not None:
         return predict(diagnosis, cure.change, cure.basis)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
-    return Speedup(low, likely, high, "range")
+    return widened(diagnosis, low, likely, high)
 
 
 def _order(offer: Offer) -> tuple[int, int, int, int, float]:

@@ -17,9 +17,9 @@ def write_up(profile: Profile) -> Report:
     diagnosis = diagnose(profile)
     found, abstained = _examine(diagnosis)
     ranked = [offer for offer in offers(diagnosis, found) if worth_saying(diagnosis, offer)]
-    paying = {offer[0].id for offer in ranked}
+    paying = {cure.id for _, cure, _ in ranked}
     told = remedies(diagnosis, ranked)
-    kept = [finding for finding in found if finding.id in paying]
+    kept = [one for one in found if not one.cures or any(cure.id in paying for cure in one.cures)]
     return Report(
         run=_run(profile),
         quality=diagnosis.quality,

@@ -62,6 +62,7 @@ def run_of(
         for name, value in {
             "t": t, "steps": 1, "epoch": place // length, "wall_s": took,
             "wait_s": max(0.0, took - own - checkpoint - logging), "cpu_s": compute * jitter, "runq_s": 0.0,
+            "wait_runq_s": 0.0,
             "wait_cpu_s": cpu + collate if workers == 0 else 2e-4,
             "process_cpu_s": compute * jitter + (cpu + collate if workers == 0 else 2e-4),
             "backward_s": 0.4 * own, "optimizer_s": 0.0, "checkpoint_s": checkpoint, "logging_s": logging,

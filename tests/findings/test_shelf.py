@@ -198,7 +198,7 @@ def test_the_arithmetic_itself_names_the_slowest_party(
 
 
 def limits(scenario: Scenario) -> tuple[float, float]:
-    """The least and the most seconds per step, in closed form: the slowest of loop, workers, cores and storage.
+    """The least and the most seconds per step in closed form: the slowest of loop, workers, cores, storage.
 
     Sums of means, no events and no queues: what the replay must agree with where nothing varies.
     """
@@ -271,7 +271,7 @@ def _can_abstain(module: ModuleType) -> bool:
 
 
 def _thresholds(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """Numbers under an upper-case name before the examination, with the text of their lines and the one above."""
+    """Numbers under an upper-case name before the examination, with their lines and the one above."""
     text = inspect.getsource(module)
     lines = text.splitlines()
     for node in ast.parse(text).body:

@@ -43,6 +43,27 @@ def test_a_signal_to_the_whole_group_reaches_the_training_exactly_once(stage, nu
     assert fence(stage, process) == {str(int(number)): 1}
 
 
+@pytest.mark.parametrize("send", [os.kill, os.killpg])
+def test_a_signal_that_queues_instead_of_merging_comes_once_too(stage, send):
+    """Two SIGTERMs in quick succession look like one; real-time signals do not hide a second delivery."""
+    source = """
+wanted = [signal.SIGRTMIN, signal.SIGUSR2]
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+mark("ready")
+while (number := signal.sigwait(wanted)) != signal.SIGUSR2:
+    counts[int(number)] += 1
+    mark("count", counts)
+while signal.sigtimedwait([signal.SIGRTMIN], 0):
+    counts[int(signal.SIGRTMIN)] += 1
+mark("counts", dict(counts))
+"""
+    process = stage.start_script(source)
+    send(process.pid, signal.SIGRTMIN)
+    stage.await_mark("count")
+    await_taken(process.pid, signal.SIGRTMIN)
+    assert fence(stage, process) == {str(int(signal.SIGRTMIN)): 1}
+
+
 def test_each_of_several_signals_is_told_apart(stage):
     process = stage.start_script(COUNTER)
     for times in range(1, 4):

@@ -47,6 +47,12 @@ def read_cold(path: Path, offset: int, size: int) -> bytes:
     return data
 
 
+def crop(sample: bytes) -> torch.Tensor:
+    """A random stretch of a sample."""
+    start = int(torch.randint(SIZE - 256, ()))
+    return torch.frombuffer(bytearray(sample[start : start + 256]), dtype=torch.uint8).float().div_(255)
+
+
 class Scattered(Dataset[torch.Tensor]):
     """One file for each sample."""
 
@@ -58,7 +64,7 @@ class Scattered(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         data = read_cold(name(self.folder, index), 0, SIZE)
-        return torch.frombuffer(bytearray(data[:256]), dtype=torch.uint8).float().div_(255)
+        return crop(data)
 
 
 class Packed(Dataset[torch.Tensor]):
@@ -72,8 +78,7 @@ class Packed(Dataset[torch.Tensor]):
 
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         data = read_cold(self.path, indices[0] * SIZE, len(indices) * SIZE)
-        heads = (bytearray(data[at : at + 256]) for at in range(0, len(data), SIZE))
-        return [torch.frombuffer(head, dtype=torch.uint8).float().div_(255) for head in heads]
+        return [crop(data[at : at + SIZE]) for at in range(0, len(data), SIZE)]
 
 
 def main() -> None:

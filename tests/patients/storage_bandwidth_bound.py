@@ -17,7 +17,7 @@ VOLUME, VOLUMES, SLICE = 4 << 20, 64, 4096
 
 
 class Volumes(Dataset[tuple[torch.Tensor, int]]):
-    """Scans of 4 MB, of which training uses one slice; from the disk they are read past the page cache."""
+    """Scans of 4 MB, of which training uses a slice drawn at random; from the disk they are read past the page cache."""
 
     def __init__(self, path: Path, direct: bool) -> None:
         self.path, self.flags = path, os.O_RDONLY | (os.O_DIRECT if direct else 0)
@@ -31,8 +31,8 @@ class Volumes(Dataset[tuple[torch.Tensor, int]]):
         if self.descriptor is None:
             self.descriptor = os.open(self.path, self.flags)
         os.preadv(self.descriptor, [self.volume], index % VOLUMES * VOLUME)
-        middle = VOLUME // 2
-        scan = torch.frombuffer(bytearray(self.volume[middle : middle + SLICE]), dtype=torch.uint8)
+        start = int(torch.randint(VOLUME - SLICE, ()))
+        scan = torch.frombuffer(bytearray(self.volume[start : start + SLICE]), dtype=torch.uint8)
         return scan.float().div_(255), index % 10
 
 

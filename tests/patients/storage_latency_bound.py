@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import random
 from pathlib import Path
 
 import torch
@@ -17,7 +16,7 @@ BLOCK, BLOCKS, PER_SAMPLE = 4096, 65_536, 64
 
 
 class Records(Dataset[tuple[torch.Tensor, int]]):
-    """Records whose parts lie all over a file of 256 MB, read past the page cache: cold in every run."""
+    """Records drawn from all over a file of 256 MB, read past the page cache: cold in every run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,10 +29,9 @@ class Records(Dataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if self.descriptor is None:
             self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECT)
-        places = random.Random(index)
         parts = bytearray()
-        for _ in range(PER_SAMPLE):
-            os.preadv(self.descriptor, [self.page], places.randrange(BLOCKS) * BLOCK)
+        for place in torch.randint(BLOCKS, (PER_SAMPLE,)).tolist():
+            os.preadv(self.descriptor, [self.page], place * BLOCK)
             parts += self.page[:4]
         return torch.frombuffer(parts, dtype=torch.uint8).float().div_(255), index % 10
 

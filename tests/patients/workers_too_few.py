@@ -22,7 +22,7 @@ class Quotes(Dataset[tuple[torch.Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         time.sleep(0.004)
-        return self.rows[index], index % 10
+        return self.rows[index] + 0.1 * torch.randn(64), index % 10
 
 
 def main() -> None:

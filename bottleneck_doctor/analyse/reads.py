@@ -1,0 +1,68 @@
+"""Judges how storage serves a data set's reads: one at a time, or as fast as the device or a limit allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.diagnosis import Host, Inputs
+from ..model.profile import Profile
+
+AT_LIMIT = 0.8  # of a read limit counts as reached [knowledge F21]
+LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [knowledge F22]
+DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
+LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
+SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
+UNSURE = ("unsure", "unseen")
+
+
+@dataclass(frozen=True)
+class Reads:
+    """How the data set's reads are served. ``pace``: limit (a control group's), device (the disk gives all it
+    can), latency (each read's own), unsure (large reads, nobody asked for more), unseen (no counters).
+
+    ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk.
+    """
+
+    pace: str
+    readers: float
+    each_bytes: float | None
+    each_s: float | None
+
+
+def judge_reads(profile: Profile, key: str, workers: int, inputs: Inputs, host: Host, step_s: float) -> Reads:
+    """How storage serves the loader ``key``, in the order of how surely it can be told."""
+    making_s = max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
+    readers = max(1, workers) * inputs.storage / making_s
+    count = _device_reads(inputs)
+    each_bytes = inputs.storage_bytes / count if inputs.storage_bytes is not None and count else None
+    each_s = inputs.storage / count if count else None
+    rate = host.job_read_bytes_per_s or 0.0
+    calls = count / step_s if step_s else 0.0
+    limits = ((rate, profile.machine.read_limit_bytes_per_s), (calls, profile.machine.read_limit_iops))
+    if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
+        return Reads("limit", readers, each_bytes, each_s)
+    if each_bytes is None or host.disk_busy is None:
+        return Reads("unseen", readers, each_bytes, each_s)
+    large, queue = each_bytes >= LARGE_READ_BYTES, host.disk_queue or 0.0
+    crowded = queue >= (LARGE_QUEUE if large else SMALL_QUEUE) or (not large and _spins(profile, key))
+    if host.disk_busy >= DISK_BUSY and crowded:
+        return Reads("device", readers, each_bytes, each_s)
+    return Reads("unsure" if large else "latency", readers, each_bytes, each_s)
+
+
+def streams_of(reads: Reads) -> float | None:
+    """How many reads the storage serves at once before each gets slower; None = more than anyone asks for."""
+    if reads.pace == "latency":
+        return None
+    return 2 * reads.readers if reads.pace in UNSURE else reads.readers
+
+
+def _device_reads(inputs: Inputs) -> float:
+    """Reads per batch that memory did not answer; a page fault is a read that no call shows."""
+    stored, delivered = inputs.storage_bytes, inputs.read_bytes
+    cold = min(1.0, stored / delivered) if stored and delivered else 1.0
+    return (inputs.reads or 0.0) * cold + inputs.major_faults
+
+
+def _spins(profile: Profile, key: str) -> bool:
+    return any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)

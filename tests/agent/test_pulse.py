@@ -1,0 +1,126 @@
+"""The pulse: how often the agent looks closely, and that a long run stays small."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bottleneck_doctor.agent import patch_loader, patch_training, wire
+from bottleneck_doctor.agent.patch_loader import Account
+from bottleneck_doctor.agent.pulse import STRIDE_AT_MOST, Pulse, state
+from bottleneck_doctor.assemble.rows import Diary, read_diaries
+
+MILLION = 1_000_000
+
+
+@pytest.fixture
+def pulse(tmp_path: Path) -> Pulse:
+    one = Pulse()
+    one.begin(str(tmp_path))
+    return one
+
+
+def looks(pulse: Pulse, count: int, step_ns: int, cost_ns: int) -> None:
+    """Close looks as a loop would report them, each ``stride`` steps after the last."""
+    at = 10**9
+    for _ in range(count):
+        at += step_ns * pulse.stride
+        pulse.looked(cost_ns, at, pulse.stride)
+
+
+@pytest.mark.parametrize("step_ns", [100_000, 1_000_000, 30_000_000])
+def test_close_looks_take_at_most_half_a_percent_of_the_steps(pulse: Pulse, step_ns: int) -> None:
+    looks(pulse, 200, step_ns, cost_ns=12_000)
+    assert 12_000 / (pulse.stride * step_ns) <= 0.005
+    assert pulse.stride == 1 or 12_000 / ((pulse.stride - 1) * step_ns) > 0.004, "it looks as often as it may"
+
+
+def test_a_slower_loop_is_looked_at_more_often_again(pulse: Pulse) -> None:
+    looks(pulse, 200, 20_000, cost_ns=12_000)
+    assert pulse.stride > 100
+    looks(pulse, 3, 2 * 10**9, cost_ns=12_000)
+    assert pulse.stride == 1
+
+
+def test_a_chunk_that_fills_up_doubles_the_stride_for_good(pulse: Pulse) -> None:
+    rows = wire.CHUNK_BYTES // wire.ROW.size
+    for _ in range(2 * rows + 1):
+        pulse.row(wire.BACKWARD, 1, 1)
+    assert pulse.floor == pulse.stride == 4
+    looks(pulse, 200, 10**9, cost_ns=1)
+    assert pulse.stride == 4, "cheap looks do not lower it again"
+    for _ in range(20):
+        pulse.halve()
+    assert pulse.stride == STRIDE_AT_MOST
+
+
+def test_every_remainder_is_caught_of_a_loop_that_does_something_every_fourth_step(pulse: Pulse) -> None:
+    pulse.stride, place, caught = 4, 0, set()
+    for _ in range(32):
+        caught.add(place % 4)
+        pulse.looks += 1
+        place += pulse.skip() + 1
+    assert caught == {0, 1, 2, 3}
+
+
+def test_the_main_thread_is_number_0_and_keeps_it(pulse: Pulse) -> None:
+    assert [pulse.thread(), pulse.thread()] == [0, 0]
+
+
+def test_a_place_in_the_users_code_is_written_down_once(pulse: Pulse, tmp_path: Path) -> None:
+    frame = SimpleNamespace(
+        f_code=SimpleNamespace(co_filename="/home/me/train.py", co_name="main"), f_lineno=7, f_back=None
+    )
+    assert [pulse.site("logging", frame), pulse.site("logging", frame)] == [1, 1]  # type: ignore[arg-type]
+    assert pulse.site("checkpoint", frame) == 2  # type: ignore[arg-type]
+    (diary,) = read_diaries(tmp_path)
+    assert [(fact["kind"], fact["file"], fact["line"]) for fact in diary.facts] == [
+        ("logging", "/home/me/train.py", 7),
+        ("checkpoint", "/home/me/train.py", 7),
+    ]
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Diary]:
+    """A million training steps of 10 ms by a clock of our own: nothing is skipped for being fast."""
+    folder = tmp_path_factory.mktemp("long")
+    state.begin(str(folder))
+    clock = itertools.count(10**9, 5_000_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patch_loader, "now", clock.__next__)
+        patch.setattr(patch_training, "now", clock.__next__)
+        _train(MILLION)
+    (diary,) = read_diaries(folder)
+    return next(folder.glob("*.rows")), diary
+
+
+def _train(steps: int) -> None:
+    """The hooks as a training calls them, around a loader and a model that do nothing."""
+    following = patch_loader._arrival(lambda iterator: None)
+    backward = patch_training._backward(lambda: None)
+    iterator = SimpleNamespace(_bdoc=Account(1, 1, 0))
+    for _ in range(steps):
+        following(iterator)
+        backward()
+        patch_training._before(None, (), {})
+        patch_training._after(None, (), {})
+
+
+def test_a_million_steps_stay_under_8_mib(long_run: tuple[Path, Diary]) -> None:
+    file, diary = long_run
+    assert os.stat(file).st_blocks * 512 <= 8 << 20
+    assert diary.board["dropped"] == 0, "the stride grew before the file was full"
+
+
+def test_a_million_steps_are_all_counted(long_run: tuple[Path, Diary]) -> None:
+    _, diary = long_run
+    last = diary.of(wire.NEXT)[-1]
+    assert MILLION - last.a <= 2 * STRIDE_AT_MOST
+    assert diary.board["trained"] == pytest.approx(last.a, abs=2)
+    assert last.d == pytest.approx(last.a, abs=2)
+    assert last.e == pytest.approx(last.a, abs=2)
+    assert len(diary.of(wire.NEXT)) > 2048, "and looked at from end to end"
