@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -39,3 +40,14 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
         pass
     wrapper._bdoc_original = original
     setattr(owner, name, wrapper)
+
+
+_kept: list[object] = []
+os.register_at_fork(before=_kept.__len__)  # the interpreter lets go of what it holds here last of all
+
+
+def keep(thing: Any) -> Any:
+    """Never let it be freed. A map holds a duplicate of its descriptor and closes that number when it goes;
+    by then a script that closed all it did not know, as daemons do, may have a pipe of its own there."""
+    _kept.append(thing)
+    return thing

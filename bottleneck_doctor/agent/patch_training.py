@@ -10,6 +10,7 @@ from time import thread_time_ns
 from . import clocks, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
+from .profiler import end_window
 from .pulse import state
 from .stop import due, stop
 
@@ -124,6 +125,9 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
             thread_time_ns() - _Open.cpu, thread=state.thread(),
         )  # fmt: skip
     _Open.start = 0
+    if not state.last_ns:  # no batch from a loader, and yet the training moves
+        state.last_ns = now()
+        state.begun(state.last_ns)
     if state.arrivals != _Open.arrivals:
         _Open.arrivals, _Open.alone = state.arrivals, 0
         return
@@ -142,21 +146,21 @@ def _alone() -> None:
     """A loop without a loader: optimizer steps are its beat; the gap to the next forward pass is timed."""
     end = now()
     state.trained += 1
+    if state.window is not None:
+        end_window()
     if state.countdown > 0:
         state.countdown -= 1
         state.close = False
         return
-    state.countdown = state.stride - 1
     state.close = True
     post = state.book.post
-    if not state.last_ns:
-        state.begun(end)
     state.last_ns = end
     post(wire.STEPS, state.trained)
     post(wire.TRAINED, state.trained)
     post(wire.LAST, end)
     if state.control is not None:
         state.control.look()
+    state.countdown = state.stride - 1 if state.window is None else 0
     _await_forward(end)
     state.looked(now() - end, end, state.stride)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from .patch_loader import Account
+    from .profiler import Window
     from .stop import Control
 
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
@@ -36,6 +37,7 @@ class Pulse:
         self.row = self.book.row
         self.book.on_full = self.halve
         self.control: Control | None = None
+        self.window: Window | None = None  # of the profiler, while one is open
         self.worker = False
         self.close = True
         self.resting = False

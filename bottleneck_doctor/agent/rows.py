@@ -9,6 +9,7 @@ import os
 import time
 
 from . import wire
+from .guard import keep
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FACTS_AT_MOST = 4096  # lines of text per process: constructions in a loop must not fill the disk
+FACT_BYTES = 16384  # a longer line is cut, and then left out by the reader
 
 
 class Book:
@@ -43,7 +45,7 @@ class Book:
             # Reserved before mapped: a full disk must fail here and not as SIGBUS in the user's loop.
             os.posix_fallocate(handle, 0, wire.HEADER_BYTES)
             os.ftruncate(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES)
-            self.map = mmap.mmap(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES)
+            self.map = keep(mmap.mmap(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES))
             identity = (wire.MAGIC, wire.VERSION, wire.ROW.size, self.pid, os.getppid(), self.start_ns)
             wire.IDENTITY.pack_into(self.map, 0, *identity)
         except (OSError, ValueError):
@@ -96,11 +98,11 @@ class Book:
             return
         self.facts_left -= 1
         try:
-            line = json.dumps(values, default=str).encode("utf-8", "replace") + b"\n"
+            line = json.dumps(values, default=str).encode("utf-8", "replace")[:FACT_BYTES] + b"\n"
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             handle = os.open(self.path + ".facts", flags, 0o600)
             try:
-                os.write(handle, line[:16384])
+                os.write(handle, line)
             finally:
                 os.close(handle)
         except (OSError, ValueError, TypeError):

@@ -9,6 +9,7 @@ import threading
 
 from . import wire
 from .clocks import now
+from .guard import keep
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -22,13 +23,12 @@ class Control:
     def __init__(self, folder: str) -> None:
         handle = os.open(os.path.join(folder, "control"), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.map = mmap.mmap(handle, wire.CONTROL_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
+            self.map = keep(mmap.mmap(handle, wire.CONTROL_BYTES, mmap.MAP_SHARED, mmap.PROT_READ))
         finally:
             os.close(handle)
         self.profiled = 0
         self.windows_done = 0
         self.on_profile: Callable[[], None] | None = None
-        self.on_look: Callable[[], None] | None = None
 
     def look(self) -> None:
         """Called at close looks only: a stop order, or a wish for a profiler window."""
@@ -37,8 +37,6 @@ class Control:
         if wanted > self.profiled and self.on_profile is not None:
             self.profiled = wanted
             self.on_profile()
-        if self.on_look is not None:
-            self.on_look()
 
 
 def due() -> bool:

@@ -63,7 +63,7 @@ def measure_host(profile: Profile, begin: float, end: float) -> Host:
     )
 
 
-def cores_left(host: Host) -> float:
-    """Cores that the job can really have: what it may use less what strangers take, at least half a core."""
-    elsewhere = max(0.0, host.cores_online - host.cores)  # strangers may live on cores that we may not use
-    return max(0.5, host.cores - max(0.0, (host.foreign_cores or 0.0) - elsewhere))
+def strangers(host: Host) -> float:
+    """Cores' worth of other people's work that competes with the job; they may live where it may not go."""
+    elsewhere = max(0.0, host.cores_online - host.cores)
+    return max(0.0, (host.foreign_cores or 0.0) - elsewhere)

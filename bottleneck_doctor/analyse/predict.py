@@ -11,7 +11,7 @@ from .replay import apply, step_seconds
 
 MODEL_FLOOR = 0.12  # the replay's median error on measured cases [knowledge P1.9]; no interval claims better
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
-SETTINGS = frozenset({"workers", "prefetch", "in_order", "cores", "threads", "streams"})
+SETTINGS = frozenset({"workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams"})
 
 
 def step_after(scenario: Scenario, change: Change) -> float:
@@ -27,9 +27,7 @@ def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Spee
     scenario = diagnosis.scenario
     assert scenario is not None, "a prediction needs a steady window"
     likely = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
-    free = scenario  # what a change to the cores is worth does not depend on strangers who stay
-    if change.cores is None:
-        free = replace(scenario, cores=max(scenario.cores, diagnosis.host.cores))
+    free = scenario if change.strangers is not None else replace(scenario, strangers=0.0)
     alone = step_seconds(free) / max(step_after(free, change), 1e-12)
     return widened(diagnosis, min(likely, alone), likely, max(likely, alone), basis)
 

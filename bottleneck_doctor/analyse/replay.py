@@ -50,6 +50,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
         prefetch=base.prefetch if change.prefetch is None else change.prefetch,
         in_order=base.in_order if change.in_order is None else change.in_order,
         cores=base.cores if change.cores is None else change.cores,
+        strangers=base.strangers if change.strangers is None else change.strangers,
         threads=base.threads if change.threads is None else change.threads,
         hand_over=base.hand_over * change.ipc,
         serialise=base.serialise * change.ipc,
@@ -77,8 +78,8 @@ def step_seconds(scenario: Scenario) -> float:
 
 def _serial(scenario: Scenario) -> list[float]:
     """One process does everything in turn; with less than one core the CPU parts stretch."""
-    stretch = max(1.0, 1.0 / scenario.cores)
-    wide = max(1.0, scenario.threads / scenario.cores)
+    stretch = cpu_stretch(scenario, 1.0)
+    wide = cpu_stretch(scenario, scenario.threads)
     t, arrivals = 0.0, []
     for place in range(BATCHES):
         work = scenario.works[place % len(scenario.works)]
@@ -87,6 +88,16 @@ def _serial(scenario: Scenario) -> list[float]:
         t += turn.compute * wide + turn.idle + turn.checkpoint + turn.logging + turn.collect * stretch
         arrivals.append(t)
     return arrivals
+
+
+def cpu_stretch(scenario: Scenario, demand: float) -> float:
+    """How much longer CPU work takes than alone, when the job asks for ``demand`` cores.
+
+    Among strangers the job gets its fair share of the cores or what they leave, whichever is more.
+    """
+    fair = (demand + scenario.strangers) / scenario.cores
+    left = demand / max(scenario.cores - scenario.strangers, 0.05 * scenario.cores)
+    return max(1.0, demand / scenario.cores, min(fair, left))
 
 
 @dataclass
@@ -192,4 +203,4 @@ class _Pipeline:
             demand += scenario.threads * self.turn.cpu / (self.turn.cpu + self.turn.rest)
         reading = sum(job.stored / (job.cpu + job.stored + job.rest) for job in busy)
         io = max(1.0, reading / scenario.streams) if scenario.streams else 1.0
-        return max(1.0, demand / scenario.cores), io
+        return cpu_stretch(scenario, demand), io

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
-from .host import cores_left
+from .host import strangers
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
 
@@ -42,7 +42,8 @@ def build_scenario(
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
-        cores=cores_left(host),
+        cores=host.cores,
+        strangers=strangers(host),
         threads=threads,
         hand_over=hand_over,
         serialise=serialise,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ..agent import wire
@@ -78,6 +79,7 @@ def _arrived(found: dict[int, Iteration], diary: Diary, numbering: Numbering, ro
     if number not in found:  # an iterator built without DataLoader.__iter__
         key = numbering.get((diary.pid, row.thing), f"{diary.pid}:?{row.thing}")
         found[number] = Iteration(number, key, row.thread, row.t)
+    found[number].thread = row.thread  # the thread that asks, whichever built it
     found[number].arrivals.append(Arrival(row, loop))
 
 
@@ -119,7 +121,10 @@ def _credit(iterations: list[Iteration], last_backward: int) -> None:
             for other in trained:
                 other.optimizer_steps += optimizer_steps - steps
             steps = optimizer_steps
-        waiting = [other for other in waiting if other is not one] if optimizer_steps < 0 else [*waiting, one]
+        if optimizer_steps < 0:
+            waiting = [other for other in waiting if other is not one]
+        else:
+            waiting.append(one)
     if events and last_backward > events[-1][0]:
         for other in _sharers(waiting):
             other.backwards += 1
@@ -128,7 +133,8 @@ def _credit(iterations: list[Iteration], last_backward: int) -> None:
 def _sharers(waiting: list[Iteration]) -> list[Iteration]:
     if all(one is waiting[0] for one in waiting):
         return waiting[:1]
-    return [one for one in waiting if sum(other is one for other in waiting) == 1]
+    times = Counter(one.number for one in waiting)
+    return [one for one in waiting if times[one.number] == 1]
 
 
 def _last_backward(diary: Diary) -> int:

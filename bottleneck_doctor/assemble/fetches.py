@@ -40,7 +40,7 @@ def find_crews(diaries: list[Diary], numbering: Numbering) -> dict[str, list[Cre
     return {key: crew for key, crew in crews.items() if key}
 
 
-def read_fetches(key: str, crews: list[Crew], origin: int) -> FetchTable:
+def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHES_AT_MOST) -> FetchTable:
     """A uniform sample of the loader's fetches in order of time."""
     triples = []
     seen = 0
@@ -50,7 +50,7 @@ def read_fetches(key: str, crews: list[Crew], origin: int) -> FetchTable:
         seen += max((count.a for _, _, count in mine), default=0) if crew.thing is None else 0
         seen += len(mine) if crew.thing is not None else 0
     triples.sort(key=lambda triple: triple[0].t)
-    every = -(-len(triples) // FETCHES_AT_MOST) or 1
+    every = -(-len(triples) // at_most) or 1
     table = FetchTable(loader=key, seen=seen)
     for fetch, batch, count, worker in triples[::every]:
         _append(table, fetch, batch, count, worker, origin)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_left
+from itertools import accumulate, pairwise
 
 from ..agent import wire
-from ..model.profile import Epochs, Loop, Outside, StepTable
+from ..model.profile import Epochs, Loop, Outside
 from .arrivals import Iteration
 from .rows import Diary, Row
-from .steps import S, Sums, line_up, read_marks, sums, tabulate, thin
+from .steps import ROWS_AT_MOST, S, Sums, line_up, read_marks, sums, tabulate
 
 EPOCHS_AT_MOST = 256
 
@@ -24,11 +25,7 @@ def read_loops(diary: Diary, iterations: list[Iteration], origin: int) -> list[L
 def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
     first = group[0]
     points = line_up(group)
-    away = [
-        (one.begin, one.finish)
-        for one in everything
-        if one.thread == first.thread and one.role == "evaluation" and first.role == "train"
-    ]
+    away = _evaluations(first, everything) if first.role == "train" else sums([])
     others = _waits_for_others(first, everything) if first.role == "train" else sums([])
     table = tabulate(points, read_marks(diary, first.thread), away, others, origin)
     total = sum(one.batches for one in group)
@@ -47,13 +44,30 @@ def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], ori
     )
 
 
+def _evaluations(first: Iteration, everything: list[Iteration]) -> Sums:
+    """The time that evaluation took on this loop's thread, in pieces during which no training batch came."""
+    same = [one for one in everything if one.thread == first.thread]
+    trained = sorted(arrival.t for one in same if one.role == "train" for arrival in one.arrivals)
+    spans = []
+    for one in same:
+        if one.role == "evaluation":
+            times = [one.begin, *(arrival.t for arrival in one.arrivals), one.finish]
+            spans += [(t, end - t) for t, end in pairwise(times) if t < end]
+    return sums((t, took) for t, took in spans if bisect_left(trained, t) == bisect_left(trained, t + took))
+
+
 def _waits_for_others(first: Iteration, everything: list[Iteration]) -> Sums:
     """Waits for other training loaders that were open at the same time as one of this loop's batches."""
-    mine = [one for one in everything if one.loader == first.loader and one.role == "train"]
+    mine = sorted(
+        (one.begin, one.finish) for one in everything if one.loader == first.loader and one.role == "train"
+    )
+    begins = [begin for begin, _ in mine]
+    latest = list(accumulate((finish for _, finish in mine), max))
     waits = []
     for other in everything:
         same = other.thread == first.thread and other.role == "train" and other.loader != first.loader
-        if same and any(other.begin < one.finish and one.begin < other.finish for one in mine):
+        earlier = bisect_left(begins, other.finish)
+        if same and earlier and other.begin < latest[earlier - 1]:
             before = 0
             for arrival in other.arrivals:
                 waits.append((arrival.next.t, arrival.next.c - before))
@@ -83,6 +97,8 @@ def read_outside(diary: Diary, origin: int) -> list[Outside]:
         wall = row.t - before.t
         if row.thread == thread and 0 < steps and 0 < wall:
             _gap(result, before, row, steps, wall, origin)
+    while len(result.t) > ROWS_AT_MOST:
+        result = _halve(result)
     return [result] if result.t else []
 
 
@@ -97,4 +113,11 @@ def _gap(result: Outside, before: Row, row: Row, steps: int, wall: int, origin: 
     result.runq_s.append(max(0, min(row.e - before.e, wall)) * S)
 
 
-__all__ = ["StepTable", "read_loops", "read_outside", "thin"]
+def _halve(outside: Outside) -> Outside:
+    """Neighbours merged; sums stay exact."""
+    ends = outside.t[1::2] + outside.t[len(outside.t) // 2 * 2 :]
+    merged = Outside(outside.pid, outside.thread, outside.total, t=ends)
+    for name in "steps wall_s gap_s gap_cpu_s gap_runq_s cpu_s runq_s".split():
+        column = getattr(outside, name)
+        getattr(merged, name).extend(sum(column[place : place + 2]) for place in range(0, len(column), 2))
+    return merged

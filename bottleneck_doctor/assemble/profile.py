@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.profile import Cost, Gap, Machine, Profile, Run, Stack, Window
+from ..model.profile import Cost, Gap, Loop, Machine, Profile, Run, Stack, Window
 from ..model.sample import Sample
 from .arrivals import read_iterations
-from .fetches import find_crews, read_fetches, read_payload, read_repeats
+from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .loaders import read_loaders
 from .loops import read_loops, read_outside
 from .operations import read_operations, read_operators, read_windows
@@ -16,7 +16,7 @@ from .processes import read_processes
 from .rows import Diary, read_diaries
 from .samples import read_blocked, read_hot_files, read_series
 from .stacks import read_stacks
-from .steps import flag
+from .steps import ROWS_AT_MOST, flag, thin
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,21 @@ def assemble(remains: Remains) -> Profile:
     iterations = {diary.pid: read_iterations(diary, numbering) for diary in diaries}
     loops = [loop for diary in diaries for loop in read_loops(diary, iterations[diary.pid], origin)]
     windows = remains.windows + [window for diary in diaries for window in read_windows(diary, origin)]
+    loops = _fitting(sorted(loops, key=lambda loop: -loop.steps)[:64])
     for loop in loops:
         flag(loop.table, [(window.start_s, window.end_s) for window in windows], "instrument")
     payloads = [read_payload(key, members) for key, members in crews.items()]
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
+    sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
         machine=remains.machine,
         processes=read_processes(diaries, numbering, origin),
         loaders=loaders[:256],
-        loops=sorted(loops, key=lambda loop: -loop.steps)[:64],
+        loops=loops,
         outside=[outside for diary in trainers for outside in read_outside(diary, origin)],
-        fetches=[read_fetches(key, members, origin) for key, members in crews.items()][:64],
+        fetches=[read_fetches(key, members, origin, sampled) for key, members in list(crews.items())[:64]],
         payloads=[payload for payload in payloads if payload],
         repeats=[repeat for repeat in repeats if repeat],
         blocked=read_blocked(remains.samples, loader_of, origin),
@@ -69,6 +71,14 @@ def assemble(remains: Remains) -> Profile:
         cost=_cost(diaries, remains.supervisor_cpu_s),
         gaps=remains.gaps + list(_silences(diaries, remains)),
     )
+
+
+def _fitting(loops: list[Loop]) -> list[Loop]:
+    """All loops together keep about as many rows as one may: the longest give way first."""
+    at_most = ROWS_AT_MOST
+    while at_most > 64 and sum(min(len(loop.table.t), at_most) for loop in loops) > ROWS_AT_MOST:
+        at_most //= 2
+    return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
 
 
 def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:

@@ -98,15 +98,13 @@ def line_up(iterations: list[Iteration]) -> list[Point]:
     return points
 
 
-def tabulate(
-    points: list[Point], marks: Marks, away: list[tuple[int, int]], others: Sums, origin: int
-) -> StepTable:
-    """One row per point after the first. ``away`` are evaluation intervals; ``others`` the waits for
-    further training loaders of the same loop."""
+def tabulate(points: list[Point], marks: Marks, away: Sums, others: Sums, origin: int) -> StepTable:
+    """One row per point after the first. ``away`` is evaluation; ``others`` the waits for further training
+    loaders of the same loop."""
     table = StepTable()
     for before, point in pairwise(points):
         begin, end = before.arrival.t, point.arrival.t
-        absent = sum(max(0, min(end, stop) - max(begin, start)) for start, stop in away)
+        absent = min(end - begin, away.between(begin, end))
         _append(table, before, point, (begin, end, absent), marks, others, origin)
     return thin(table)
 

@@ -47,6 +47,8 @@ def complain(line: str) -> None:
     """One line to stderr, whatever is in it."""
     from ..render.words import plain
 
+    if sys.stderr is None:  # print would take stdout instead, and that is the training's
+        return
     try:
         print(f"bdoc: {plain(line)}", file=sys.stderr, flush=True)
     except OSError:

@@ -16,6 +16,7 @@ from ..model.report import Report
 from .output import complain, screen, write
 from .run_options import RunOptions
 from .session import Line, Session
+from .under_cprofile import keep_cprofile, under_cprofile, why_not
 
 PACKAGE = Path(__file__).resolve().parent.parent
 CANNOT_SAY = 3
@@ -23,15 +24,23 @@ CANNOT_SAY = 3
 
 def run_command(options: RunOptions) -> int:
     """Run the training to its end and say what limited it; the exit status of the contract."""
+    if sys.stderr is None:  # started with stderr closed, as some daemons start their jobs
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays until we end
     python = choose(options.python)
     command = plan(options.script, options.module, options.launcher, options.args, python)
     with run_folder() as folder:
-        session, ended = _train(options, command, folder)
-        gaps = [Gap("watching", note) for note in ended.notes]
-        if folder.path is None:
-            gaps.append(Gap("hooks", folder.reason))
+        gaps = [Gap("hooks", folder.reason)] if folder.path is None else []
+        refusal = why_not(command, folder) if options.cprofile else ""
+        cprofile = options.cprofile and not refusal
+        if refusal:
+            gaps.append(Gap("cProfile", refusal))
+        started = under_cprofile(command, folder) if cprofile else command
+        session, ended = _train(options, started, folder)
+        gaps += [Gap("watching", note) for note in ended.notes]
         profile, problem = _profile(session, ended, command, gaps)
-    return _conclude(options, ended, profile, problem)
+        kept = keep_cprofile(options.output, folder) if cprofile else ""
+        ours = session.limit is not None and session.limit.excuses(ended.exit_status)
+    return _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)
 
 
 def _train(options: RunOptions, command: Command, folder: RunFolder) -> tuple[Session, Ended]:
@@ -46,19 +55,10 @@ def _train(options: RunOptions, command: Command, folder: RunFolder) -> tuple[Se
             environ, folder.path, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings
         )
     try:
-        return session, supervise(_profiled(options, command), environ, session.tick)
+        return session, supervise(command, environ, session.tick)
     finally:
         if line is not None:
             line.clear()
-
-
-def _profiled(options: RunOptions, command: Command) -> Command:
-    """The command under cProfile, when that was asked for and there is a Python to ask."""
-    if not options.cprofile or command.kind == "launcher":
-        return command
-    target = os.path.splitext(options.output)[0] + ".prof"
-    python, *rest = command.argv
-    return Command((python, "-m", "cProfile", "-o", target, *rest), command.script, command.kind)
 
 
 def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) -> tuple[Profile | None, str]:
@@ -71,29 +71,19 @@ def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) 
         return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
 
 
-def _conclude(options: RunOptions, ended: Ended, profile: Profile | None, problem: str) -> int:
-    """Write the profile, print the report, judge the thresholds; the script's status holds whatever fails."""
-    script_status = 0 if _ended_by_us(profile) else ended.exit_status
-    status = CANNOT_SAY if options.conditions else 0
-    try:
-        if profile is None:
-            complain(problem)
-        else:
-            status = _report(options, profile)
-    except Exception as error:
-        complain(f"the report could not be written: {type(error).__name__}: {error}")
-    return script_status or status
-
-
-def _report(options: RunOptions, profile: Profile) -> int:
-    """The status of the gate, after the profile is saved and the report is shown."""
-    from ..prescribe import write_up
-
+def _conclude(options: RunOptions, status: int, profile: Profile | None, problem: str, kept: str) -> int:
+    """Write the profile, print the report, judge; whatever fails of this, the script's status holds."""
+    judged = CANNOT_SAY if options.conditions else 0
+    if profile is None:
+        complain(problem)
+        return status or judged
     saved = _save(options, profile)
-    report = write_up(profile)
-    if not options.quiet:
-        _tell(options, report, saved)
-    return _judge(options, report)
+    try:
+        judged = _report(options, profile, saved, kept)
+    except Exception as error:
+        rest = f"; the profile is in {options.output}" if saved else ""
+        complain(f"the report could not be written: {type(error).__name__}: {error}{rest}")
+    return status or judged
 
 
 def _save(options: RunOptions, profile: Profile) -> bool:
@@ -105,21 +95,31 @@ def _save(options: RunOptions, profile: Profile) -> bool:
     except Refused as error:
         complain(str(error))
         return False
+    except Exception as error:
+        complain(f"the profile could not be written: {type(error).__name__}: {error}")
+        return False
     return True
 
 
-def _ended_by_us(profile: Profile | None) -> bool:
-    """A training that we ended with a signal after asking nicely died by our hand, not by its own."""
-    return profile is not None and profile.run.stopped_by is not None and profile.run.signal in (2, 15)
+def _report(options: RunOptions, profile: Profile, saved: bool, kept: str) -> int:
+    """Show the report; the status of the gate."""
+    from ..prescribe import write_up
+
+    report = write_up(profile)
+    if not options.quiet:
+        _tell(options, report, saved, kept)
+    return _judge(options, report)
 
 
-def _tell(options: RunOptions, report: Report, saved: bool) -> None:
+def _tell(options: RunOptions, report: Report, saved: bool, kept: str) -> None:
     from ..render import render
 
     shown = screen(sys.stderr)
     text = render(report, options.format, width=shown.width, color=shown.color, encoding=shown.encoding)
     if saved and options.format == "terminal":
         text += f"bdoc: profile in {options.output}; `bdoc report {options.output}` shows this again\n"
+    if kept and options.format == "terminal":
+        text += f"bdoc: cProfile's times in {kept}; `snakeviz {kept}` draws them\n"
     try:
         sys.stderr.buffer.write(text.encode(shown.encoding, "backslashreplace"))
         sys.stderr.flush()

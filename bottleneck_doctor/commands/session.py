@@ -38,7 +38,8 @@ class Session:
     limit: Limit | None = None
     sensors: Any = None
     windows: Any = None
-    child: int | None = None
+    gaps: list[Gap] = field(default_factory=list)
+    cwd: str = field(default_factory=lambda: here())
     _next_look_ns: int = 0
     _cpu_before_ns: int = 0
 
@@ -51,33 +52,40 @@ class Session:
 
     def tick(self, child: int) -> float:
         """Take what is due; seconds until the next time. ``child`` is the training's pid."""
-        if self.board is None:
-            return 1.0
-        if self.sensors is None:
+        if not self._cpu_before_ns:
+            self._cpu_before_ns = time.process_time_ns()
             self._open(child)
         now = time.monotonic_ns()
         if now >= self._next_look_ns:
             self._next_look_ns = now + LOOK_EVERY_NS
-            self._look(now)
-        pause: float = self.sensors.tick(now)
+            self._look(child, now)
+        pause: float = self.sensors.tick(now) if self.sensors is not None else 1.0
         return min(pause, max(0.005, (self._next_look_ns - time.monotonic_ns()) / 1e9))
 
     def _open(self, child: int) -> None:
-        from ..sense.sensors import open_sensors
-        from ..sense.windows import Windows
+        """The sensors; without them the limits still hold and the agents still write."""
+        try:
+            from ..sense.sensors import open_sensors
+            from ..sense.windows import Windows
 
-        assert self.board is not None
-        self.child = child
-        self.sensors = open_sensors(child, self.board.fetching)
-        self.windows = Windows(self.options.profiler, self.options.py_spy, self.board.ask_for_profile)
-        self._cpu_before_ns = time.process_time_ns()
+            board = self.board
+            self.sensors = open_sensors(child, board.fetching if board is not None else list)
+            if board is not None:
+                self.windows = Windows(self.options.profiler, self.options.py_spy, board.ask_for_profile)
+        except Exception as error:
+            from ..model.profile import Gap
 
-    def _look(self, now_ns: int) -> None:
-        assert self.board is not None and self.limit is not None
+            self.gaps.append(Gap("sensors", f"they could not be opened: {type(error).__name__}: {error}"))
+
+    def _look(self, child: int, now_ns: int) -> None:
+        if self.board is None or self.limit is None:
+            return
         self.board.refresh()
         progress = self.board.progress()
-        self.limit.look(self.child, progress, now_ns)
-        self.windows.look(progress, now_ns, self.origin_ns)
+        self.limit.look(child, progress, now_ns)
+        if self.windows is not None:
+            over = self.limit.due is not None  # a window that runs is finished, none is begun
+            self.windows.look([] if over else progress, now_ns, self.origin_ns)
         if self.line is not None:
             self.line.show(progress, now_ns, self.origin_ns)
 
@@ -89,22 +97,22 @@ class Session:
 
         spent = (time.process_time_ns() - self._cpu_before_ns) / 1e9 if self._cpu_before_ns else None
         machine, unknown = describe_machine()
+        gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
         if self.windows is not None:
             self.windows.close(ended.ended_ns, self.origin_ns)
-            gaps = gaps + self.windows.gaps
+            gaps += self.windows.gaps
         if self.sensors is not None:
-            gaps = gaps + self.sensors.gaps()
+            gaps += self.sensors.gaps()
             self.sensors.close()
-        samples = self.sensors.samples if self.sensors is not None else []
         run = Run(
             command=mask(argv),
             script=script,
-            cwd=os.getcwd(),
+            cwd=self.cwd,
             started_at=self.started_at,
             duration_s=(ended.ended_ns - ended.started_ns) / 1e9,
             exit_status=ended.exit_status,
             signal=ended.signal,
-            stopped_by=self.limit.reached if self.limit is not None else None,
+            stopped_by=self.limit.stopped() if self.limit is not None else None,
             bdoc=__version__,
         )
         return Remains(
@@ -112,12 +120,31 @@ class Session:
             run=run,
             machine=machine,
             origin_ns=ended.started_ns,
-            samples=list(samples),
+            samples=self.sensors.samples if self.sensors is not None else [],
             stacks=self.windows.stacks if self.windows is not None else [],
             windows=self.windows.windows if self.windows is not None else [],
             gaps=gaps + unknown,
             supervisor_cpu_s=spent,
         )
+
+    def _unlimited(self, ended: Ended) -> list[Gap]:
+        """A limit in seconds counts from the first batch; where none was seen, it ended nothing."""
+        from ..model.profile import Gap
+
+        wanted = self.options.max_seconds
+        if wanted is None or (ended.ended_ns - ended.started_ns) / 1e9 < wanted:
+            return []
+        if self.board is not None and self.board.progress():
+            return []
+        return [Gap("--max-seconds", "it counts from the first batch, and none was seen")]
+
+
+def here() -> str:
+    """The working directory, or "" where it has been removed under us."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 class Line:

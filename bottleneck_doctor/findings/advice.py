@@ -21,6 +21,7 @@ WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
 MOST = 0.5  # of what a batch costs its maker [knowledge F20, F23]
 
+LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (ours)
 LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
 
 
@@ -223,3 +224,15 @@ def operations_of(diagnosis: Diagnosis, kind: str) -> list[Operation]:
     calls = diagnosis.profile.operations
     mine = [one for one in calls if loop and (one.pid, one.thread) == (loop.pid, loop.thread)]
     return sorted((one for one in mine if one.kind == kind), key=lambda one: -one.total_s)
+
+
+def lock_share(diagnosis: Diagnosis) -> float:
+    """The part of the waits that several workers spend at locks: they may be taking turns."""
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
+    waited = diagnosis.inputs.wait
+    return diagnosis.inputs.waits.get("lock", 0.0) / waited if workers > 1 and waited > 0 else 0.0
+
+
+def takes_turns(diagnosis: Diagnosis) -> bool:
+    """Whether workers wait for each other, so that more of them would only queue."""
+    return lock_share(diagnosis) >= LOCK_SHARE

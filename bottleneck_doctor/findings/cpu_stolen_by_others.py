@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Turn, Work
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
 from ..model.report import Evidence, Fix
 from .case import inputs_of, patient
 from .entry import Case, Entry
@@ -67,7 +67,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         title="give the job cores of its own",
         fix=Fix("pin the job and the others to different cores, or ask the scheduler for a machine alone",
                 "taskset -c 8-15 python train.py      # the others: taskset -c 0-7, or nice -n 19"),
-        change=Change(cores=host.cores),
+        change=Change(strangers=0.0),
         apply="admin",
         risk="the others become slower",
     )  # fmt: skip
@@ -80,7 +80,9 @@ def _case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagn
     """Four workers decode on four cores, of which strangers take some; the loop uses 3 ms."""
     work = Work(0.04)
     inputs = replace(inputs_of(work, 4, 0.02), queue=queue_s)
-    sick = patient(work, Turn(0.0, 0.003), workers=4, cores=4.0 - (foreign or 0.0), inputs=inputs)
+    rest = 0.0 if online > 4 else foreign or 0.0
+    scene = Scenario((work,), (Turn(0.0, 0.003),), workers=4, cores=4.0, strangers=rest)
+    sick = patient(work, Turn(0.0, 0.003), workers=4, cores=4.0, inputs=inputs, scenario=scene)
     machine = replace(sick.profile.machine, cores_online=online, cores=4.0)
     host = Host(cores=4.0, job_cores=2.0, foreign_cores=foreign)
     return replace(sick, profile=replace(sick.profile, machine=machine), host=host)

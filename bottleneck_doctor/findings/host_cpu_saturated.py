@@ -95,7 +95,7 @@ def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
 
 def _grow(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
     """Twice the cores that the job was given, with the number of workers that suits them."""
-    cores = scenario.cores + diagnosis.host.cores
+    cores = 2 * diagnosis.host.cores
     workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
     command = f"docker run --cpus={2 * diagnosis.host.cores:g} ...    # and num_workers={workers}"
     return Cure(

@@ -35,11 +35,10 @@ from dataclasses import replace
 
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.report import Evidence, Fix
-from .advice import LOOKS_AT_LEAST, more_workers, place_of, spread, starved, unseen, wait_evidence
+from .advice import LOOKS_AT_LEAST, lock_share, more_workers, place_of, spread, starved, takes_turns, unseen, wait_evidence
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-LOCK_SHARE = 0.2  # of the waits (ours)
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
 AHEAD = 4  # batches that a background thread keeps ready [knowledge F01]
 
@@ -70,15 +69,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = wait_evidence(diagnosis)
     evidence += [Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", value, "wait channels")
                  for kind, value in sorted(inputs.waits.items(), key=lambda item: -item[1])]  # fmt: skip
-    lock = _lock_share(diagnosis)
-    cures = _unlock(diagnosis, lock) if lock >= LOCK_SHARE else more_workers(diagnosis) + _thread(diagnosis)
+    lock = lock_share(diagnosis)
+    cures = _unlock(diagnosis, lock) if takes_turns(diagnosis) else more_workers(diagnosis) + _thread(diagnosis)
     return Finding("waiting-on-something-else", "input.wait", evidence, cures, place_of(diagnosis))
-
-
-def _lock_share(diagnosis: Diagnosis) -> float:
-    """The part of the waits that several workers spend at locks: they may be taking turns."""
-    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
-    return diagnosis.inputs.waits.get("lock", 0.0) / diagnosis.inputs.wait if workers > 1 else 0.0
 
 
 def _thread(diagnosis: Diagnosis) -> list[Cure]:

@@ -40,7 +40,7 @@ from ..analyse.causes import gain
 from ..analyse.tune import best_setting, doubled
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.report import Evidence
-from .advice import WORTH, dearest, more_workers, unlooped, wait_evidence, waits
+from .advice import WORTH, dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
@@ -61,7 +61,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     if busy is None:
         return Abstention(ID, "how busy the workers are: fewer than two fetches were timed")
-    if busy < BUSY_SHARE:
+    if busy < BUSY_SHARE or takes_turns(diagnosis):
         return None
     count = float(loader.num_workers)
     evidence = [

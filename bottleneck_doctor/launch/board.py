@@ -10,6 +10,7 @@ from ..agent import wire
 from ..model.progress import Progress
 
 PROCESSES_AT_MOST = 1024
+STOPPED = '{"fact": "stopped"'
 
 
 class Board:
@@ -22,13 +23,16 @@ class Board:
 
     def refresh(self) -> None:
         """Look for processes that appeared since the last time."""
-        try:
-            names = [entry.name for entry in os.scandir(self._folder) if entry.name.endswith(".rows")]
-        except OSError:
-            return
-        for name in names[:PROCESSES_AT_MOST]:
-            if name not in self._maps:
+        for name in self._names(".rows"):
+            if name not in self._maps and len(self._maps) < PROCESSES_AT_MOST:
                 self._open(name)
+
+    def _names(self, suffix: str) -> list[str]:
+        try:
+            with os.scandir(self._folder) as entries:
+                return [entry.name for entry in entries if entry.name.endswith(suffix)]
+        except OSError:
+            return []
 
     def _open(self, name: str) -> None:
         try:
@@ -36,8 +40,8 @@ class Board:
                 header = mmap.mmap(file.fileno(), wire.HEADER_BYTES, access=mmap.ACCESS_READ)
         except (OSError, ValueError):
             return
-        magic, _, _, pid, _, _ = wire.IDENTITY.unpack_from(header, 0)
-        if magic == wire.MAGIC:
+        magic, version, _, pid, _, _ = wire.IDENTITY.unpack_from(header, 0)
+        if magic == wire.MAGIC and version == wire.VERSION:
             self._maps[name] = (pid, header)
 
     def fetching(self) -> list[tuple[int, int]]:
@@ -50,7 +54,11 @@ class Board:
     def progress(self) -> list[Progress]:
         """Every process that trains, the furthest first."""
         found = [_progress(pid, header) for pid, header in self._maps.values()]
-        return sorted((one for one in found if one.steps), key=lambda one: -one.trained)
+        return sorted((one for one in found if one.steps), key=lambda one: (-one.trained, -one.steps))
+
+    def stopped(self) -> bool:
+        """Whether an agent has ended its training by our order."""
+        return any(_says_stopped(self._folder / name) for name in self._names(".facts"))
 
     def stop_at(self, trained: int) -> None:
         """Order every training process to end when it has trained that many steps."""
@@ -73,6 +81,14 @@ def _control(folder: Path) -> mmap.mmap | None:
             return mmap.mmap(file.fileno(), wire.CONTROL_BYTES)
     except (OSError, ValueError):
         return None
+
+
+def _says_stopped(facts: Path) -> bool:
+    try:
+        with open(facts, encoding="utf-8", errors="replace") as lines:
+            return any(line.startswith(STOPPED) for line in lines)
+    except OSError:
+        return False
 
 
 def _progress(pid: int, header: mmap.mmap) -> Progress:

@@ -66,6 +66,7 @@ class Turn:
 class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
+    ``strangers`` is the cores' worth of other people's work beside it;
     ``stored`` is the share of checkpoints and logging that is blocked, not computed; ``streams`` how many
     reads the storage serves at once before each gets slower, 0 = no limit known.
     """
@@ -76,6 +77,7 @@ class Scenario:
     prefetch: int = 2
     in_order: bool = True
     cores: float = 1.0
+    strangers: float = 0.0
     threads: float = 1.0
     hand_over: float = 0.0
     serialise: float = 0.0
@@ -94,6 +96,7 @@ class Change:
     prefetch: int | None = None
     in_order: bool | None = None
     cores: float | None = None
+    strangers: float | None = None
     threads: float | None = None
     streams: float | None = None
     cpu: float = 1.0

@@ -14,6 +14,7 @@ WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contra
 HURTS = 0.97  # a remedy that costs this much is said as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
+PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
 TIE = log(1.1)  # lower ends within 10 % are a tie; then the easier remedy comes first
 TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "range": 3}
 
@@ -57,8 +58,10 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
     for finding, cure, speedup in ranked:
         combined = None
         if cure.change is not None and speedup.likely > 1 and diagnosis.scenario is not None:
-            together = merge(together, cure.change)
-            combined = step_seconds(diagnosis.scenario) / max(step_after(diagnosis.scenario, together), 1e-12)
+            with_it = merge(together, cure.change)
+            if step_after(diagnosis.scenario, with_it) < PAYS_TOO * step_after(diagnosis.scenario, together):
+                together = with_it  # else it is an alternative to one above, or no longer worth it
+                combined = step_seconds(diagnosis.scenario) / step_after(diagnosis.scenario, together)
         told.append(
             Remedy(
                 id=cure.id,

@@ -11,6 +11,8 @@ from tests.patients.expected import Patient
 
 WORTHWHILE = 1.05
 NEAR = 0.25
+# Advice about strangers on the cores: true of the machine in that minute, not of the patient.
+ABOUT_STRANGERS = frozenset({"isolate-cpus", "tenant-finish"})
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,14 @@ def judge(
     """Compare one report, and the truth of the very run it is about, with the patient's table entry."""
     bound, cause = report["verdict"]["bound"], report["verdict"]["cause"]
     promises = {remedy["id"]: remedy["predicted_speedup"] for remedy in report["remedies"]}
-    first = next((name for name, promise in promises.items() if promise["likely"] > WORTHWHILE), "")
+    first = _first(patient, promises)
     wait, wait_truth = report["metrics"]["data_wait_fraction"]["value"], truth.get("wait_fraction")
     predicted = _range(promises.get(patient.twin or ""))
     measured = statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None
-    compared = predicted is not None and measured is not None
+    inside, near = None, None
+    if predicted is not None and measured is not None:
+        inside = predicted[0] <= measured <= predicted[2]
+        near = abs(predicted[1] / measured - 1) <= NEAR
     return Judgement(
         name=patient.name,
         group=patient.group,
@@ -70,13 +75,19 @@ def judge(
         twin=patient.twin or "",
         predicted=predicted,
         measured=measured,
-        inside=predicted[0] <= measured <= predicted[2] if compared else None,
-        near=abs(predicted[1] / measured - 1) <= NEAR if compared else None,
+        inside=inside,
+        near=near,
         hurts=", ".join(
             name for name in sorted(patient.never) if promises.get(name, {"likely": 0})["likely"] > WORTHWHILE
         ),
         same_output=same_output,
     )
+
+
+def _first(patient: Patient, promises: dict[str, Any]) -> str:
+    aside = frozenset() if patient.strangers else ABOUT_STRANGERS
+    worthwhile = (name for name, promise in promises.items() if promise["likely"] > WORTHWHILE)
+    return next((name for name in worthwhile if name not in aside), "")
 
 
 def _bounds(patient: Patient, limited: bool) -> frozenset[str]:

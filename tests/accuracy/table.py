@@ -17,7 +17,8 @@ Each patient is a small training script that is sick in one known way; its twin 
 one remedy applied. The illness is known by construction, not by measurement.
 
 - Diagnosis: the sick script runs once under `bdoc run`; bound, cause and first remedy are held against the
-  table in `tests/patients/expected.py`. The first remedy is the first one that promises more than ×1.05.
+  table in `tests/patients/expected.py`. The first remedy is the first one that promises more than ×1.05;
+  advice about strangers on the cores is passed over, except for the patient that is about them.
 - Data wait: the script times its own `next()` calls with its own clock in that same run, from its
   twentieth step on; right means within 0.02.
 - Speedup: sick and cured script run plain, interleaved (sick, cured, sick, cured); the measured speedup is

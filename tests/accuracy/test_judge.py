@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.accuracy.judge import Judgement, judge
@@ -81,6 +82,12 @@ def test_a_remedy_that_promises_next_to_nothing_does_not_come_first() -> None:
     assert (
         judged(report(decoder_swap=(1.0, 1.02, 1.1), workers_auto=(1.5, 1.9, 2.4))).remedy == "workers-auto"
     )
+
+
+def test_advice_about_strangers_is_passed_over_unless_the_patient_is_about_them() -> None:
+    told = report(isolate_cpus=(1.5, 2.0, 2.4), workers_auto=(1.5, 1.9, 2.4))
+    assert judged(told).remedy == "workers-auto"
+    assert judged(told, replace(SICK, strangers=1)).remedy == "isolate-cpus"
 
 
 def test_a_healthy_patient_must_be_promised_nothing() -> None:

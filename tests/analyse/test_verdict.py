@@ -102,8 +102,8 @@ def test_strangers_take_cores_from_the_prediction():
         run_of(workers=1, cpu=20 * MS, idle=MS),
         run_of(workers=1, cpu=20 * MS, idle=MS, foreign=1.2),
     )
-    assert diagnose(alone).scenario.cores == pytest.approx(2, abs=0.1)
-    assert diagnose(crowded).scenario.cores == pytest.approx(0.9, abs=0.15)
+    assert diagnose(alone).scenario.strangers == pytest.approx(0, abs=0.1)
+    assert diagnose(crowded).scenario.strangers == pytest.approx(1.1, abs=0.15)
 
 
 def test_the_same_profile_gives_the_same_diagnosis():

@@ -17,7 +17,7 @@ VOLUME, VOLUMES, SLICE = 4 << 20, 64, 4096
 
 
 class Volumes(Dataset[tuple[torch.Tensor, int]]):
-    """Scans of 4 MB, of which training uses a slice drawn at random; from the disk they are read past the page cache."""
+    """Scans of 4 MB, of which training uses a random slice; the disk is read past the page cache."""
 
     def __init__(self, path: Path, direct: bool) -> None:
         self.path, self.flags = path, os.O_RDONLY | (os.O_DIRECT if direct else 0)

@@ -109,6 +109,7 @@ def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path) -> Non
         cured_s=[cured.truth["step_mean_s"]],
     )
     assert judgement.predicted is not None, "no prediction for the remedy that the twin applies"
+    assert judgement.measured is not None
     assert judgement.predicted[1] / judgement.measured == pytest.approx(1.0, abs=0.4)
 
 

@@ -1,0 +1,186 @@
+"""What a user sees of a loader is what it is without us; what we see of it is right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.rows import Diary, read_diaries
+from bottleneck_doctor.model.profile import Profile
+from tests.agent.watching import AGENT, PRELUDE, Told, loader_of, loops_over, plain, profile_of, said, watched
+
+SCRIPT = (
+    PRELUDE
+    + """
+import copy, inspect, pickle, traceback
+from torch.utils.data import dataloader
+from torch.utils.data._utils import fetch, worker
+for name in "Simple Broken Unfinished Streamed Kept Patched Twice".split():
+    globals()[name] = type(name, (Rows,), {})
+
+class Fragile(Rows):
+    def __getitem__(self, index):
+        if index == 9:
+            raise KeyError("no row 9")
+        return super().__getitem__(index)
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(40.0).reshape(10, 4))
+
+class Batches(DataLoader):
+    def __init__(self, data, extra):
+        super().__init__(data, batch_size=4)
+        self.extra = extra
+
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield batch + self.extra
+
+def names(kind):
+    return [kind.__module__, kind.__qualname__]
+
+def how_it_ends(loader):
+    seen = 0
+    try:
+        for batch in loader:
+            seen += 1
+    except Exception as error:
+        return [seen, names(type(error)), str(error), traceback.format_exc()]
+    return [seen, None, None, ""]
+
+def main():
+    simple = DataLoader(Simple(), batch_size=4)
+    iterator = iter(simple)
+    say(
+        iterators=[names(type(iterator)), names(type(iter(DataLoader(Rows(), num_workers=1))))],
+        signatures=[str(inspect.signature(kind.__init__)) for kind in (DataLoader, dataloader._BaseDataLoaderIter)],
+        known=[names(DataLoader), names(DataLoader.__init__), names(DataLoader.__iter__),
+               names(type(iterator).__next__), names(fetch._MapDatasetFetcher.fetch)],
+        loop_pickles=pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop,
+        from_pickle=[batch.tolist() for batch in pickle.loads(pickle.dumps(simple))],
+        from_copy=[batch.tolist() for batch in copy.deepcopy(simple)],
+        attributes=sorted(name for name in vars(simple) if not name.startswith("_bdoc")),
+    )
+    say(
+        exhausted=[len(list(iterator)), next(iterator, "nothing"), next(iterator, "nothing")],
+        broken=how_it_ends(DataLoader(Fragile(), batch_size=4)),
+        streamed=how_it_ends(DataLoader(Stream(), batch_size=4))[0],
+        subclass=[batch.sum().item() for batch in Batches(Patched(8), 1.0)],
+    )
+    for place, batch in enumerate(DataLoader(Unfinished(40), batch_size=4)):
+        train_on(batch)
+        if place == 4:
+            break
+    kept = DataLoader(Kept(), batch_size=4, num_workers=1, persistent_workers=True)
+    for epoch in range(3):
+        for batch in kept:
+            train_on(batch)
+    del kept
+    for epoch in range(2):
+        for batch in DataLoader(Twice(), batch_size=4):
+            train_on(batch)
+    say(refused=refused())
+
+def refused():
+    try:
+        DataLoader(Rows(), batch_size=0)
+    except ValueError as error:
+        return str(error)
+
+if __name__ == "__main__":
+    main()
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def watched_run(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return watched(tmp_path_factory.mktemp("watched"), SCRIPT)
+
+
+@pytest.fixture(scope="module")
+def seen(watched_run: Told) -> dict[str, Any]:
+    return said(watched_run)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return said(plain(tmp_path_factory.mktemp("plain"), SCRIPT))
+
+
+@pytest.fixture(scope="module")
+def profile(watched_run: Told) -> Profile:
+    return profile_of(watched_run)
+
+
+@pytest.fixture(scope="module")
+def diary(watched_run: Told) -> Diary:
+    return read_diaries(watched_run.folder)[0]
+
+
+@pytest.mark.parametrize(
+    "what",
+    """iterators signatures known loop_pickles from_pickle from_copy attributes
+    exhausted streamed subclass refused""".split(),
+)
+def test_it_is_what_it_is_without_us(what: str, seen: dict[str, Any], alone: dict[str, Any]) -> None:
+    assert seen[what] == alone[what]
+
+
+def test_the_comparison_is_about_something(seen: dict[str, Any]) -> None:
+    assert seen["iterators"][0][1] == "_SingleProcessDataLoaderIter"
+    assert (seen["exhausted"], seen["loop_pickles"]) == ([4, "nothing", "nothing"], True)
+
+
+def test_a_failing_data_set_raises_the_same_with_our_frames_added_at_most(
+    seen: dict[str, Any], alone: dict[str, Any]
+) -> None:
+    assert seen["broken"][:3] == alone["broken"][:3] == [2, ["builtins", "KeyError"], "'no row 9'"]
+    ours = rf'  File "{re.escape(str(AGENT))}/.*\n.*\n(?:.*\^.*\n)?'
+    texts = [re.sub(r'"[^"]*/train.py"', '"train.py"', run["broken"][3]) for run in (seen, alone)]
+    assert re.sub(ours, "", texts[0]) == texts[1]
+
+
+def test_exhaustion_failure_and_neither_are_told_apart(diary: Diary, profile: Profile) -> None:
+    number = {fact["dataset"]: fact["thing"] for fact in diary.facts if fact["fact"] == "loader"}
+    ends = {name: [row.b for row in diary.of(wire.END) if row.thing == number[name]] for name in number}
+    assert ends["Simple"][0] == 1
+    assert ends["Fragile"] == [2]
+    assert ends["Unfinished"] == []
+    (unfinished,) = loops_over(profile, "Unfinished")
+    assert unfinished.steps == 5
+
+
+def test_a_subclass_with_its_own_init_and_iter_is_one_loader_on_the_users_line(profile: Profile) -> None:
+    loader = loader_of(profile, "Patched")
+    assert loader.location is not None
+    assert (Path(loader.location.file).name, loader.batch_size) == ("train.py", 4)
+    (loop,) = loops_over(profile, "Patched")
+    assert loop.steps == 2
+
+
+def test_persistent_workers_begin_a_new_epoch_each_time(profile: Profile) -> None:
+    (loop,) = loops_over(profile, "Kept")
+    assert loop.epochs.batches == [4, 4, 4]
+    assert loop.epochs.build_s[0] > max(loop.epochs.build_s[1:]), "the workers are started once"
+
+
+def test_a_loader_built_anew_each_epoch_is_one_loader(profile: Profile) -> None:
+    (loop,) = loops_over(profile, "Twice")
+    assert loop.epochs.batches == [4, 4]
+
+
+def test_an_iterable_data_set_is_known_as_one(profile: Profile) -> None:
+    loader = loader_of(profile, "Stream")
+    assert (loader.dataset_kind, loader.dataset_length, loader.num_workers) == ("iterable", None, 0)
+
+
+def test_wait_is_part_of_every_step(profile: Profile) -> None:
+    rows = [row for loop in profile.loops for row in zip(loop.table.wait_s, loop.table.wall_s, strict=True)]
+    assert rows
+    assert all(0 <= wait <= wall for wait, wall in rows)

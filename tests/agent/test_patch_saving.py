@@ -1,0 +1,113 @@
+"""What a loop writes, and the collector's pauses, are noted with the user's line; nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottleneck_doctor.model.profile import Operation, Profile
+from tests.agent.watching import PRELUDE, profile_of, said, watched
+
+SCRIPT = (
+    PRELUDE
+    + """
+import gc, logging
+logging.basicConfig(filename="log.txt")
+log = logging.getLogger("train")
+
+class Slow(logging.Handler):
+    def emit(self, record):
+        time.sleep(0.001)
+
+log.addHandler(Slow())
+
+def save(step):
+    torch.save({"step": step, "model": torch.zeros(200_000)}, "model.pt")  # saved here
+
+def flush():
+    with open("sync.txt", "w") as file:
+        file.write("x")
+        time.sleep(0.0001)
+        os.fsync(file.fileno())  # flushed here
+
+class Cell:
+    pass
+
+def litter():
+    for _ in range(50_000):
+        one, other = Cell(), Cell()
+        one.other, other.other = other, one
+
+for step, batch in enumerate(DataLoader(Rows(12), batch_size=2)):
+    train_on(batch)
+    save(step)
+    log.warning("step %d", step)  # logged here
+    flush()
+gc.disable()
+litter()
+gc.collect()
+say(saved=torch.load("model.pt")["step"], logged=len(open("log.txt").readlines()), names=[
+    torch.save.__module__, torch.save.__qualname__, torch.serialization.save is torch.save, os.fsync.__name__])
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    told = watched(tmp_path_factory.mktemp("saving"), SCRIPT)
+    assert said(told) == {"saved": 5, "logged": 6, "names": ["torch.serialization", "save", True, "fsync"]}
+    return profile_of(told)
+
+
+def line_of(mark: str) -> int:
+    (line,) = (number for number, text in enumerate(SCRIPT.splitlines(), 1) if text.endswith(f"# {mark}"))
+    return line
+
+
+def at(profile: Profile, mark: str) -> Operation:
+    (found,) = (
+        operation
+        for operation in profile.operations
+        if operation.location is not None and operation.location.line == line_of(mark)
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mark", "kind", "function"),
+    [("saved here", "checkpoint", "save"), ("logged here", "logging", "<module>")],
+)
+def test_each_call_is_noted_with_the_users_line(
+    profile: Profile, mark: str, kind: str, function: str
+) -> None:
+    operation = at(profile, mark)
+    assert (operation.kind, operation.name) == (kind, function)
+    assert operation.location is not None
+    assert operation.location.file.endswith("train.py")
+    calls = 6 if kind == "checkpoint" else 12  # two handlers
+    assert operation.count <= calls
+    assert operation.count >= 6
+    assert 0 < operation.max_s <= operation.total_s
+
+
+def test_a_forced_flush_counts_as_logging(profile: Profile) -> None:
+    flushes = [
+        one for one in profile.operations if one.location and one.location.line == line_of("flushed here")
+    ]
+    assert {one.kind for one in flushes} <= {"logging"}, "on a fast disk it may be too short to note"
+
+
+def test_long_collections_are_noted(profile: Profile) -> None:
+    (collection,) = (one for one in profile.operations if one.kind == "collection")
+    assert collection.max_s >= 0.0002
+
+
+def test_time_spent_saving_and_logging_is_part_of_the_steps(profile: Profile) -> None:
+    (loop,) = profile.loops
+    assert sum(loop.table.checkpoint_s) > 0
+    assert sum(loop.table.logging_s) > 0.001 * (loop.steps - 2)
+    assert all(
+        saved + logged <= wall + 1e-9
+        for saved, logged, wall in zip(
+            loop.table.checkpoint_s, loop.table.logging_s, loop.table.wall_s, strict=True
+        )
+    )

@@ -1,0 +1,121 @@
+"""Loops and their steps: every millisecond belongs to one step, and evaluation to none."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.arrivals import read_iterations
+from bottleneck_doctor.assemble.loops import read_loops, read_outside
+from bottleneck_doctor.assemble.steps import ROWS_AT_MOST
+from bottleneck_doctor.model.profile import Loop
+from tests.assemble.diaries import MS, PID, Script, asks, diary, ends, opens, row, trains
+
+NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+def read(script: Script) -> dict[str, Loop]:
+    one = diary(script.rows)
+    return {loop.loader: loop for loop in read_loops(one, read_iterations(one, NUMBERING), 0)}
+
+
+def test_a_step_lies_between_two_arrivals(script: Script) -> None:
+    opens(script, 1, 0, took_ms=5)
+    for step in range(4):
+        asks(script, 1, 10 + 20 * step, wait_ms=4)
+        trains(script, 16 + 20 * step)
+    loop = read(script)["100:1"]
+    assert loop.table.wall_s == pytest.approx([0.02, 0.02, 0.02])
+    assert loop.table.wait_s == pytest.approx([0.004, 0.004, 0.004])
+    assert loop.table.t == pytest.approx([0.034, 0.054, 0.074])
+    assert (loop.steps, loop.epochs.build_s, loop.epochs.first_wait_s) == (4, [0.005], [0.004])
+
+
+def test_an_epochs_start_belongs_to_the_step_that_spans_it(script: Script) -> None:
+    for epoch in range(2):
+        opens(script, 1 + epoch, 100 * epoch, took_ms=30)
+        for step in range(2):
+            asks(script, 1 + epoch, 100 * epoch + 40 + 10 * step, wait_ms=1)
+            trains(script, 100 * epoch + 45 + 10 * step)
+        ends(script, 1 + epoch, 100 * epoch + 60)
+    table = read(script)["100:1"].table
+    assert table.epoch == [0, 1, 1]
+    assert table.wall_s == pytest.approx([0.01, 0.09, 0.01])
+    assert table.wait_s == pytest.approx([0.001, 0.031, 0.001])
+
+
+def test_skipped_steps_are_summed_up(script: Script) -> None:
+    opens(script, 1, 0)
+    asks(script, 1, 10)
+    trains(script, 11, steps=10)
+    asks(script, 1, 110, skipped=9)
+    table = read(script)["100:1"].table
+    assert (table.steps, table.wall_s) == ([10], [pytest.approx(0.1)])
+    assert table.backward_s == [pytest.approx(10 * 0.0005)], "what was heard of one stands for all"
+
+
+def test_evaluation_is_not_in_the_wall_time(script: Script) -> None:
+    opens(script, 1, 0)
+    for step in range(3):
+        asks(script, 1, 10 + 100 * step)
+        trains(script, 15 + 100 * step)
+        if step == 1:
+            opens(script, 2, 120, loader=2)
+            for batch in range(4):
+                asks(script, 2, 130 + 10 * batch, loader=2)
+            ends(script, 2, 170, loader=2)
+    loops = read(script)
+    assert loops["100:2"].role == "evaluation"
+    assert loops["100:1"].table.wall_s == pytest.approx([0.1, 0.05])
+    assert loops["100:1"].table.set_aside == ["", "evaluation"]
+
+
+def test_an_evaluation_iterator_kept_open_takes_only_its_own_time(script: Script) -> None:
+    opens(script, 2, 0, loader=2)
+    opens(script, 1, 1)
+    for step in range(40):
+        asks(script, 1, 10 + 10 * step)
+        trains(script, 15 + 10 * step)
+        if step % 20 == 10:
+            asks(script, 2, 16 + 10 * step, loader=2, wait_ms=2)
+    loop = read(script)["100:1"]
+    assert loop.role == "train"
+    assert sum(loop.table.wall_s) > 0.38
+
+
+def test_waits_for_a_loader_beside_it_count_too(script: Script) -> None:
+    opens(script, 1, 0)
+    opens(script, 2, 1, loader=2)
+    for step in range(4):
+        asks(script, 1, 10 + 20 * step, wait_ms=2)
+        asks(script, 2, 13 + 20 * step, wait_ms=5, loader=2)
+        trains(script, 20 + 20 * step)
+    assert read(script)["100:1"].table.wait_s == pytest.approx([0.007] * 3)
+
+
+def test_wait_never_exceeds_wall(script: Script) -> None:
+    opens(script, 1, 0)
+    for step in range(3):
+        asks(script, 1, 10 + step, wait_ms=50)
+        trains(script, 10.5 + step)
+    table = read(script)["100:1"].table
+    assert all(wait <= wall for wait, wall in zip(table.wait_s, table.wall_s, strict=True))
+
+
+def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
+    count = 3 * ROWS_AT_MOST
+    rows = [row(wire.FORWARD, 10 * n, 2, n, MS, 0, n * MS, 0) for n in range(1, count + 1)]
+    (outside,) = read_outside(diary(rows), 0)
+    assert len(outside.t) <= ROWS_AT_MOST
+    assert (
+        len({len(getattr(outside, name)) for name in ("t", "steps", "wall_s", "gap_s", "cpu_s", "runq_s")})
+        == 1
+    )
+    assert sum(outside.steps) == outside.total == count - 1
+    assert sum(outside.wall_s) == pytest.approx(0.01 * (count - 1))
+    assert outside.t[-1] == pytest.approx(0.01 * count)

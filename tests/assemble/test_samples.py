@@ -1,0 +1,61 @@
+"""Sensors' samples become bounded series, and find the loader whose processes they saw."""
+
+from __future__ import annotations
+
+from bottleneck_doctor.assemble.samples import (
+    BUCKETS_AT_MOST,
+    POINTS_AT_MOST,
+    read_blocked,
+    read_hot_files,
+    read_series,
+)
+from bottleneck_doctor.model.sample import Sample
+from tests.assemble.diaries import diary
+
+HALF_S = 500_000_000
+OWNERS = {200: "100:1"}
+
+
+def test_sensors_of_one_tick_share_a_row() -> None:
+    samples = [Sample(HALF_S + 1, "cpu", {"a": 1.0}), Sample(HALF_S + 9, "gpu", {"b": 2.0, "name": "x"})]
+    series = read_series(samples, 0)
+    assert (series.t, series.values) == ([0.5], {"a": [1.0], "b": [2.0]})
+
+
+def test_what_a_tick_did_not_measure_is_none() -> None:
+    series = read_series([Sample(HALF_S, "cpu", {"a": 1.0}), Sample(2 * HALF_S, "gpu", {"b": 2.0})], 0)
+    assert series.values == {"a": [1.0, None], "b": [None, 2.0]}
+
+
+def test_a_long_run_is_sampled_more_thinly() -> None:
+    series = read_series([Sample(n * HALF_S, "cpu", {"a": float(n)}) for n in range(5000)], 0)
+    assert POINTS_AT_MOST / 2 < len(series.t) <= POINTS_AT_MOST
+
+
+def test_blocked_samples_go_to_the_loader_of_the_process() -> None:
+    samples = [
+        Sample(HALF_S, "blocked", {"pid": 200, "width_s": 0.5, "storage": 3, "running": 1}),
+        Sample(HALF_S, "blocked", {"pid": 999, "storage": 5}),
+        Sample(HALF_S, "channel", {"name": "pipe_read", "count": 4}),
+    ]
+    (blocked,) = read_blocked(samples, OWNERS, 0)
+    assert (blocked.loader, blocked.t) == ("100:1", [0.5])
+    assert blocked.counts == [{"storage": 3, "running": 1}]
+    assert blocked.channels == {"pipe_read": 4}
+
+
+def test_many_buckets_are_merged_and_none_is_lost() -> None:
+    samples = [Sample(n * HALF_S, "blocked", {"pid": 200, "lock": 1}) for n in range(1, 5001)]
+    (blocked,) = read_blocked(samples, OWNERS, 0)
+    assert len(blocked.t) == len(blocked.counts) <= BUCKETS_AT_MOST
+    assert sum(counts["lock"] for counts in blocked.counts) == 5000
+
+
+def test_files_from_inside_and_outside_are_one_list() -> None:
+    worker = diary(
+        [], pid=200, facts=[{"fact": "file", "path": "/data/a.JPG"}, {"fact": "file", "path": "/data/b.jpg"}]
+    )
+    samples = [Sample(1, "file", {"pid": 200, "path": "/data/b.jpg", "fstype": "nfs4", "rotational": -1})]
+    (files,) = read_hot_files([worker], samples, OWNERS)
+    assert (files.files, files.suffixes, files.mounts) == (2, {".jpg": 2}, {"nfs4": 1})
+    assert (files.example, files.rotational) == ("/data/a.JPG", None)
