@@ -35,7 +35,17 @@ from dataclasses import replace
 
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.report import Evidence, Fix
-from .advice import LOOKS_AT_LEAST, lock_share, more_workers, place_of, spread, starved, takes_turns, unseen, wait_evidence
+from .advice import (
+    LOOKS_AT_LEAST,
+    lock_share,
+    more_workers,
+    place_of,
+    spread,
+    starved,
+    takes_turns,
+    unseen,
+    wait_evidence,
+)
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
@@ -70,7 +80,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence += [Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", value, "wait channels")
                  for kind, value in sorted(inputs.waits.items(), key=lambda item: -item[1])]  # fmt: skip
     lock = lock_share(diagnosis)
-    cures = _unlock(diagnosis, lock) if takes_turns(diagnosis) else more_workers(diagnosis) + _thread(diagnosis)
+    cures = (
+        _unlock(diagnosis, lock) if takes_turns(diagnosis) else more_workers(diagnosis) + _thread(diagnosis)
+    )
     return Finding("waiting-on-something-else", "input.wait", evidence, cures, place_of(diagnosis))
 
 

@@ -161,7 +161,7 @@ def test_a_prediction_is_what_the_pipelines_arithmetic_says(module: ModuleType, 
     for cure in _found(module, case).cures:
         if cure.change is None or scenario is None:
             continue
-        before, after = limits(scenario), limits(apply(cure.change, scenario))
+        before, after = between(scenario), between(apply(cure.change, scenario))
         likely = _likely(case.diagnosis, cure)
         assert before[0] / after[1] <= likely <= before[1] / after[0], f"{cure.id}: {before} {after}"
 
@@ -195,6 +195,12 @@ def test_the_arithmetic_itself_names_the_slowest_party(
     least, most = limits(Scenario((work,), (turn,), workers=workers, cores=cores))
     assert least == pytest.approx(seconds)
     assert most <= LOOSE * seconds * (1 + 1e-9)
+
+
+def between(scenario: Scenario) -> tuple[float, float]:
+    """Among strangers the job gets something between what they leave and all of the cores."""
+    left = replace(scenario, cores=max(0.5, scenario.cores - scenario.strangers))
+    return limits(scenario)[0], limits(left)[1]
 
 
 def limits(scenario: Scenario) -> tuple[float, float]:
