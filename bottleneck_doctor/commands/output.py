@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -70,6 +69,8 @@ def write(path: str, data: bytes) -> None:
 
 
 def _replace(target: str, data: bytes) -> None:
+    import tempfile  # 5 ms that `bdoc --help` need not pay
+
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
     handle, draft = tempfile.mkstemp(prefix=".bdoc-", dir=os.path.dirname(target))
     try:

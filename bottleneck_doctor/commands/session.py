@@ -128,15 +128,16 @@ class Session:
         )
 
     def _unlimited(self, ended: Ended) -> list[Gap]:
-        """A limit in seconds counts from the first batch; where none was seen, it ended nothing."""
+        """Why a limit that was asked for ended nothing, where that was not for want of steps or time."""
         from ..model.profile import Gap
 
-        wanted = self.options.max_seconds
-        if wanted is None or (ended.ended_ns - ended.started_ns) / 1e9 < wanted:
-            return []
-        if self.board is not None and self.board.progress():
-            return []
-        return [Gap("--max-seconds", "it counts from the first batch, and none was seen")]
+        options = self.options
+        if self.board is None and (options.max_steps or options.max_seconds):
+            return [Gap("limits", "there is no run folder through which to end the training")]
+        late = options.max_seconds and (ended.ended_ns - ended.started_ns) / 1e9 > options.max_seconds
+        if late and self.board is not None and not self.board.progress():
+            return [Gap("--max-seconds", "it counts from the first batch, and none was seen")]
+        return []
 
 
 def here() -> str:

@@ -60,7 +60,10 @@ class Settings:
 
 def load(start: str | None = None) -> Settings:
     """The settings of the nearest pyproject.toml, from ``start`` upwards, that has the table."""
-    folder = os.path.abspath(start or os.getcwd())
+    try:
+        folder = os.path.abspath(start or os.getcwd())
+    except OSError:  # the working directory was removed under us
+        return Settings()
     while True:
         file = os.path.join(folder, "pyproject.toml")
         table = _table(file) if os.path.isfile(file) else None

@@ -26,7 +26,7 @@ def why_not(command: Command, folder: RunFolder) -> str:
         return "what is started is a launcher's command, not a script or a module"
     if command.script == "-":
         return "the script comes from stdin"
-    return folder.reason
+    return "" if folder.path is not None else "there is no run folder to write to"
 
 
 def keep_cprofile(output: str, folder: RunFolder) -> str:

@@ -6,12 +6,23 @@ import re
 from collections.abc import Sequence
 
 SECRET = re.compile(
-    r"(api[-_]?key|access[-_]?key|secret|token|passw(or)?d|passphrase|credential|auth|private[-_]?key|\bkey\b)",
+    r"api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passw(or)?d|passphrase|credential|auth|\bkey\b",
     re.I,
 )
+# Counts and kinds of a language model's tokens, authors, key points and key frames.
 INNOCENT = re.compile(
-    r"tokeni[sz]|(num|n|max|min|vocab)[-_]?tokens?|tokens?[-_](per|len)|author|keypoint", re.I
+    r"tokeni[sz]|(num|n|max|min|vocab|total|target|new|pad|eos|bos|unk|sep|cls|mask|special|image|patch)[-_]tokens?"
+    r"|tokens?[-_](per|len|dim|id|type|drop|count|budget|mix|merg)|authors?\b|key[-_]?(point|frame)",
+    re.I,
 )
+# What the issuers' own prefixes give away, whatever stands before it.
+ISSUED = re.compile(r"\b(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.eyJ)[\w.-]{12,}")
+# A name and its value inside a longer text: a shell command, JSON, a header, the end of a URL.
+INSIDE = re.compile(
+    r"""(?P<name>[\w.-]+)(?P<mark>["']?\s*[=:]\s*|\s+)(?P<value>"[^"]*"|'[^']*'|[^\s"',;&{\[}]+)"""
+)
+SCHEME = re.compile(r"(bearer|basic)\s+\S+", re.I)
+URL = re.compile(r"(\w+://[^/\s:@]*):[^/\s@]+@")
 MASK = "***"
 
 
@@ -23,18 +34,31 @@ def mask(argv: Sequence[str]) -> list[str]:
         name, equals, _ = word.partition("=")
         if hide and not word.startswith("-"):
             shown.append(MASK)
-        elif equals and _looks_secret(name):
+        elif equals and _is_name(name) and _looks_secret(name):
             shown.append(f"{name}={MASK}")
         else:
-            shown.append(_without_password(word))
-        hide = not equals and word.startswith("-") and _looks_secret(word)
+            shown.append(_masked_inside(word))
+        hide = not equals and word.startswith("-") and _is_name(word) and _looks_secret(word)
     return shown
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(r"[\w.+~@/-]+", text) is not None
 
 
 def _looks_secret(name: str) -> bool:
     return bool(SECRET.search(name)) and not INNOCENT.search(name)
 
 
-def _without_password(word: str) -> str:
-    """``scheme://user:password@host`` loses the password."""
-    return re.sub(r"(\w+://[^/\s:@]+):[^/\s@]+@", rf"\1:{MASK}@", word)
+def _masked_inside(word: str) -> str:
+    """Passwords in URLs, tokens known by their looks, and named values in a text of several words."""
+    word = ISSUED.sub(MASK, URL.sub(rf"\1:{MASK}@", word))
+    return INSIDE.sub(_hidden, SCHEME.sub(rf"\1 {MASK}", word))
+
+
+def _hidden(found: re.Match[str]) -> str:
+    named, value = found["name"], found["value"]
+    spoken = found["mark"].isspace() and not (named.startswith("-") and not value.startswith("-"))
+    if spoken or not _looks_secret(named):
+        return found[0]
+    return f"{named}{found['mark']}{MASK}"

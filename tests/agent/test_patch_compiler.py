@@ -29,7 +29,8 @@ def trained(step, loader):
 
 def main():
     random.seed(0)
-    inner = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), model), backend="eager")
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), model)
+    inner = torch.compile(layers, backend="eager")
     solver = torch.optim.Adam(inner.parameters())
 
     def usual(batch):
@@ -65,14 +66,15 @@ def main():
 
     loader = DataLoader(Noisy(48), batch_size=2, shuffle=True)
     apart_from_us = DataLoader(Noisy(8), batch_size=2, shuffle=True, num_workers=1)
-    losses = [trained(step, loader) for step in (usual, whole, apart, saved)] + [trained(usual, apart_from_us)]
+    losses = [trained(step, loader) for step in (usual, whole, apart, saved)]
+    losses.append(trained(usual, apart_from_us))
     counters = torch._dynamo.utils.counters
     say(
         losses=losses,
         torch_stream=digest(torch.get_rng_state().tolist()), python_stream=digest(random.getstate()),
         breaks=sum(counters["graph_break"].values()), graphs=counters["stats"]["unique_graphs"],
         compilations=len(torch._dynamo.utils.get_compilation_metrics()),
-        memory_kib=int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]),
+        memory_kib=int(open("/proc/self/status").read().partition("VmRSS:")[2].split()[0]),
     )
 
 if __name__ == "__main__":

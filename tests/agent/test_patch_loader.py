@@ -58,7 +58,9 @@ def main():
     iterator = iter(simple)
     say(
         iterators=[names(type(iterator)), names(type(iter(DataLoader(Rows(), num_workers=1))))],
-        signatures=[str(inspect.signature(kind.__init__)) for kind in (DataLoader, dataloader._BaseDataLoaderIter)],
+        signatures=[
+            str(inspect.signature(kind.__init__)) for kind in (DataLoader, dataloader._BaseDataLoaderIter)
+        ],
         known=[names(DataLoader), names(DataLoader.__init__), names(DataLoader.__iter__),
                names(type(iterator).__next__), names(fetch._MapDatasetFetcher.fetch)],
         loop_pickles=pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop,

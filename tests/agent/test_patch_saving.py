@@ -46,7 +46,8 @@ gc.disable()
 litter()
 gc.collect()
 say(saved=torch.load("model.pt")["step"], logged=len(open("log.txt").readlines()), names=[
-    torch.save.__module__, torch.save.__qualname__, torch.serialization.save is torch.save, os.fsync.__name__])
+    torch.save.__module__, torch.save.__qualname__, torch.serialization.save is torch.save,
+    os.fsync.__name__])
 """
 )
 

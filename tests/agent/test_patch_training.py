@@ -10,7 +10,7 @@ from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.model.profile import Loop, Profile
 from tests.agent.watching import PRELUDE, loops_over, profile_of, said, watched
 
-# Each part trains in its own shape; steps of a few dozen microseconds, so that most are not looked at closely.
+# Each part trains in its own shape, in steps so short that most are not looked at closely.
 SCRIPT = (
     PRELUDE
     + """

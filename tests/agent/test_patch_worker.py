@@ -36,7 +36,8 @@ class Fragile(Rows):
         return super().__getitem__(index)
 
 def main():
-    for data, method, workers in ((Forked(), "fork", 2), (Spawned(), "spawn", 1), (Served(), "forkserver", 1)):
+    each = (Forked(), "fork", 2), (Spawned(), "spawn", 1), (Served(), "forkserver", 1)
+    for data, method, workers in each:
         if "PLAIN" in os.environ:
             break
         loader = DataLoader(data, batch_size=2, num_workers=workers, multiprocessing_context=method)

@@ -1,4 +1,4 @@
-"""Processes that fork, die, close what they do not know, or fail: ours is never the reason, and rows survive."""
+"""Processes that fork, die, close all descriptors, or fail: never because of us, and rows survive."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def say(**values):
 
 @dataclass(frozen=True)
 class Told:
-    """A run that has ended: its status, its output, and the folder with the agent's rows, if it was watched."""
+    """A run that has ended: its status, its output, and the folder with the agent's rows."""
 
     status: int
     stdout: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
+from typing import Any
 
 from bottleneck_doctor.model.profile import (
     Blocked,
@@ -21,77 +23,115 @@ from bottleneck_doctor.model.profile import (
 )
 
 
-def run_of(
-    workers: int = 0,
-    cpu: float = 0.0,
-    collate: float = 0.0,
-    storage: float = 0.0,
-    network: float = 0.0,
-    sleep: float = 0.0,
-    compute: float = 0.0,
-    idle: float = 0.0,
-    checkpoint: float = 0.0,
-    logging: float = 0.0,
-    start: float = 0.0,
-    steps: int = 300,
-    epochs: int = 2,
-    cores: float = 2.0,
-    foreign: float = 0.0,
-    samples: int = 32,
-    noise: float = 0.03,
-    step: float | None = None,
-) -> Profile:
-    """A run of a plain loop. Seconds per batch; ``step`` is the measured step, else the ideal overlap."""
-    chance = random.Random(7)
-    fetch = cpu + collate + storage + network + sleep
-    turn = compute + idle + checkpoint + logging
-    overlap = max(turn, fetch / max(1, workers), (cpu + collate + compute) / cores)
-    wall = step if step is not None else (fetch + turn if workers == 0 else overlap)
+@dataclass(frozen=True)
+class Traits:
+    """What a synthetic run is like: seconds per batch; ``step`` is the measured step, if not ideal."""
+
+    workers: int = 0
+    cpu: float = 0.0
+    collate: float = 0.0
+    storage: float = 0.0
+    network: float = 0.0
+    sleep: float = 0.0
+    compute: float = 0.0
+    idle: float = 0.0
+    checkpoint: float = 0.0
+    logging: float = 0.0
+    start: float = 0.0
+    steps: int = 300
+    epochs: int = 2
+    cores: float = 2.0
+    foreign: float = 0.0
+    samples: int = 32
+    noise: float = 0.03
+    step: float | None = None
+
+    @property
+    def fetch(self) -> float:
+        """What one batch costs its maker."""
+        return self.cpu + self.collate + self.storage + self.network + self.sleep
+
+    @property
+    def wall(self) -> float:
+        """Seconds per step."""
+        if self.step is not None:
+            return self.step
+        turn = self.compute + self.idle + self.checkpoint + self.logging
+        if self.workers == 0:
+            return self.fetch + turn
+        crowd = (self.cpu + self.collate + self.compute) / self.cores
+        return max(turn, self.fetch / self.workers, crowd)
+
+
+def run_of(**given: Any) -> Profile:
+    """A run of a plain loop with these traits."""
+    traits = Traits(**given)
+    length = traits.steps // traits.epochs
     loader = Loader(
-        "1:1", "dataloader", 1, "Photos", dataset_length=10_000, batch_size=samples, num_workers=workers,
-        prefetch_factor=2 if workers else None, location=Location("train.py", 7),
+        "1:1", "dataloader", 1, "Photos", dataset_length=10_000, batch_size=traits.samples,
+        num_workers=traits.workers, prefetch_factor=2 if traits.workers else None,
+        location=Location("train.py", 7),
     )  # fmt: skip
-    table, fetches = StepTable(), FetchTable("1:1", seen=steps)
-    length, t = steps // epochs, 3.0
-    for place in range(steps):
-        jitter = 1 + chance.uniform(-noise, noise)
-        extra = start if place % length == 0 and place else 0.0
-        took = wall * jitter + extra
-        t += took
-        own = (compute + idle) * jitter
-        for name, value in {
-            "t": t, "steps": 1, "epoch": place // length, "wall_s": took,
-            "wait_s": max(0.0, took - own - checkpoint - logging), "cpu_s": compute * jitter, "runq_s": 0.0,
-            "wait_runq_s": 0.0,
-            "wait_cpu_s": cpu + collate if workers == 0 else 2e-4,
-            "process_cpu_s": compute * jitter + (cpu + collate if workers == 0 else 2e-4),
-            "backward_s": 0.4 * own, "optimizer_s": 0.0, "checkpoint_s": checkpoint, "logging_s": logging,
-            "collect_s": 0.0, "copy_s": 0.0, "ready": None, "set_aside": "",
-        }.items():  # fmt: skip
-            getattr(table, name).append(value)
-        for name, value in {
-            "t": t - took, "worker": place % workers if workers else -1, "wall_s": fetch * jitter,
-            "cpu_s": (cpu + collate) * jitter, "other_cpu_s": 0.0, "system_s": 0.0, "runq_s": 0.0,
-            "storage_bytes": int(storage * 1e8), "read_bytes": int(storage * 1e8), "reads": 1, "major_faults": 0,
-            "collate_s": collate, "collate_cpu_s": collate, "decode_s": 0.0, "opens": 0, "samples": samples,
-        }.items():  # fmt: skip
-            getattr(fetches, name).append(value)
-    begins = [3.0 + epoch * length * wall for epoch in range(epochs)]
-    loop = Loop(
-        "1:1", 1, 0, "train", steps, sum(table.wall_s), sum(table.wait_s),
-        Epochs(begins, [start / 2] * epochs, [start / 2 + fetch] * epochs, [length] * epochs), table, steps, steps,
-    )  # fmt: skip
+    table, fetches = _tables(traits, length)
+    begins = [3.0 + epoch * length * traits.wall for epoch in range(traits.epochs)]
+    firsts = [traits.start / 2 + traits.fetch] * traits.epochs
+    epochs = Epochs(begins, [traits.start / 2] * traits.epochs, firsts, [length] * traits.epochs)
+    steps, waited = traits.steps, sum(table.wait_s)
+    loop = Loop("1:1", 1, 0, "train", steps, sum(table.wall_s), waited, epochs, table, steps, steps)
     return Profile(
-        run=Run(["python", "train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", t + 1, 0),
-        machine=Machine("box", "6", "cpu", int(cores), cores),
+        run=Run(["python", "train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", table.t[-1] + 1, 0),
+        machine=Machine("box", "6", "cpu", int(traits.cores), traits.cores),
         processes=[Process(1, 0, "trainer", 0.0, torch="2.13.0", torch_threads=1, device="cpu")],
         loaders=[loader],
         loops=[loop],
         fetches=[fetches],
-        blocked=[Blocked("1:1", [3.0, t], [_seen(storage, network, sleep)] * 2)],
-        operations=_operations(checkpoint, logging, steps),
-        series=_series(t, cores, foreign),
+        blocked=[
+            Blocked("1:1", [3.0, table.t[-1]], [_seen(traits.storage, traits.network, traits.sleep)] * 2)
+        ],
+        operations=_operations(traits.checkpoint, traits.logging, traits.steps),
+        series=_series(table.t[-1], traits.cores, traits.foreign),
     )
+
+
+def _tables(traits: Traits, length: int) -> tuple[StepTable, FetchTable]:
+    chance = random.Random(7)
+    table, fetches = StepTable(), FetchTable("1:1", seen=traits.steps)
+    t = 3.0
+    for place in range(traits.steps):
+        jitter = 1 + chance.uniform(-traits.noise, traits.noise)
+        took = traits.wall * jitter + (traits.start if place % length == 0 and place else 0.0)
+        t += took
+        _append(table, _step_row(traits, place // length, jitter, took, t))
+        _append(fetches, _fetch_row(traits, place, jitter, t - took))
+    return table, fetches
+
+
+def _append(table: StepTable | FetchTable, row: dict[str, Any]) -> None:
+    for name, value in row.items():
+        getattr(table, name).append(value)
+
+
+def _step_row(traits: Traits, epoch: int, jitter: float, took: float, t: float) -> dict[str, Any]:
+    own = (traits.compute + traits.idle) * jitter
+    inside = traits.cpu + traits.collate if traits.workers == 0 else 2e-4
+    return {
+        "t": t, "steps": 1, "epoch": epoch, "wall_s": took, "cpu_s": traits.compute * jitter, "runq_s": 0.0,
+        "wait_s": max(0.0, took - own - traits.checkpoint - traits.logging), "wait_runq_s": 0.0,
+        "wait_cpu_s": inside, "process_cpu_s": traits.compute * jitter + inside, "backward_s": 0.4 * own,
+        "optimizer_s": 0.0, "checkpoint_s": traits.checkpoint, "logging_s": traits.logging, "collect_s": 0.0,
+        "copy_s": 0.0, "ready": None, "set_aside": "",
+    }  # fmt: skip
+
+
+def _fetch_row(traits: Traits, place: int, jitter: float, t: float) -> dict[str, Any]:
+    stored = int(traits.storage * 1e8)
+    return {
+        "t": t, "worker": place % traits.workers if traits.workers else -1, "wall_s": traits.fetch * jitter,
+        "cpu_s": (traits.cpu + traits.collate) * jitter, "other_cpu_s": 0.0, "system_s": 0.0, "runq_s": 0.0,
+        "storage_bytes": stored, "read_bytes": stored, "reads": 1, "major_faults": 0,
+        "collate_s": traits.collate, "collate_cpu_s": traits.collate, "decode_s": 0.0, "opens": 0,
+        "samples": traits.samples,
+    }  # fmt: skip
 
 
 def _seen(storage: float, network: float, sleep: float) -> dict[str, int]:

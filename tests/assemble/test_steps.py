@@ -8,7 +8,8 @@ from bottleneck_doctor.assemble.steps import flag, sums, thin
 from bottleneck_doctor.model.profile import StepTable
 
 SUMMED = (
-    "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s backward_s optimizer_s checkpoint_s logging_s collect_s copy_s"
+    "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s backward_s optimizer_s checkpoint_s logging_s "
+    "collect_s copy_s"
 ).split()
 
 

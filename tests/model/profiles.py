@@ -52,7 +52,19 @@ PROFILE = Profile(
     loaders=[Loader("L0", "DataLoader", 10, location=Location("train.py", 41))],
     loops=[Loop("L0", 10, 10, "train", 2, 0.2, 0.11, Epochs([0.0], [0.01], [0.06], [2]), STEPS)],
     outside=[
-        Outside(10, 10, 1, t=[0.3], steps=[1], wall_s=[0.1], gap_s=[0.01], gap_cpu_s=[0.0], gap_runq_s=[0.0], cpu_s=[0.05], runq_s=[0.0])
+        Outside(
+            10,
+            10,
+            1,
+            t=[0.3],
+            steps=[1],
+            wall_s=[0.1],
+            gap_s=[0.01],
+            gap_cpu_s=[0.0],
+            gap_runq_s=[0.0],
+            cpu_s=[0.05],
+            runq_s=[0.0],
+        )
     ],
     fetches=[FetchTable("L0")],
     blocked=[Blocked("L0", [0.1], [{"storage": 3}])],

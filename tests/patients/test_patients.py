@@ -23,7 +23,7 @@ UNHARMED = """decode-bound ipc-many-tensors worker-respawn remote-storage-latenc
     checkpoint-blocking prefetch-thread get-batch lbfgs-closure""".split()
 DIAGNOSED = {
     "loader-in-main": 3.0,
-    "host-cpu-saturated": 4.0,
+    "host-cpu-saturated": 5.0,
     "per-sample-indexing": 4.0,
     "sleeping-loader": 4.0,
     "healthy-balanced": 4.0,
