@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .run_options import RunOptions
 
 LOOK_EVERY_NS = 250_000_000
+WORDS_AT_MOST = 256  # of the command line; a shell can expand one star to a hundred thousand names
+LETTERS_AT_MOST = 1024
 
 
 @dataclass
@@ -105,7 +107,7 @@ class Session:
             gaps += self.sensors.gaps()
             self.sensors.close()
         run = Run(
-            command=mask(argv),
+            command=bounded(mask(argv)),
             script=script,
             cwd=self.cwd,
             started_at=self.started_at,
@@ -138,6 +140,13 @@ class Session:
         if late and self.board is not None and not self.board.progress():
             return [Gap("--max-seconds", "it counts from the first batch, and none was seen")]
         return []
+
+
+def bounded(argv: list[str]) -> list[str]:
+    """The command line as it is kept, so that no profile grows with it."""
+    words = [word if len(word) <= LETTERS_AT_MOST else word[:LETTERS_AT_MOST] + "…" for word in argv]
+    more = len(words) - WORDS_AT_MOST
+    return words if more <= 0 else [*words[:WORDS_AT_MOST], f"… {more} more"]
 
 
 def here() -> str:

@@ -16,13 +16,17 @@ INNOCENT = re.compile(
     re.I,
 )
 # What the issuers' own prefixes give away, whatever stands before it.
-ISSUED = re.compile(r"\b(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.eyJ)[\w.-]{12,}")
+ISSUED = re.compile(
+    r"\b(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]{1,512}\.eyJ)[\w.-]{12,}"
+)
+# Every repetition below is bounded or begins at a boundary: arguments can be megabytes long.
 # A name and its value inside a longer text: a shell command, JSON, a header, the end of a URL.
 INSIDE = re.compile(
-    r"""(?P<name>[\w.-]+)(?P<mark>["']?\s*[=:]\s*|\s+)(?P<value>"[^"]*"|'[^']*'|[^\s"',;&{\[}]+)"""
+    r"""(?<![\w.-])(?P<name>[\w.-]{1,64})(?P<mark>["']?\s{0,8}[=:]\s{0,8}|\s{1,8})"""
+    r"""(?P<value>"[^"]*"|'[^']*'|[^\s"',;&?{\[}]+)"""
 )
-SCHEME = re.compile(r"(bearer|basic)\s+\S+", re.I)
-URL = re.compile(r"(\w+://[^/\s:@]*):[^/\s@]+@")
+SCHEME = re.compile(r"\b(bearer|basic)\s+\S+", re.I)
+URL = re.compile(r"(\b\w{1,32}://[^/\s:@]{0,256}):[^/\s@]{1,256}@")
 MASK = "***"
 
 
