@@ -40,7 +40,9 @@ def gain(base: Scenario, change: Change) -> float:
     return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
 
 
-def cause_gains(base: Scenario, inputs: Inputs, loader: Loader | None, host: Host) -> dict[str, float]:
+def cause_gains(
+    base: Scenario, inputs: Inputs, loader: Loader | None, host: Host, held: float = 0.0
+) -> dict[str, float]:
     """Every cause that can be removed alone, with what that would gain."""
     fetching = "input.indexing" if is_indexing(inputs, loader) else "input.preprocess"
     both = Change(cpu=0, collate=0)
@@ -62,8 +64,18 @@ def cause_gains(base: Scenario, inputs: Inputs, loader: Loader | None, host: Hos
     if host.accelerated:
         filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
         found["device.compute" if filled else "device.underfilled"] = gain(base, Change(idle=0))
-    found["input.oversubscribed"] = fewer_workers(base)
+    found["input.oversubscribed"] = max(fewer_workers(base), uncrowded(base, held))
     return found
+
+
+def uncrowded(base: Scenario, held: float) -> float:
+    """What the loop would gain if its own threads and the workers were not in each other's way: the share of
+    the step for which it was held up without a core, as far as that is not the strangers' doing."""
+    crowd = base.workers + base.threads
+    if base.workers == 0 or base.threads <= 1.0 or crowd <= base.cores + 0.5:
+        return 1.0
+    ours = base.workers / (base.workers + base.strangers)
+    return 1 / max(0.1, 1 - ours * held)
 
 
 def fewer_workers(base: Scenario) -> float:

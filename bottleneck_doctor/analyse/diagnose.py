@@ -39,7 +39,8 @@ def diagnose(profile: Profile) -> Diagnosis:
 def _window(loop: Loop | None, outside: Outside | None, loader: Loader | None, gap: Gap | None) -> Window:
     if loop is not None:
         slots = (loader.num_workers * (loader.prefetch_factor or 2)) if loader is not None else 0
-        return find_window(steps_of(loop.table), loop.table.set_aside, slots)
+        second = loop.epochs.t[1] if len(loop.epochs.t) > 1 else 0.0
+        return find_window(steps_of(loop.table), loop.table.set_aside, slots, second)
     if outside is not None:
         steps = outside_steps(outside, gap.share if gap else None)
         return find_window(steps, [""] * len(steps), 0)
@@ -63,7 +64,7 @@ def _judge(
     step_s = fmean_wall(steps)
     error = _model_error(scenario, step_s)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
-                  inputs.blocked_samples, _noise(steps))  # fmt: skip
+                  inputs.blocked_samples, _noise(steps), _held(steps))  # fmt: skip
     verdict, causes = decide(scenario, inputs, loader, host, trust)
     metrics = measure(profile, loop, loader, steps, inputs, host, (gap.low, gap.high) if gap else None)
     count = max(1, trust.steps)
@@ -81,6 +82,13 @@ def _model_error(scenario: Scenario | None, step_s: float) -> float:
     if scenario is None or step_s <= 0:
         return 1.0
     return abs(step_seconds(scenario) / step_s - 1)
+
+
+def _held(steps: list[Step]) -> float:
+    """Share of the steady window in which the loop, outside of ``next``, was ready and had no core."""
+    walls = sum(step.wall * step.steps for step in steps)
+    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
+    return held / walls if walls > 0 else 0.0
 
 
 def _noise(steps: list[Step]) -> float:

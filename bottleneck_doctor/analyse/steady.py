@@ -11,6 +11,7 @@ from ..model.profile import Loader, Loop, Outside, Profile, StepTable
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [knowledge 0.1]
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
 COLD_RATIO = 1.3  # a first stretch this much slower or faster than the rest is a phase of its own (ours)
+EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
 
 
@@ -50,7 +51,7 @@ def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> L
     return next((one for one in profile.loaders if best and one.key == best.loader), None)
 
 
-def find_window(steps: list[Step], flags: list[str], slots: int) -> Window:
+def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: float = 0.0) -> Window:
     """Split warm-up, steps set aside, a cold first stretch, and the steady rest."""
     total = sum(step.steps for step in steps)
     warmup = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * total))
@@ -66,12 +67,13 @@ def find_window(steps: list[Step], flags: list[str], slots: int) -> Window:
             kept.append(step)
     if aside and sum(step.steps for step in kept) < SEGMENT_STEPS:  # a short run: use what there is
         kept, aside = [step for step, flag in zip(steps, flags, strict=True) if flag != "evaluation"][1:], {}
-    cut = cold_stretch(kept)
+    cut = cold_stretch(kept, first_epoch_s)
     return Window(kept[cut:], kept[:cut], warmup, aside, cut > 0)
 
 
-def cold_stretch(steps: list[Step]) -> int:
-    """How many leading rows form a stretch of their own: the best split of two levels, in the first half.
+def cold_stretch(steps: list[Step], first_epoch_s: float = 0.0) -> int:
+    """How many leading rows form a stretch of their own: the best split of two levels, early in the run or
+    where the first epoch ends.
 
     Best = least sum of deviations from the two medians, so that a single stall splits nothing. The levels
     must differ by COLD_RATIO and by twice the noise, and both sides need SEGMENT_STEPS rows.
@@ -80,11 +82,16 @@ def cold_stretch(steps: list[Step]) -> int:
     length = len(walls)
     if length < 3 * SEGMENT_STEPS:
         return 0
-    places = range(SEGMENT_STEPS, length // 2 + 1, max(1, length // 80))
+    epoch = sum(step.t < first_epoch_s for step in steps)
+    early = range(SEGMENT_STEPS, int(EARLY * length) + 1, max(1, length // 80))
+    places = [*early, *range(epoch - 3, epoch + 4)]
+    places = [place for place in places if SEGMENT_STEPS <= place <= length - 2 * SEGMENT_STEPS]
+    if not places:
+        return 0
     cut = min(places, key=lambda place: _misfit(walls[:place]) + _misfit(walls[place:]))
-    early, late = median(walls[:cut]), median(walls[cut:])
-    apart = max(early, late) > COLD_RATIO * min(early, late)
-    return cut if apart and abs(early - late) > 2 * _spread(walls[cut:]) else 0
+    before, after = median(walls[:cut]), median(walls[cut:])
+    apart = max(before, after) > COLD_RATIO * min(before, after)
+    return cut if apart and abs(before - after) > 2 * _spread(walls[cut:]) else 0
 
 
 def _misfit(values: list[float]) -> float:

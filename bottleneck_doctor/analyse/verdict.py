@@ -12,6 +12,7 @@ from .causes import RESOURCE, cause_gains, gains
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
+CROWDED = 1.1  # step time over the step time without workers in the model's way (ours)
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [knowledge 2.2]
 
 SENTENCES = {
@@ -37,13 +38,14 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class Trust:
-    """What confidence rests on."""
+    """What confidence rests on. ``held`` is the share of the step in which the loop wanted a core in vain."""
 
     steps: int
     seconds: float
     model_error: float
     blocked_samples: int
     noise: float
+    held: float = 0.0
 
 
 def decide(
@@ -53,13 +55,15 @@ def decide(
     if base is None or trust.steps < STEPS_AT_LEAST or trust.seconds < SECONDS_AT_LEAST:
         return _inconclusive(trust), {}
     gain = gains(base, host)
-    causes = cause_gains(base, inputs, loader, host)
+    causes = cause_gains(base, inputs, loader, host, trust.held)
     known = {name: value for name, value in gain.items() if value is not None}
     bound = max(known, key=lambda name: known[name])
     if known[bound] < BALANCED:
         cause = "input.wait" if causes["input.wait"] >= BALANCED else "none"
         return Verdict("balanced", cause, SENTENCES[cause], confidence(trust, inputs), None, gain), causes
     cause = _cause_of(bound, causes)
+    if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
+        cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if causes["input.wait"] > known[bound] and causes["input.wait"] >= BALANCED:
         bound, cause = "balanced", "input.wait"
     others = [
