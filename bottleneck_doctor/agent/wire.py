@@ -52,7 +52,7 @@ PICKLE = 9  # a batch serialised for the pipe: a CPU, b bytes
 CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes
 BACKWARD = 11  # a thread CPU
 OPTIMIZER = 12  # a optimizer steps so far, b thread CPU
-OPERATION = 13  # thing = site; a thread CPU, b bytes, c index into OPERATIONS
+OPERATION = 13  # thing = site; a thread CPU, b bytes, c index into OPERATIONS, d calls it sums up, 0 = one
 FORWARD = 14  # first module call after an optimizer step: duration = time since that step; a..e: optimizer
 # steps, CPU since, run queue since, and the thread's CPU and run queue when that step ended
 COLLECTION = 15  # garbage collection: a generation

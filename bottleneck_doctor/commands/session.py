@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -42,8 +43,9 @@ class Session:
     windows: Any = None
     gaps: list[Gap] = field(default_factory=list)
     cwd: str = field(default_factory=lambda: here())
+    _opening: Iterator[None] | None = None
     _next_look_ns: int = 0
-    _cpu_before_ns: int = 0
+    _cpu_before_ns: int | None = None
 
     def prepare(self) -> None:
         """Before the training starts: the board, and the limit known beforehand."""
@@ -54,9 +56,8 @@ class Session:
 
     def tick(self, child: int) -> float:
         """Take what is due; seconds until the next time. ``child`` is the training's pid."""
-        if not self._cpu_before_ns:
-            self._cpu_before_ns = time.process_time_ns()
-            self._open(child)
+        if self._cpu_before_ns is None:
+            return self._open(child)
         now = time.monotonic_ns()
         if now >= self._next_look_ns:
             self._next_look_ns = now + LOOK_EVERY_NS
@@ -64,20 +65,42 @@ class Session:
         pause: float = self.sensors.tick(now) if self.sensors is not None else 1.0
         return min(pause, max(0.005, (self._next_look_ns - time.monotonic_ns()) / 1e9))
 
-    def _open(self, child: int) -> None:
-        """The sensors; without them the limits still hold and the agents still write."""
+    def _open(self, child: int) -> float:
+        """One piece of the start a tick, so that signals need not wait for all of it. What cannot be had is a
+        gap: without sensors the limits still hold and the agents still write."""
+        if self._opening is None:
+            self._opening = self._pieces(child)
         try:
-            from ..sense.sensors import open_sensors
-            from ..sense.windows import Windows
-
-            board = self.board
-            self.sensors = open_sensors(child, board.fetching if board is not None else list)
-            if board is not None:
-                self.windows = Windows(self.options.profiler, self.options.py_spy, board.ask_for_profile)
+            next(self._opening)
+        except StopIteration:
+            self._cpu_before_ns = time.process_time_ns()
         except Exception as error:
             from ..model.profile import Gap
 
-            self.gaps.append(Gap("sensors", f"they could not be opened: {type(error).__name__}: {error}"))
+            self.gaps.append(Gap("watching", f"it began incompletely: {type(error).__name__}: {error}"))
+            self._cpu_before_ns = time.process_time_ns()
+        return 0.0
+
+    def _pieces(self, child: int) -> Iterator[None]:
+        """First the sensors; then what the end of the run needs, while the training itself is importing."""
+        from ..sense.sensors import open_sensors
+
+        yield
+        board = self.board
+        self.sensors = open_sensors(child, board.fetching if board is not None else list)
+        if board is not None:
+            from ..sense.windows import Windows
+
+            self.windows = Windows(self.options.profiler, self.options.py_spy, board.ask_for_profile)
+        yield
+        from ..assemble import profile  # noqa: F401
+
+        yield
+        from ..prescribe.shelf import modules
+
+        modules()
+        yield
+        from .. import render  # noqa: F401
 
     def _look(self, child: int, now_ns: int) -> None:
         if self.board is None or self.limit is None:
@@ -97,7 +120,8 @@ class Session:
         from ..model.profile import Run
         from ..sense.machine import describe_machine
 
-        spent = (time.process_time_ns() - self._cpu_before_ns) / 1e9 if self._cpu_before_ns else None
+        before = self._cpu_before_ns
+        spent = (time.process_time_ns() - before) / 1e9 if before is not None else None
         machine, unknown = describe_machine()
         gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
         if self.windows is not None:

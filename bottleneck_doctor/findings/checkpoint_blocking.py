@@ -24,6 +24,9 @@ Replay with a tenth of the checkpoints (an assumption: the interval is yours to 
 their time when only a copy is taken in the loop (measured: copies took 7 to 47 % of a save, kept buffers 14
 %). A copy in flight needs memory for the weights once more.
 
+## Remedies
+`checkpoint-less`, `checkpoint-async`.
+
 ## References
 torch.distributed.checkpoint.async_save; Mohan et al., "CheckFreq", FAST 2021.
 """

@@ -24,6 +24,9 @@ cores without showing it here. Every other prediction is made for the cores that
 ## Prediction
 Replay with all the cores that the job is allowed.
 
+## Remedies
+`isolate-cpus`.
+
 ## References
 proc(5), "stat" and "schedstat"; cpuset(7); taskset(1).
 """

@@ -28,6 +28,9 @@ picture). Pillow, OpenCV and simplejpeg, 500x375: 1.16, 1.35, 1.25; 1920x1080: 1
 7.9 with scaled decoding. 500x375 as PNG 5.25, WebP 6.53, JPEG 1.16, raw 0.49, with 389, 59, 63 and 549 KB.
 Yours will differ: ranges.
 
+## Remedies
+`reencode-offline`, `resize-offline`, `decode-scaled`, `decoder-swap`, `cache-decoded-ram`.
+
 ## References
 Pillow, "Image.draft"; libjpeg-turbo, scaled decoding; torchvision, "Decoding and encoding images and
 videos"; FFCV, "Tuning guide".

@@ -23,6 +23,9 @@ training loop nothing is said.
 None for the step, which stays what it is: the remedies' factor is 1. What evaluation takes of the run is in
 the evidence, and is the most that can be saved.
 
+## Remedies
+`eval-less`, `eval-no-grad`, `eval-workers`.
+
 ## References
 PyTorch, "Grad modes" (inference_mode) and `Module.eval`; torch.utils.data on workers for the validation
 loader.

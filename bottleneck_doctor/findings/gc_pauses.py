@@ -24,6 +24,9 @@ Replay without the collections' time after a freeze (measured: from 200 to 350 m
 nothing), and with a tenth of it when collecting at chosen steps (an assumption: the interval is yours to
 choose).
 
+## Remedies
+`gc-freeze`, `gc-interval`.
+
 ## References
 gc, "freeze" and "set_threshold"; PyTorch and Meta on manual collection in distributed training
 (torchtitan).

@@ -27,6 +27,9 @@ is cheaper.
 Cores and workers by replay. Cheaper samples are not measured: from nothing gained, over half the CPU per
 sample, to none at all, which is the most that any cure of this kind can bring.
 
+## Remedies
+`cheaper-preprocess`, `more-cores`, `more-workers`.
+
 ## References
 Amazon SageMaker Debugger, rule "CPUBottleneck"; Mohan et al., "Analyzing and Mitigating Data Stalls in DNN
 Training", VLDB 2021 (about three cores for each GPU on typical servers).

@@ -24,6 +24,9 @@ batched indexing, not workers.
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
 best.
 
+## Remedies
+`workers-auto`.
+
 ## References
 torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable
 asynchronous data loading and augmentation".

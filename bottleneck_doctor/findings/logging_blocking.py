@@ -24,6 +24,9 @@ Replay with a fiftieth of the logging. With a writer thread: the measured CPU of
 interpreter runs one thread at a time, and 15 us per call for the queue (measured: 11); the rest of the time
 goes.
 
+## Remedies
+`log-every-n`, `async-writer`.
+
 ## References
 logging.handlers.QueueHandler and QueueListener; tqdm, `mininterval`; fsync(2).
 """

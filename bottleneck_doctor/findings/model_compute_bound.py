@@ -25,6 +25,9 @@ the number of threads, and results with it, in the last digits.
 Amdahl on the measured share of large operators, each further core bringing nothing at worst and half of one
 likely (ours). Nothing else is offered: how the model itself computes is not measured here.
 
+## Remedies
+`set-threads`.
+
 ## References
 torch.set_num_threads; torchrun, which sets OMP_NUM_THREADS=1 when it is unset; PyTorch Performance Tuning
 Guide, "CPU specific optimizations".

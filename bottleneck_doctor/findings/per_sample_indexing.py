@@ -26,6 +26,9 @@ Replay with the CPU of a fetch, its collate included, at the cost of one gather.
 against gathered: 16 floats 4.48 and 0.32 microseconds, 128 floats 4.62 and 0.60, 1024 floats 4.45 and 1.38;
 with a batch sampler 0.49, 0.77 and 1.53. Without workers or with them, whichever the replay likes better.
 
+## Remedies
+`batched-getitems`, `batch-sampler-index`.
+
 ## References
 PyTorch issue 106704, "DataLoader is slow for TensorDataset"; torch.utils.data, "Disable automatic batching".
 """

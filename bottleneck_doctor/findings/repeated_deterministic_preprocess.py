@@ -26,6 +26,9 @@ Replay with the CPU of a sample replaced by 5 microseconds and a copy at 3 GB/s,
 the samples do not fit into half of the memory they must come from storage, whose speed is not known: a range
 from nothing.
 
+## Remedies
+`cache-decoded-ram`, `precompute-deterministic`.
+
 ## References
 Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021; PyTorch Geometric,
 "pre_transform".

@@ -27,6 +27,9 @@ A range, replayed: no sleep spared (random order) to a tenth left (whole batches
 (measured 0.32 and 0.44 in order); and 0.6 to 0.1 of the kernel's CPU, and at best as much again of
 Python's.
 
+## Remedies
+`pack-shards`, `workers-auto`, `cache-metadata`.
+
 ## References
 WebDataset and MosaicML Streaming, on shards; torch.utils.data on iterable data sets; path_resolution(7).
 """

@@ -28,6 +28,9 @@ Replay, with the present number of reads at once as all that the storage serves:
 overlap reading with the model. A faster place is assumed to deliver 3 GB/s, the lower end of NVMe disks,
 and memory shared by all workers no less; the present rate is measured.
 
+## Remedies
+`stage-to-fast-storage`, `io-isolate`.
+
 ## References
 iostat(1); blkio and io controllers of cgroups v1 and v2; proc(5), "io"; Mohan et al., "Analyzing and
 Mitigating Data Stalls in DNN Training", VLDB 2021.

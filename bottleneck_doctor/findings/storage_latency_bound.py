@@ -30,6 +30,9 @@ the storage serves more at once, no more than twice the present number of reads 
 batch's reads halved the sleep per small read on one virtual disk, and left a quarter for memory-mapped
 files (measured).
 
+## Remedies
+`workers-auto`, `readahead-hints`.
+
 ## References
 posix_fadvise(2), madvise(2); proc(5), "io"; iostat(1) on why %util says little about parallel disks.
 """

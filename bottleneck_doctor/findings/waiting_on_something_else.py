@@ -25,6 +25,9 @@ more workers. A lock may guard what can only serve one at a time.
 Replay of the measured batches: more workers whose sleeps overlap, or one background thread. For a lock:
 from no gain at all to the batches without the time spent waiting for it.
 
+## Remedies
+`workers-auto`, `thread-prefetch`, `shorten-lock`.
+
 ## References
 proc(5), "wchan" and "syscall"; torch.utils.data, "Single- and Multi-process Data Loading".
 """

@@ -26,6 +26,9 @@ Replay with 2 ms per beginning (measured: fork 0.07 to 0.28 s, spawn 2.4 to 5 s,
 the pipeline still fills anew at each epoch. For `next(iter(loader))` this is the least: its iterator ends
 nothing.
 
+## Remedies
+`persistent-workers`, `hoist-iterator`.
+
 ## References
 torch.utils.data, "persistent_workers"; PyTorch Performance Tuning Guide.
 """

@@ -27,6 +27,9 @@ of the data set's Python objects, and of its open connections.
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
 best. What twice the workers would bring, the usual advice, is said beside it.
 
+## Remedies
+`workers-auto`.
+
 ## References
 torch.utils.data, "Multi-process data loading"; PyTorch Performance Tuning Guide, "Enable asynchronous data
 loading and augmentation".

@@ -26,6 +26,9 @@ Threads by range: from a model that scales perfectly and now loses a thread, ove
 waited for each other, to the worst seen (204 ms against 18.7 ms a step, two threads against one on a core
 that was shared).
 
+## Remedies
+`reserve-cores`.
+
 ## References
 torch.utils.data, warning on too many workers; PyTorch Performance Tuning Guide, "Utilize OpenMP"; PyTorch,
 "CPU threading and TorchScript inference".

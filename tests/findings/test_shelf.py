@@ -38,6 +38,7 @@ SECTIONS = [
     "Thresholds",
     "When this advice is wrong",
     "Prediction",
+    "Remedies",
     "References",
 ]
 OUTCOMES = {"fires", "silent", "abstains"}
@@ -82,8 +83,14 @@ def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) 
     first, *rest = re.split(r"^## (.+)$", inspect.cleandoc(module.__doc__ or ""), flags=re.MULTILINE)
     assert rest[0::2] == SECTIONS
     assert re.fullmatch(r"[^\n]+\.", first.strip()), "the page begins with one sentence on one line"
-    assert all(len(text.split()) >= 5 for text in rest[1:-1:2]), "a section says something"
+    assert all(len(text.split()) >= 5 for text in rest[1:-3:2]), "a section says something"
     assert rest[-1].strip(), "the references name something"
+
+
+def test_a_page_names_every_remedy_that_the_finding_offers(module: ModuleType) -> None:
+    found = [module.FINDING.examine(case.diagnosis) for case in CASES[module.FINDING.id.replace("-", "_")]]
+    offered = {cure.id for one in found if isinstance(one, Finding) for cure in one.cures}
+    assert {id for id in offered if f"`{id}`" not in (module.__doc__ or "")} == set()
 
 
 def test_a_cause_is_a_word_of_the_contract(module: ModuleType) -> None:
