@@ -11,6 +11,7 @@ from .replay import apply, step_seconds
 
 MODEL_FLOOR = 0.12  # the replay's median error on measured cases [knowledge P1.9]; no interval claims better
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
+STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (ours)
 SETTINGS = frozenset({"workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams"})
 
 
@@ -29,7 +30,24 @@ def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Spee
     likely = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
     free = scenario if change.strangers is not None else replace(scenario, strangers=0.0)
     alone = step_seconds(free) / max(step_after(free, change), 1e-12)
-    return widened(diagnosis, min(likely, alone), likely, max(likely, alone), basis)
+    cautious = _if_storage_yields_little(diagnosis, change, likely)
+    return widened(diagnosis, min(likely, alone, cautious), likely, max(likely, alone), basis)
+
+
+def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: float) -> float:
+    """More workers read more at once; that storage serves more than twice as much as now was not seen."""
+    scenario, inputs = diagnosis.scenario, diagnosis.inputs
+    asked = change.workers or 0
+    if (
+        scenario is None
+        or scenario.streams
+        or asked <= scenario.workers
+        or inputs.storage < 0.3 * inputs.wall
+    ):
+        return likely
+    reading = max(1, scenario.workers) * inputs.storage / max(inputs.wall, 1e-12)
+    narrow = replace(change, streams=2 * max(1.0, reading))
+    return step_seconds(scenario) / max(step_after(scenario, narrow), 1e-12)
 
 
 def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str = "range") -> Speedup:

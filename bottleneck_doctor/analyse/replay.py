@@ -54,6 +54,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
         threads=base.threads if change.threads is None else change.threads,
         hand_over=base.hand_over * change.ipc,
         serialise=base.serialise * change.ipc,
+        transfer=base.transfer * change.ipc,
         delay=base.delay * change.ipc,
         epoch_steps=base.epoch_steps,
         epoch_start=base.epoch_start * change.startup,
@@ -173,7 +174,7 @@ class _Pipeline:
         self._hand_out()
         host = (turn.checkpoint + turn.logging) * (1 - self.scenario.stored)
         cpu = turn.compute + turn.collect + host + self.scenario.hand_over
-        blocked = turn.idle + (turn.checkpoint + turn.logging) * self.scenario.stored
+        blocked = self.scenario.transfer + turn.idle + (turn.checkpoint + turn.logging) * self.scenario.stored
         self.turn = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE)
 
     def _advance(self) -> None:

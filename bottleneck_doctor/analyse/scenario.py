@@ -16,6 +16,8 @@ TURNS_AT_MOST = 192
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [knowledge F12]
 TENSOR_S = 1.09e-4  # and per tensor passed by descriptor [knowledge F12, measured]
 PICKLED_S_PER_BYTE = 6e-10  # loop CPU per byte that travels pickled through the pipe [knowledge F12]
+MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [knowledge F12]
+BULKY_PIPE_BYTES = 1e6
 DELAY_S = 2e-4  # from a finished batch to a woken loop (ours)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
@@ -53,7 +55,27 @@ def build_scenario(
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
     )
+    if _is_bulky(profile, loader):
+        base = fit_transfer(base, fmean_wall(steps))
     return fit(base, fmean_wall(steps))
+
+
+def fit_transfer(base: Scenario, measured: float) -> Scenario:
+    """Many tensors, or bytes through a pipe: what the replay lacks of the measured step is the loop waiting
+    for the worker's other threads to send. No clock of either side shows it."""
+    low, high = 0.0, max(0.0, measured)
+    if base.workers == 0 or step_seconds(base) >= measured:
+        return base
+    for _ in range(12):
+        middle = (low + high) / 2
+        slow = step_seconds(replace(base, transfer=middle)) > measured
+        low, high = (low, middle) if slow else (middle, high)
+    return replace(base, transfer=low)
+
+
+def _is_bulky(profile: Profile, loader: Loader | None) -> bool:
+    payload = next((one for one in profile.payloads if loader and one.loader == loader.key), None)
+    return payload is not None and (payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES)
 
 
 def fmean_wall(steps: list[Step]) -> float:

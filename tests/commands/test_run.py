@@ -1,0 +1,392 @@
+"""``bdoc run`` in a hostile world: the script is unharmed, its status comes first, and one line says what is."""
+
+from __future__ import annotations
+
+import json
+import os
+import pstats
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.model.codec import read_profile
+from tests.commands.running import bdoc, gaps, plain, script
+from tests.house.source import ROOT
+
+HELLO = "print('hello')"
+HUNG_UP = "import os, sys, time\nprint('on', flush=True)\n"
+
+ENDINGS = {
+    "ends": HELLO,
+    "exits with 3": "import sys; print('a'); sys.exit(3)",
+    "exits with a word": "import sys; sys.exit('no more data')",
+    "leaves at once": "import os; print('a', flush=True); os._exit(7)",
+    "raises": "print('a')\nraise ValueError('[red]boom[/red]')",
+    "aborts": "import os; os.abort()",
+    "is torn by the kernel": "import ctypes; ctypes.string_at(0)",
+    "kills itself": "import os; os.kill(os.getpid(), 9)",
+    "is terminated": "import os; os.kill(os.getpid(), 15)",
+    "is interrupted": "import os; os.kill(os.getpid(), 2)",
+    "saves on Ctrl-C": "import os, time\ntry:\n    os.kill(os.getpid(), 2); time.sleep(9)\n"
+    "except KeyboardInterrupt:\n    print('saved')",
+    "lacks a module": "import a_module_that_is_not_there",
+    "is no Python": "def f(:",
+    "forks and goes": "import os, sys\nif os.fork() == 0:\n    print('child', flush=True); os._exit(5)\n"
+    "os.wait(); sys.exit(4)",
+    "starts many": "import subprocess as s, sys\nmany = [s.Popen([sys.executable, '-c', '']) for _ in range(8)]\n"
+    "print(sum(one.wait() for one in many))",
+    "has its own handlers": "import signal\nfor n in (1, 2, 15, 17):\n    signal.signal(n, signal.SIG_IGN)\n"
+    "print(signal.getsignal(2), signal.getsignal(10), signal.pthread_sigmask(0, []))",
+    "goes elsewhere": "import os; os.chdir('/'); print(os.getcwd())",
+    "removes its folder": "import os, shutil; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); print('gone')",
+    "has a pool": "import multiprocessing as m\nif __name__ == '__main__':\n    for how in ('fork', 'spawn'):\n"
+    "        with m.get_context(how).Pool(2) as pool:\n            print(pool.map(abs, [-1, -2]))",
+}
+
+
+@pytest.mark.parametrize("source", ENDINGS.values(), ids=ENDINGS)
+def test_a_script_ends_as_without_bdoc(source: str, folder: Path) -> None:
+    name = script(folder, source)
+    told = bdoc(folder, name)
+    assert (told.status, told.out) == plain(folder, name)
+    assert (told.profile["run"]["exit_status"], told.left) == (told.status, [])
+    assert "inconclusive: no training step was seen" in told.err
+    assert "bottleneck_doctor" not in told.err, "a traceback of ours"
+
+
+def test_a_script_that_is_not_utf_8_is_pythons_to_refuse(folder: Path) -> None:
+    (folder / "train.py").write_bytes(b"print('caf\xe9')\n")
+    told = bdoc(folder, "train.py")
+    assert told.status == 1
+    assert "Non-UTF-8" in told.err
+
+
+@pytest.mark.parametrize("name", ["nope.py", "", "empty"])
+def test_what_is_no_script_is_refused_in_one_line_before_anything_starts(name: str, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    told = bdoc(folder, name)
+    assert (told.status, told.out, told.profile, told.left) == (2, b"", {}, [])
+    assert told.err.startswith("bdoc: script ")
+    assert told.err.count("\n") == 1
+
+
+SAY = "import sys; print(__name__, sys.argv, sys.path[0], sys.flags.unbuffered)"
+
+
+@pytest.mark.parametrize("args", [["--max-steps", "3", "-o", "x", "--help", "--"], ["-m", "", "a b\n", "é"]])
+def test_arguments_that_look_like_ours_are_the_scripts(args: list[str], folder: Path) -> None:
+    name = script(folder, SAY)
+    assert bdoc(folder, "-q", name, *args).out == plain(folder, name, *args)[1]
+    assert not (folder / "x").exists()
+
+
+def test_a_module_a_folder_and_a_script_from_stdin_are_run_as_python_runs_them(folder: Path) -> None:
+    script(folder, SAY, "job.py")
+    (folder / "pack").mkdir()
+    script(folder / "pack", SAY, "__main__.py")
+    for line in (["-m", "job", "-o"], ["pack", "a"]):
+        assert bdoc(folder, "-q", *line).out == plain(folder, *line)[1]
+    for line in (["-", "a"],):
+        text = {"input": SAY.encode(), "stdin": None}
+        assert bdoc(folder, "-q", *line, **text).out == plain(folder, *line, **text)[1]
+
+
+def test_any_command_can_be_started_and_python_below_it_is_seen(folder: Path) -> None:
+    name = script(folder, HELLO)
+    told = bdoc(folder, "-q", "--", "sh", "-c", f"{sys.executable} {name}; exit 5")
+    assert (told.status, told.out) == (5, b"hello\n")
+    assert [process["role"] for process in told.profile["processes"]] == ["other"]
+
+
+def test_a_python_that_ignores_its_environment_is_said_to_have_been_unseen(folder: Path) -> None:
+    told = bdoc(folder, "--", sys.executable, "-I", script(folder, HELLO))
+    assert (told.status, told.out) == (0, b"hello\n")
+    assert "no Python process of this run loaded the agent" in gaps(told)["hooks"]
+    assert "python -I" in told.err
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "status"),
+    [
+        (HELLO, ["--max-data-wait", "0.5"], 3),
+        (HELLO, ["--fail-if", "step_time_s > 1"], 3),
+        ("import sys; sys.exit(4)", ["--max-data-wait", "0.5"], 4),
+        (HELLO, ["--max-data-wait", "nan"], 2),
+    ],
+)
+def test_the_scripts_status_comes_before_the_gates(
+    source: str, options: list[str], status: int, folder: Path
+) -> None:
+    assert bdoc(folder, "-q", *options, script(folder, source)).status == status
+
+
+def test_quiet_is_silent_and_json_is_json(folder: Path) -> None:
+    name = script(folder, HELLO)
+    assert bdoc(folder, "-q", name).err == ""
+    told = bdoc(folder, "--format", "json", name)
+    assert told.out == b"hello\n"
+    assert json.loads(told.err)["verdict"]["bound"] == "inconclusive"
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_closed_streams_stay_closed_for_the_script_and_do_not_stop_it(
+    closed: tuple[int, ...], folder: Path
+) -> None:
+    """What bdoc opens lands on the free numbers; neither the script nor stdout may notice."""
+    source = (
+        "import os\nopen('seen', 'w').write(repr([os.path.exists(f'/proc/self/fd/{n}') for n in range(3)]))"
+    )
+    name = script(folder, source)
+    closing = {"preexec_fn": lambda: [os.close(number) for number in closed]}
+    told = bdoc(folder, name, **closing)
+    assert (told.status, told.left) == (0, [])
+    assert eval((folder / "seen").read_text()) == [number not in closed for number in range(3)]
+    assert told.profile["run"]["exit_status"] == 0
+
+
+def test_with_stderr_closed_our_words_do_not_land_on_stdout(folder: Path) -> None:
+    told = bdoc(folder, "--max-data-wait", "0.5", script(folder, HELLO), preexec_fn=lambda: os.close(2))
+    assert (told.status, told.out) == (3, b"hello\n")
+
+
+def test_a_full_stderr_and_a_reader_that_left_change_nothing(folder: Path) -> None:
+    name = script(folder, HELLO)
+    with open("/dev/full", "wb") as full:
+        assert bdoc(folder, name, stderr=full).status == 0
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert bdoc(folder, name, stderr=writer).status == 0
+    os.close(writer)
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "nowhere/p.json", "tmp"])
+def test_a_profile_that_cannot_be_written_costs_one_line_and_not_the_report(
+    output: str, folder: Path
+) -> None:
+    told = bdoc(folder, "-o", output, script(folder, "import sys; sys.exit(6)"))
+    assert told.status == 6
+    assert f"bdoc: cannot write {output!r}" in told.err
+    assert "choose another place with --output" in told.err
+    assert "inconclusive" in told.err
+
+
+NO_PLACE = "import bottleneck_doctor.launch.folder as f; f.usual_places = lambda: ['/nowhere']"
+
+
+def test_without_a_place_for_the_run_folder_the_training_runs_and_the_gap_says_why(folder: Path) -> None:
+    name = script(folder, "import sys; print(sys.path); sys.exit(9)")
+    told = bdoc(folder, "--max-steps", "3", "--cprofile", name, first=NO_PLACE)
+    assert (told.status, told.out) == plain(folder, name)
+    assert "no place for the run folder (/nowhere: no such file" in gaps(told)["hooks"].lower()
+    assert {"limits", "cProfile"} <= set(gaps(told))
+
+
+def fails(target: str) -> str:
+    """A supervisor in which this function of bdoc's raises."""
+    module, _, name = target.rpartition(".")
+    return f"import {module} as m\ndef no(*_): raise OSError('no [bold]luck[/bold]')\nm.{name} = no"
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (
+            "bottleneck_doctor.assemble.profile.assemble",
+            "the profile could not be assembled: OSError: no [bold]",
+        ),
+        ("bottleneck_doctor.prescribe.write_up", "the report could not be written: OSError: no [bold]luck"),
+        (
+            "bottleneck_doctor.model.codec.encode_profile",
+            "the profile could not be written: OSError: no [bold]",
+        ),
+    ],
+)
+def test_a_failure_of_ours_is_one_line_and_the_script_keeps_its_status(
+    broken: str, said: str, folder: Path
+) -> None:
+    told = bdoc(folder, "-q", script(folder, "import sys; sys.exit(8)"), first=fails(broken))
+    assert (told.status, told.left) == (8, [])
+    assert told.err.startswith(f"bdoc: {said}")
+    assert told.err.count("\n") == 1
+    gated = bdoc(folder, "-q", "--fail-if", "step_time_s>1", script(folder, HELLO), first=fails(broken))
+    assert gated.status == 3
+
+
+@pytest.mark.parametrize(
+    "broken", ["bottleneck_doctor.sense.sensors.open_sensors", "bottleneck_doctor.launch.board.Board.refresh"]
+)
+def test_without_eyes_the_run_goes_on_and_the_profile_says_so(broken: str, folder: Path) -> None:
+    told = bdoc(folder, script(folder, "import time; time.sleep(0.5); print('hello')"), first=fails(broken))
+    assert (told.status, told.out) == (0, b"hello\n")
+    assert "OSError: no [bold]luck" in gaps(told)["watching"]
+
+
+def test_a_child_that_outlives_the_script_is_not_waited_for_and_not_hurt(folder: Path) -> None:
+    source = (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    while not os.path.exists('ended'): time.sleep(0.01)\n"
+        "    open('survived', 'w').close(); os._exit(0)\nprint('parent')"
+    )
+    told = bdoc(folder, "-q", script(folder, source))
+    assert (told.status, told.out, told.left) == (0, b"parent\n", [])
+    (folder / "ended").touch()
+    _await(folder / "survived")
+
+
+def test_a_killed_supervisor_does_not_take_the_training_with_it(folder: Path) -> None:
+    source = HUNG_UP + "while not os.path.exists('go'): time.sleep(0.01)\nopen('done', 'w').close()"
+    line = [sys.executable, "-m", "bottleneck_doctor", "run", script(folder, source)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
+    supervisor = subprocess.Popen(
+        line, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert supervisor.stdout is not None
+    assert supervisor.stdout.readline() == b"on\n"
+    supervisor.kill()
+    supervisor.wait()
+    supervisor.stdout.close()
+    (folder / "go").touch()
+    _await(folder / "done")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_bdoc_ends_the_script_as_it_would_without(number: int, folder: Path) -> None:
+    source = HUNG_UP + "time.sleep(60)"
+    line = [sys.executable, "-m", "bottleneck_doctor", "run", "-q", script(folder, source)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
+    supervisor = subprocess.Popen(
+        line, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert supervisor.stdout is not None
+    assert supervisor.stdout.readline() == b"on\n"
+    supervisor.send_signal(number)
+    assert supervisor.wait(30) == 128 + number
+    supervisor.stdout.close()
+    assert read_profile(str(folder / "profile.json")).run.signal == number
+    assert not list(folder.glob(".bdoc*"))
+
+
+DAEMON = """
+import os, sys
+for number in range(3, 64):  # as daemons do: close what one does not know
+    try:
+        if os.readlink(f"/proc/self/fd/{number}").startswith("/"):
+            os.close(number)
+    except OSError:
+        pass
+pipes = [os.pipe() for _ in range(8)]  # they take the numbers that have become free
+if os.fork() == 0:
+    for _, writer in pipes:
+        os.write(writer, b"x")
+    os._exit(0)
+print(os.wait()[1], [os.read(reader, 1) for reader, _ in pipes])
+"""
+
+
+def test_a_script_that_closes_what_it_does_not_know_may_use_the_numbers(folder: Path) -> None:
+    """The agent's maps hold descriptors; freed in a forked child, they closed pipes of the user's loader."""
+    name = script(folder, DAEMON)
+    assert bdoc(folder, "-q", name).out == plain(folder, name)[1]
+
+
+def test_secrets_are_in_no_file_and_innocent_names_are(folder: Path) -> None:
+    name = script(folder, HELLO)
+    args = ["--api-key", "hunter2", "--db=pg://me:hunter2@host", "--tokenizer", "bert", "--max-tokens", "77"]
+    told = bdoc(folder, name, *args, env={"HF_TOKEN": "hunter2"})
+    kept = (folder / "profile.json").read_text()
+    assert "hunter2" not in kept + told.err
+    assert {"***", "bert", "77"} <= set(told.profile["run"]["command"])
+
+
+def test_a_hundred_thousand_arguments_and_strange_bytes_keep_the_profile_small_and_readable(
+    folder: Path,
+) -> None:
+    name = script(folder, "import sys; print(len(sys.argv))")
+    told = bdoc(folder, name, b"\xff\xfe", "\x1b[31m", "x" * 100_000, *map(str, range(100_000, 120_000)))
+    assert told.out == b"20004\n"
+    assert (folder / "profile.json").stat().st_size < 50_000
+    assert "\x1b[31m" not in told.err
+    assert read_profile(str(folder / "profile.json")).run.command[-1].endswith("more")
+
+
+def test_from_a_folder_that_is_gone_the_script_still_runs(folder: Path) -> None:
+    name = str(folder / script(folder, HELLO))
+    gone = folder / "gone"
+    gone.mkdir()
+    told = bdoc(folder, "-o", str(folder / "profile.json"), name, preexec_fn=lambda: _stand_in_nothing(gone))
+    assert (told.status, told.out) == (0, b"hello\n")
+    assert told.profile["run"]["cwd"] == ""
+
+
+CPROFILED = {
+    "exits": "import sys; print(__name__, sys.argv, sys.path[0]); sys.exit(3)",
+    "raises": "raise KeyError('x')",
+    "is interrupted": "import os; os.kill(os.getpid(), 2)",
+    "spawns": "import multiprocessing as m\ndef twice(x):\n    return 2 * x\nif __name__ == '__main__':\n"
+    "    with m.get_context('spawn').Pool(1) as pool:\n        print(pool.map(twice, [1, 2]))",
+}
+
+
+@pytest.mark.parametrize("source", CPROFILED.values(), ids=CPROFILED)
+@pytest.mark.parametrize("module", [False, True], ids=["script", "module"])
+def test_under_cprofile_a_script_ends_as_without(source: str, module: bool, folder: Path) -> None:
+    line = ["-m", "train"] if module else [str(folder / "train.py")]
+    script(folder, source)
+    told = bdoc(folder, "--cprofile", *line, "a", "-m")
+    assert (told.status, told.out) == plain(folder, *line, "a", "-m")
+    assert any("train.py" in file for file, _, _ in pstats.Stats(str(folder / "profile.prof")).stats)  # type: ignore[attr-defined]
+    assert "cProfile's times in profile.prof" in told.err
+
+
+def test_where_cprofile_cannot_tell_it_is_said(folder: Path) -> None:
+    killed = bdoc(folder, "--cprofile", script(folder, "import os; os._exit(7)"))
+    assert killed.status == 7
+    assert "bdoc: cProfile left nothing" in killed.err
+    launched = bdoc(folder, "--cprofile", "--", sys.executable, script(folder, HELLO))
+    assert "launcher" in gaps(launched)["cProfile"]
+    assert not (folder / "profile.prof").exists()
+
+
+UNSHARE = shutil.which("unshare")
+
+
+def in_its_own_world(*mounts: str) -> list[str]:
+    """A shell line that changes mounts for one command alone."""
+    return ["unshare", "-m", "sh", "-c", "; ".join([*mounts, 'exec "$@"']), "sh"]
+
+
+def _may_mount() -> bool:
+    if UNSHARE is None:
+        return False
+    probe = in_its_own_world("mount -t tmpfs tmpfs /mnt || exit 1")
+    return subprocess.run([*probe, "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _may_mount(), reason="needs the right to mount")
+def test_files_of_proc_that_are_missing_are_gaps(folder: Path) -> None:
+    (folder / "nothing").mkdir()
+    nothing, null = folder / "nothing", "/dev/null"
+    world = in_its_own_world(
+        f"mount --bind {nothing} /proc/pressure",
+        f"mount --bind {nothing} /sys/fs/cgroup",
+        *(f"mount --bind {null} /proc/{name}" for name in ("stat", "diskstats", "vmstat", "meminfo")),
+    )
+    told = bdoc(folder, script(folder, "import time; time.sleep(0.4); print('hello')"), wrapper=world)
+    assert (told.status, told.out) == (0, b"hello\n")
+    assert {"pressure stall information", "disk counters"} <= set(gaps(told))
+
+
+def _stand_in_nothing(gone: Path) -> None:
+    os.chdir(gone)
+    gone.rmdir()
+
+
+def _await(file: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file.name} never came"
+        time.sleep(0.01)

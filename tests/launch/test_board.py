@@ -1,0 +1,120 @@
+"""The supervisor's view of the agents: progress from their headers, orders through the control file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.launch import board as boards
+from bottleneck_doctor.launch.board import Board
+
+
+def book(folder: Path, **words: int) -> Book:
+    """What an agent would write: a file of rows whose header holds these words."""
+    made = Book(str(folder))
+    for name, value in words.items():
+        made.post(getattr(wire, name), value)
+    return made
+
+
+def header(folder: Path, name: str, magic: bytes = wire.MAGIC, version: int = wire.VERSION) -> None:
+    """A file that pretends to be an agent's."""
+    identity = wire.IDENTITY.pack(magic, version, wire.ROW.size, 7, 1, 1)
+    words = bytearray(identity.ljust(wire.HEADER_BYTES, b"\0"))
+    wire.WORD.pack_into(words, wire.STEPS, 5)
+    (folder / name).write_bytes(bytes(words))
+
+
+def test_a_process_is_seen_from_the_refresh_after_its_birth(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    assert board.progress() == []
+    book(tmp_path, STEPS=9, TRAINED=8, WAIT=7, FIRST=6, LAST=5, WINDOW=4)
+    assert board.progress() == []
+    board.refresh()
+    (one,) = board.progress()
+    assert (one.steps, one.trained, one.wait_ns, one.first_ns, one.last_ns, one.windows) == (9, 8, 7, 6, 5, 4)
+
+
+def test_the_words_are_read_while_they_are_written(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    agent = book(tmp_path, STEPS=1)
+    board.refresh()
+    agent.post(wire.STEPS, 2)
+    assert board.progress()[0].steps == 2
+
+
+def test_the_furthest_process_comes_first_and_one_without_a_batch_not_at_all(tmp_path: Path) -> None:
+    for trained in (3, 9, 6):
+        book(tmp_path, STEPS=trained + 1, TRAINED=trained)
+    book(tmp_path)
+    board = Board(tmp_path)
+    board.refresh()
+    assert [one.trained for one in board.progress()] == [9, 6, 3]
+
+
+def test_a_thread_inside_a_fetch_is_named(tmp_path: Path) -> None:
+    book(tmp_path, FETCHING=4321)
+    book(tmp_path)
+    board = Board(tmp_path)
+    board.refresh()
+    assert [thread for _, thread in board.fetching()] == [4321]
+
+
+@pytest.mark.parametrize("text", [b"", b"half a header", b"\0" * wire.HEADER_BYTES])
+def test_a_file_that_is_not_whole_yet_is_taken_up_later(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "7-1.rows").write_bytes(text)
+    board = Board(tmp_path)
+    board.refresh()
+    assert board.progress() == []
+    header(tmp_path, "7-1.rows")
+    board.refresh()
+    assert [one.pid for one in board.progress()] == [7]
+
+
+def test_foreign_files_and_other_versions_are_left_alone(tmp_path: Path) -> None:
+    header(tmp_path, "7-1.rows", magic=b"SOMEBODY")
+    header(tmp_path, "7-2.rows", version=wire.VERSION + 1)
+    header(tmp_path, "7-3.txt")
+    board = Board(tmp_path)
+    board.refresh()
+    assert board.progress() == []
+
+
+def test_no_more_processes_are_watched_than_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "PROCESSES_AT_MOST", 3)
+    for number in range(5):
+        header(tmp_path, f"7-{number}.rows")
+    board = Board(tmp_path)
+    board.refresh()
+    header(tmp_path, "7-9.rows")
+    board.refresh()
+    assert len(board.progress()) == 3
+
+
+def test_an_order_stands_where_the_agents_look(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    board.stop_at(40)
+    board.ask_for_profile(2)
+    control = (tmp_path / "control").read_bytes()
+    assert len(control) == wire.CONTROL_BYTES
+    assert wire.WORD.unpack_from(control, wire.STOP_AT)[0] == 40
+    assert wire.WORD.unpack_from(control, wire.PROFILE)[0] == 2
+
+
+def test_an_agent_that_ended_its_training_has_said_so(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    agent = book(tmp_path)
+    agent.fact(fact="process", note='{"fact": "stopped"')
+    assert not board.stopped()
+    agent.fact(fact="stopped", trained=9)
+    assert board.stopped()
+
+
+def test_a_folder_that_is_gone_raises_nothing(tmp_path: Path) -> None:
+    board = Board(tmp_path / "gone")
+    board.refresh()
+    board.stop_at(3)
+    assert (board.progress(), board.fetching(), board.stopped()) == ([], [], False)
