@@ -15,6 +15,7 @@ TRAINING = (
     "/torch/_tensor.py",
     "/torch/nn/functional.py",
 )
+LOOPS = ("main ", "train ", "fit ", "run ")  # functions that hold loops are not what the loop calls (ours)
 SAMPLES_AT_LEAST = 20
 
 
@@ -37,39 +38,47 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
         cpu = sum(outside.gap_cpu_s) + sum(outside.gap_runq_s)
         share = max(0.0, 1 - cpu / gap) if gap > 0 else 0.0
         return Gap(share, share * of_step, of_step, None)
-    seen, total, location = _users_work(profile, outside.pid)
-    if total < SAMPLES_AT_LEAST:
-        return Gap(1.0, 0.0, of_step, location)
-    mine = seen / total
-    spread = 1.65 * sqrt(mine * (1 - mine) / total)
-    share = min(1.0, mine / of_step) if of_step > 0 else 0.0
-    return Gap(share, max(0.0, share * of_step - spread), min(1.0, share * of_step + spread), location)
+    work = _users_work(profile, outside.pid)
+    within = work.data + work.other
+    if within < SAMPLES_AT_LEAST:
+        return Gap(1.0, 0.0, of_step, work.location)
+    share = work.data / within
+    spread = 1.65 * sqrt(share * (1 - share) / within)
+    low, high = max(0.0, share - spread), min(1.0, share + spread)
+    return Gap(share, low * of_step, high * of_step, work.location)
 
 
-def _users_work(profile: Profile, pid: int) -> tuple[int, int, Location | None]:
-    """(samples in the user's functions outside forward, backward and optimizer, all samples, heaviest)."""
-    stacks = [
-        stack
-        for stack in profile.stacks
-        if stack.pid == pid and stack.role == "trainer" and "Main" in stack.thread
-    ]
-    total = sum(stack.count for stack in stacks)
+@dataclass(frozen=True)
+class _Work:
+    """Samples of the loop's thread outside of forward, backward and optimizer: in functions that the loop
+    called, and in the loop's own lines or in clearing gradients; and the function seen most."""
+
+    data: int
+    other: int
+    location: Location | None
+
+
+def _users_work(profile: Profile, pid: int) -> _Work:
     heaviest: dict[str, int] = {}
-    for stack in stacks:
-        name = _data_function(stack)
-        if name:
-            heaviest[name] = heaviest.get(name, 0) + stack.count
+    other = 0
+    for stack in profile.stacks:
+        if stack.pid == pid and stack.role == "trainer" and "Main" in stack.thread:
+            name = _data_function(stack)
+            if name:
+                heaviest[name] = heaviest.get(name, 0) + stack.count
+            elif name is not None or any("zero_grad" in frame for frame in stack.frames):
+                other += stack.count
     best = max(heaviest, key=lambda name: heaviest[name], default="")
-    return sum(heaviest.values()), total, parse_frame(best) if best else None
+    return _Work(sum(heaviest.values()), other, parse_frame(best) if best else None)
 
 
-def _data_function(stack: Stack) -> str:
-    """The user's function that the loop called, when the sample is not in the training itself."""
+def _data_function(stack: Stack) -> str | None:
+    """The user's function that the loop called; "" in the loop's own lines; None in the training itself."""
     if any(mark in frame for frame in stack.frames for mark in TRAINING):
-        return ""
-    loop_depth = next((place for place, frame in enumerate(stack.frames) if frame.startswith("<module>")), 0)
-    below = [frame for frame in stack.frames[loop_depth + 1 :] if "/site-packages/" not in frame]
-    below = [frame for frame in below if not frame.startswith(("main ", "train ", "fit ", "run "))]
+        return None
+    start = next((place for place, frame in enumerate(stack.frames) if frame.startswith("<module>")), 0)
+    below = [frame for frame in stack.frames[start + 1 :] if "/site-packages/" not in frame]
+    below = [frame for frame in below if not frame.startswith(LOOPS)]
     return below[0] if below else ""
 
 

@@ -25,7 +25,7 @@ Replay of the measured batches with W workers on the cores that are left; the sm
 best.
 
 ## Remedies
-`workers-auto`.
+`workers-auto`, `thread-prefetch`.
 
 ## References
 torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable
@@ -36,12 +36,20 @@ from __future__ import annotations
 
 from ..analyse.causes import is_indexing
 from ..analyse.tune import best_setting
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn, Work
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.profile import Location
 from ..model.report import Evidence, Fix
 from .advice import loader_call, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 
+IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (ours)
+AHEAD = """\
+ready = queue.Queue(4)                              # import queue, threading
+def fill():
+    while True: ready.put(get_batch())
+threading.Thread(target=fill, daemon=True).start()
+batch = ready.get()                                 # in the loop"""
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 
 
@@ -93,11 +101,29 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         effort="hours",
         risk="random draws come from other streams; memory grows with each worker",
     )  # fmt: skip
+    cures = [cure, *_ahead(diagnosis.scenario, place)]
     function = place.function if place is not None else ""
     by = f" by {function}" if function else ""
     text = f"batches are made{by} in the loop's own thread"
     evidence = [Evidence(text, "", None, "stack samples"), *wait_evidence(diagnosis)]
-    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], place)
+    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, cures, place)
+
+
+def _ahead(scenario: Scenario, place: Location | None) -> list[Cure]:
+    """A thread that works ahead, where the loop sleeps (on a device) and leaves it the interpreter."""
+    turns = scenario.turns
+    idle, own = sum(turn.idle for turn in turns), sum(turn.idle + turn.compute for turn in turns)
+    if idle < IDLE_SHARE * own:
+        return []
+    return [
+        Cure(
+            id="thread-prefetch",
+            title="make the next batches in a background thread",
+            fix=Fix("fill a bounded queue from a thread and take batches from it", AHEAD, place),
+            change=Change(workers=1, prefetch=4),
+            risk="the function then runs in another thread, and holds the interpreter's lock while it computes in Python",
+        )
+    ]
 
 
 def cases() -> tuple[Case, ...]:

@@ -1,4 +1,4 @@
-"""A training that has been seen long enough is asked to end, then told to, and never mistaken for one that failed."""
+"""A training seen long enough is asked to end, then told to; it is not mistaken for a failed one."""
 
 from __future__ import annotations
 
