@@ -121,7 +121,7 @@ def _ahead(scenario: Scenario, place: Location | None) -> list[Cure]:
             title="make the next batches in a background thread",
             fix=Fix("fill a bounded queue from a thread and take batches from it", AHEAD, place),
             change=Change(workers=1, prefetch=4),
-            risk="the function then runs in another thread, and holds the interpreter's lock while it computes in Python",
+            risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
         )
     ]
 
