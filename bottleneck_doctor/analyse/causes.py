@@ -6,8 +6,8 @@ from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
 from .replay import apply, step_seconds
 
-INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [knowledge F09]
-INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [knowledge F09]
+INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [catalogue F09]
+INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [catalogue F09]
 DEVICE_FILLED = (
     0.7  # NVML busy share below which a device is underfilled [SageMaker Debugger, low utilisation]
 )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ..model.diagnosis import Host, Inputs
 from ..model.profile import Profile
 
-AT_LIMIT = 0.8  # of a read limit counts as reached [knowledge F21]
-LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [knowledge F22]
+AT_LIMIT = 0.8  # of a read limit counts as reached [catalogue F21]
+LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [catalogue F22]
 DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
 LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
 SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)

@@ -1,6 +1,6 @@
 """Predicts the step time of a loader setting by replaying measured batches on simulated cores.
 
-The model (knowledge: one consumer, W workers, K = W x prefetch task slots):
+The model (one consumer, W workers, K = W x prefetch task slots):
 
 * batch n is handed out when batch n-K was received; in order, worker n mod W makes it;
 * a worker serves one batch at a time; its CPU part shares the cores with everything else that runs

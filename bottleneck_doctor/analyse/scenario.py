@@ -13,10 +13,10 @@ from .reads import judge_reads, streams_of
 from .replay import step_seconds
 
 TURNS_AT_MOST = 192
-HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [knowledge F12]
-TENSOR_S = 1.09e-4  # and per tensor passed by descriptor [knowledge F12, measured]
-PICKLED_S_PER_BYTE = 6e-10  # loop CPU per byte that travels pickled through the pipe [knowledge F12]
-MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [knowledge F12]
+HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
+TENSOR_S = 1.09e-4  # and per tensor passed by descriptor [catalogue F12, measured]
+PICKLED_S_PER_BYTE = 6e-10  # loop CPU per byte that travels pickled through the pipe [catalogue F12]
+MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [catalogue F12]
 BULKY_PIPE_BYTES = 1e6
 DELAY_S = 2e-4  # from a finished batch to a woken loop (ours)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores

@@ -8,7 +8,7 @@ from statistics import median
 from ..model.diagnosis import Step
 from ..model.profile import Loader, Loop, Outside, Profile, StepTable
 
-WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [knowledge 0.1]
+WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
 COLD_RATIO = 1.3  # a first stretch this much slower or faster than the rest is a phase of its own (ours)
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)

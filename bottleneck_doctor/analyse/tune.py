@@ -8,7 +8,7 @@ from ..model.diagnosis import Change, Scenario
 from .predict import step_after
 from .replay import step_seconds
 
-CLOSE_ENOUGH = 1.03  # the smallest worker count within 3 % of the best is taken [knowledge F01]
+CLOSE_ENOUGH = 1.03  # the smallest worker count within 3 % of the best is taken [catalogue F01]
 WORKERS_AT_MOST = 32
 PREFETCHES = (2, 4, 8)
 

@@ -13,7 +13,7 @@ BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
 CROWDED = 1.1  # step time over the step time without workers in the model's way (ours)
-CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [knowledge 2.2]
+CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
 
 SENTENCES = {
     "input.preprocess": "making batches keeps the CPU busy: decoding, augmenting, tokenising in the data set",

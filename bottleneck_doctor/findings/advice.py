@@ -19,7 +19,7 @@ STAGE = "stage-to-fast-storage"
 
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
-MOST = 0.5  # of what a batch costs its maker [knowledge F20, F23]
+MOST = 0.5  # of what a batch costs its maker [catalogue F20, F23]
 
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (ours)
 LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
@@ -153,10 +153,10 @@ def staging(diagnosis: Diagnosis, title: str, factor: tuple[float, float, float]
     )
 
 
-WORTH = 1.03  # a what-if that gains less supports no finding: T' < 0.97 T [knowledge 2.3, F02, F06, F11]
-KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [knowledge F08]
+WORTH = 1.03  # a what-if that gains less supports no finding: T' < 0.97 T [catalogue 2.3, F02, F06, F11]
+KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [catalogue F08]
 COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)
-TAKE_S = 5e-6  # and per sample for Python to find it [knowledge F09: indexing a tensor, measured]
+TAKE_S = 5e-6  # and per sample for Python to find it [catalogue F09: indexing a tensor, measured]
 
 
 def unlooped(diagnosis: Diagnosis, finding: str) -> Abstention | None:

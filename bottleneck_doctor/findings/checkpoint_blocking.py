@@ -42,10 +42,10 @@ from .advice import operations_of, spread, step_share
 from .case import patient
 from .entry import Case, Entry
 
-SHARE = 0.02  # of the step [knowledge F27, ours]
+SHARE = 0.02  # of the step [catalogue F27, ours]
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known
 RARER = 0.1  # of the checkpoints are left: every tenth (assumed; the user chooses)
-COPIED = (0.5, 0.33, 0.07)  # of a save's time is the copy [measured: 0.47; knowledge F27: 33 of 105 ms; 0.07]
+COPIED = (0.5, 0.33, 0.07)  # of a save's time is the copy [measured: 0.47; catalogue F27: 33 of 105 ms; 0.07]
 HOOKS = "hook on torch.save"
 
 LESS = """\

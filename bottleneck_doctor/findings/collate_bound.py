@@ -43,8 +43,8 @@ from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
 
 ID = "collate-bound"
-COLLATE_SHARE = 0.25  # of a fetch's CPU [knowledge F11]
-VECTORISED = 1.51 / 5.73  # pad_sequence over padding Python lists [knowledge F11, measured]
+COLLATE_SHARE = 0.25  # of a fetch's CPU [catalogue F11]
+VECTORISED = 1.51 / 5.73  # pad_sequence over padding Python lists [catalogue F11, measured]
 HALF, QUARTER = 0.5, 0.25  # of the bytes: half precision, and one byte instead of float32
 TORCHS = ("default_collate", "default_convert")
 TOUCH = "in a worker this includes the first touch of shared pages, which the batch needs anyway"

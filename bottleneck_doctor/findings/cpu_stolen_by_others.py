@@ -40,9 +40,9 @@ from ..model.report import Evidence, Fix
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-STOLEN_CORES = 0.5  # [knowledge F57]
+STOLEN_CORES = 0.5  # [catalogue F57]
 STOLEN_LITTLE = 0.25  # with the run queue as a witness (ours)
-QUEUE_SHARE = 0.15  # of running and waiting to run [knowledge F57]
+QUEUE_SHARE = 0.15  # of running and waiting to run [catalogue F57]
 ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (ours)
 BOOKS = "/proc/stat less the process tree"
 

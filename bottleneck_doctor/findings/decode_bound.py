@@ -60,9 +60,9 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 ID = "decode-bound"
-DECODE_SHARE = 0.4  # of a batch's CPU [knowledge F06]
+DECODE_SHARE = 0.4  # of a batch's CPU [catalogue F06]
 SUFFIXES = {"JPEG": (".jpg", ".jpeg"), "a slow codec": (".png", ".webp", ".tif", ".tiff")}
-# what is then left of the cost of decoding: cautious, likely, hopeful [knowledge F06, measured]
+# what is then left of the cost of decoding: cautious, likely, hopeful [catalogue F06, measured]
 SWAPPED = (1.35 / 1.16, 11.9 / 12.5, 10.4 / 12.5)  # OpenCV on small photos, on large ones; simplejpeg
 SCALED = (1.0, 7.9 / 10.4, 8.2 / 12.5)  # nothing on small photos; simplejpeg; Pillow
 RAW_PIXELS = (1.0, 0.49 / 1.16, 0.49 / 1.16)  # where reading takes what decoding took; JPEG to raw
@@ -71,9 +71,9 @@ FAST_CODEC = (
     1.16 / 5.25,
     0.49 / 6.53,
 )  # as little as from JPEG to raw; PNG to JPEG; WebP to raw
-RAW_BYTES = 549 / 63  # of a file with raw pixels, over JPEG [knowledge F06, measured]
-PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)}  # [knowledge F06, measured]
-OVERSIZE = 4.0  # stored pixels over needed ones: twice the side [knowledge F06]
+RAW_BYTES = 549 / 63  # of a file with raw pixels, over JPEG [catalogue F06, measured]
+PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)}  # [catalogue F06, measured]
+OVERSIZE = 4.0  # stored pixels over needed ones: twice the side [catalogue F06]
 CHANNELS = 3  # bytes of a finished pixel, at least
 STORED = "stored pixels over those of a finished sample, estimated"
 

@@ -42,7 +42,7 @@ from .advice import WAIT_SHARE, loader_call
 from .case import patient
 from .entry import Case, Entry
 
-SHARE = 0.2  # of training and evaluation [knowledge F50, ours]
+SHARE = 0.2  # of training and evaluation [catalogue F50, ours]
 SAME_STEP = (1.0, 1.0, 1.0)  # the training step does not change
 LOOPS = "loops without backward passes"
 EVALUATE = """\

@@ -43,7 +43,7 @@ from .advice import operations_of, place_of, step_share
 from .case import patient
 from .entry import Case, Entry
 
-SHARE = 0.01  # of the step [knowledge F18]
+SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of the time is left: young collections (ours; full ones took no time at all [measured])
 SPACED = 0.1  # of the collections are left (assumed; the user chooses)
 HOOK = "gc.callbacks"

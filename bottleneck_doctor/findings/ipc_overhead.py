@@ -48,12 +48,12 @@ from .case import patient
 from .entry import Case, Entry
 
 ID = "ipc-overhead"
-MOVING_SHARE = 0.05  # of the step [knowledge F12]
-PIPE_BYTES = 1e6  # per batch [knowledge F12]
+MOVING_SHARE = 0.05  # of the step [catalogue F12]
+PIPE_BYTES = 1e6  # per batch [catalogue F12]
 PIPE_ROOM = 65_536  # what a pipe holds; less is the envelope of tensors, not their content
-TENSORS = 32  # per batch [knowledge F12]
+TENSORS = 32  # per batch [catalogue F12]
 SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (ours: half the speed measured for 10 MB)
-BY_NAME = 41 / 109  # of the cost per tensor, shared by name, not by descriptor [knowledge F12, measured]
+BY_NAME = 41 / 109  # of the cost per tensor, shared by name, not by descriptor [catalogue F12, measured]
 
 TO_TENSORS = """\
 def collate(batch):                                 # arrays become tensors: they travel in shared memory

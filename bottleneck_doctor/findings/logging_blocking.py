@@ -42,7 +42,7 @@ from .advice import operations_of, step_share
 from .case import patient
 from .entry import Case, Entry
 
-SHARE = 0.01  # of the step [knowledge F28, ours]
+SHARE = 0.01  # of the step [catalogue F28, ours]
 EVERY = 50  # steps between two records: often enough to watch a curve (ours)
 QUEUED_S = 1.5e-5  # per record handed to a queue [measured: 11 us]
 HOOKS = "hooks on log handlers, tqdm, fsync"

@@ -52,7 +52,7 @@ EFFICIENCY = (
     0.5,
     0.9,
 )  # of each further core (ours; with a busy neighbour it was below zero [measured])
-NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [knowledge F59]
+NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [catalogue F59]
 PROFILER = "torch.profiler window"
 PARTS = (("compute", "forward pass and the rest"), ("backward", "backward pass"), ("optimizer", "optimizer"))
 

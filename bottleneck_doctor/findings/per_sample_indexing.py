@@ -46,11 +46,11 @@ from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
 
 ID = "per-sample-indexing"
-ROW_S = 4.5e-6  # CPU per row, one by one, stacking included [knowledge F09, measured]
-GATHER_S = 3.0e-7  # and in one gather, with [knowledge F09, measured: the line through three sizes]
+ROW_S = 4.5e-6  # CPU per row, one by one, stacking included [catalogue F09, measured]
+GATHER_S = 3.0e-7  # and in one gather, with [catalogue F09, measured: the line through three sizes]
 GATHER_S_PER_BYTE = 2.64e-10  # for each byte of the row
 SAMPLER_S = (
-    1.6e-7  # more per row where a batch sampler hands over a list of indices [knowledge F09, measured]
+    1.6e-7  # more per row where a batch sampler hands over a list of indices [catalogue F09, measured]
 )
 STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (ours)
 OWN_SHARE = 0.5  # of a fetch's CPU in a collate function of one's own: then that is the ailment (ours)

@@ -60,7 +60,7 @@ from .entry import Case, Entry
 ID = "repeated-deterministic-preprocess"
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (ours)
 EQUAL_SHARE = 0.9  # of those came out the same (ours)
-WORTH_KEEPING = 0.2  # a kept sample costs at most this share of what making it costs [knowledge F08]
+WORTH_KEEPING = 0.2  # a kept sample costs at most this share of what making it costs [catalogue F08]
 
 OFFLINE = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once

@@ -59,7 +59,7 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 OPENS_PER_SAMPLE = 0.9  # one file each, with room for the odd one kept open (ours)
-FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [knowledge F22, P2.2]
+FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (ours)
 SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (ours)
 ASLEEP_PACKED = (1.0, 0.4, 0.1)  # of the sleep per sample: read at random, in order [measured], whole batches

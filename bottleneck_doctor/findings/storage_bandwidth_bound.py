@@ -57,8 +57,8 @@ from .advice import (
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [knowledge B]
-OURS_AT_LEAST = 0.7  # of the bytes that the disks deliver, or strangers share them [knowledge F21]
+FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
+OURS_AT_LEAST = 0.7  # of the bytes that the disks deliver, or strangers share them [catalogue F21]
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:

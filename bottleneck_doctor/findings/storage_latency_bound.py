@@ -58,8 +58,8 @@ from .advice import (
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [knowledge F20]
-MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [knowledge F20; measured]
+FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
+MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
 HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left
 SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (ours)

@@ -53,7 +53,7 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
-AHEAD = 4  # batches that a background thread keeps ready [knowledge F01]
+AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]
 
 THREAD = """\
 def ahead(loader, depth=4):              # for batch in ahead(loader): ...

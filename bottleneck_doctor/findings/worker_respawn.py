@@ -46,9 +46,9 @@ from .case import loop_of, patient
 from .entry import Case, Entry
 
 ID = "worker-respawn"
-START_SHARE = 0.02  # of an epoch [knowledge F15]
-FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated [knowledge F15]
-PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers [knowledge F15, measured]
+START_SHARE = 0.02  # of an epoch [catalogue F15]
+FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated [catalogue F15]
+PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers [catalogue F15, measured]
 
 HOIST = """\
 batches = iter(loader)                              # once, before the loop over steps

@@ -48,7 +48,7 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 ID = "workers-too-few"
-BUSY_SHARE = 0.8  # of the workers' time in fetches [knowledge F02: 0.9; ours: less the gaps of epochs]
+BUSY_SHARE = 0.8  # of the workers' time in fetches [catalogue F02: 0.9; ours: less the gaps of epochs]
 CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network", "input.wait")
 
 

@@ -49,9 +49,9 @@ from .case import patient
 from .entry import Case, Entry
 
 ID = "workers-too-many"
-QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [knowledge F04]
+QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [catalogue F04]
 SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (ours)
-WORST = 204 / 18.7  # two threads against one where a core was shared [knowledge F04, measured]
+WORST = 204 / 18.7  # two threads against one where a core was shared [catalogue F04, measured]
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:

@@ -9,7 +9,7 @@ from ..analyse.replay import step_seconds
 from ..model.diagnosis import Change, Cure, Diagnosis, Finding
 from ..model.report import Remedy, Speedup
 
-WORTH = 1.03  # a remedy that brings less is not said [knowledge 2.3]
+WORTH = 1.03  # a remedy that brings less is not said [catalogue 2.3]
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
 HURTS = 0.97  # a remedy that costs this much is said as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
