@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,18 @@ def plain(folder: Path, *line: str, **how: Any) -> tuple[int, bytes]:
 def gaps(told: Told) -> dict[str, str]:
     """What could not be measured, and why."""
     return {gap["what"]: gap["why"] for gap in told.profile["gaps"]}
+
+
+def in_its_own_world(*mounts: str) -> list[str]:
+    """What stands before a command whose mounts nobody else shall see."""
+    return ["unshare", "-m", "sh", "-c", "; ".join([*mounts, 'exec "$@"']), "sh"]
+
+
+@cache
+def may_mount() -> bool:
+    """Whether there is ``unshare``, and the right to use it."""
+    probe = in_its_own_world("mount -t tmpfs tmpfs /mnt || exit 1")
+    try:
+        return subprocess.run([*probe, "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False

@@ -90,7 +90,7 @@ def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) 
 def test_a_page_names_every_remedy_that_the_finding_offers(module: ModuleType) -> None:
     found = [module.FINDING.examine(case.diagnosis) for case in CASES[module.FINDING.id.replace("-", "_")]]
     offered = {cure.id for one in found if isinstance(one, Finding) for cure in one.cures}
-    assert {id for id in offered if f"`{id}`" not in (module.__doc__ or "")} == set()
+    assert {one for one in offered if f"`{one}`" not in (module.__doc__ or "")} == set()
 
 
 def test_a_cause_is_a_word_of_the_contract(module: ModuleType) -> None:

@@ -1,0 +1,45 @@
+"""``--cprofile`` slows a script down and changes nothing else about it."""
+
+from __future__ import annotations
+
+import pstats
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands.running import bdoc, gaps, plain, script
+
+CPROFILED = {
+    "exits": "import sys; print(__name__, sys.argv, sys.path[0]); sys.exit(3)",
+    "raises": "raise KeyError('x')",
+    "is interrupted": "import os; os.kill(os.getpid(), 2)",
+    "spawns": """
+import multiprocessing
+def twice(number):
+    return 2 * number
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(twice, [1, 2]))
+""",
+}
+
+
+@pytest.mark.parametrize("source", CPROFILED.values(), ids=CPROFILED)
+@pytest.mark.parametrize("module", [False, True], ids=["script", "module"])
+def test_under_cprofile_a_script_ends_as_without(source: str, module: bool, folder: Path) -> None:
+    line = ["-m", "train"] if module else [str(folder / "train.py")]
+    script(folder, source)
+    told = bdoc(folder, "--cprofile", *line, "a", "-m")
+    assert (told.status, told.out) == plain(folder, *line, "a", "-m")
+    assert any("train.py" in file for file, _, _ in pstats.Stats(str(folder / "profile.prof")).stats)  # type: ignore[attr-defined]
+    assert "cProfile's times in profile.prof" in told.err
+
+
+def test_where_cprofile_cannot_tell_it_is_said(folder: Path) -> None:
+    killed = bdoc(folder, "--cprofile", script(folder, "import os; os._exit(7)"))
+    assert killed.status == 7
+    assert "bdoc: cProfile left nothing" in killed.err
+    launched = bdoc(folder, "--cprofile", "--", sys.executable, script(folder, "print(1)"))
+    assert "launcher" in gaps(launched)["cProfile"]
+    assert not (folder / "profile.prof").exists()
