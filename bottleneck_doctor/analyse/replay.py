@@ -14,6 +14,7 @@ One file, so that its accuracy can be published and guarded.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..model.diagnosis import Change, Scenario, Turn, Work
 
@@ -63,6 +64,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
     )
 
 
+@lru_cache(maxsize=512)  # a report asks 30 different questions, each several times
 def step_seconds(scenario: Scenario) -> float:
     """Mean seconds per step, the restart of the pipeline at each epoch included."""
     arrivals = _serial(scenario) if scenario.workers == 0 else _Pipeline(scenario).run()

@@ -58,8 +58,8 @@ def write(path: str, data: bytes) -> None:
     """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept."""
     try:
         target = os.path.realpath(path)
-        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-            with open(target, "wb") as device:
+        if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, "wb") as device:  # a pipe behind /dev/stdout has no real path
                 device.write(data)
         else:
             _replace(target, data)

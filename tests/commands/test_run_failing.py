@@ -1,4 +1,4 @@
-"""What can fail around a run, or in bdoc itself: one line tells, and the script and its status are as without."""
+"""What can fail around a run, or in bdoc itself: one line tells, the script and its status are as without."""
 
 from __future__ import annotations
 

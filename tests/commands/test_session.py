@@ -1,0 +1,81 @@
+"""The supervisor's side of a run: what it still begins, what it keeps, and the line that it takes back."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.commands.run_options import RunOptions
+from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, Line, Session, bounded
+from bottleneck_doctor.launch.limit import Limit
+from bottleneck_doctor.model.progress import Progress
+
+S = 1_000_000_000
+FAR = Progress(pid=1, steps=9001, trained=9000, wait_ns=3 * S, first_ns=1 * S, last_ns=10 * S)
+
+
+class Windows:
+    """Notes how far it was told that the training is."""
+
+    def __init__(self) -> None:
+        self.told: list[list[Progress]] = []
+
+    def look(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
+        self.told.append(progress)
+
+
+@pytest.fixture
+def session(folder: Path) -> Session:
+    options = RunOptions(
+        "train.py", None, None, [], "p.json", [], None, 5.0, "terminal", False, True, True, False, None, []
+    )
+    made = Session(options, folder)
+    made.prepare()
+    assert made.board is not None
+    made.board.progress = lambda: [FAR]  # type: ignore[method-assign]
+    made.windows = Windows()
+    return made
+
+
+@pytest.mark.parametrize(("at_s", "told"), [(5, [FAR]), (7, [])])
+def test_once_the_limit_is_reached_no_window_is_begun(
+    at_s: int, told: list[Progress], session: Session
+) -> None:
+    """A window that runs is told too, so that it can end."""
+    session._look(1, at_s * S)
+    assert isinstance(session.limit, Limit)
+    assert (session.limit.due is None) is bool(told)
+    assert session.windows.told == [told]
+
+
+def test_a_command_line_is_kept_up_to_a_bound_and_says_what_is_missing() -> None:
+    assert bounded(["python", "train.py"]) == ["python", "train.py"]
+    kept = bounded(["x" * 10_000] * 10_000)
+    assert len(kept) == WORDS_AT_MOST + 1
+    assert max(map(len, kept)) == LETTERS_AT_MOST + 1
+    assert kept[-1] == f"… {10_000 - WORDS_AT_MOST} more"
+
+
+def test_the_progress_line_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen: Any = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    line = Line()
+    line.clear()
+    assert screen.getvalue() == ""
+    line.show([FAR], 11 * S, 0)
+    assert "9 001 steps" in screen.getvalue()
+    assert "33 %" in screen.getvalue()
+    line.clear()
+    assert screen.getvalue().endswith("\r\x1b[2K")
+    assert "\n" not in screen.getvalue()
+
+
+def test_a_terminal_that_went_away_does_not_end_the_watching(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = io.StringIO()
+    gone.close()
+    monkeypatch.setattr(sys, "stderr", gone)
+    Line()._write("x")
