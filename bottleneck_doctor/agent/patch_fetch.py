@@ -47,9 +47,19 @@ def open_fetch(iterator: Any) -> Any:
     """In the loop's own process: the next fetch of this iterator is looked at, and only that one."""
     fetcher = iterator.__dict__.get("_dataset_fetcher")
     if fetcher is not None and "fetch" not in fetcher.__dict__:
+        if not ledger.close:
+            _watch_opens()
         original = type(fetcher).fetch
         fetcher.fetch = lambda index: _closely(original, fetcher, index)
     return fetcher
+
+
+@quiet
+def _watch_opens() -> None:
+    """This process fetches for itself: from now on it notes the files that fetches open."""
+    from .patch_worker import watch_opens
+
+    watch_opens()
 
 
 def close_fetch(fetcher: Any) -> None:
