@@ -19,19 +19,23 @@ RESOURCE = {
     "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io",
     "device.compute": "gpu", "device.underfilled": "gpu",
     "input.network": "io", "input.wait": "none", "model.compute": "cpu", "host.gc": "cpu",
-    "host.checkpoint": "", "host.logging": "",
+    "host.checkpoint": "", "host.logging": "", "host.python": "cpu", "host.launch": "cpu",
+    "host.memory": "io", "host.evaluation": "", "model.threads": "cpu", "comm.allreduce": "comm",
+    "comm.straggler": "comm",
 }  # fmt: skip
 
 
 def gains(base: Scenario, host: Host) -> dict[str, float | None]:
     """Step time over the step time with each resource infinitely fast."""
     cpu = Change(
-        cpu=0, collate=0, ipc=0, compute=0, collect=0, startup=0, cores=CORES_FREE,
-        checkpoint=base.stored, logging=base.stored,
+        cpu=0, collate=0, ipc=0, compute=0, python=0, launch=0, sampling=0, collect=0, startup=0,
+        cores=CORES_FREE, checkpoint=base.stored, logging=base.stored,
     )  # fmt: skip
-    io = Change(storage=0, network=0, checkpoint=1 - base.stored, logging=1 - base.stored)
+    io = Change(storage=0, network=0, memory=0, checkpoint=1 - base.stored, logging=1 - base.stored)
     gpu = gain(base, Change(idle=0)) if host.accelerated else None
-    return {"cpu": gain(base, cpu), "io": gain(base, io), "gpu": gpu, "comm": None}
+    ranks = any(turn.comm + turn.straggler > 0 for turn in base.turns)
+    comm = gain(base, Change(comm=0, straggler=0)) if ranks else None
+    return {"cpu": gain(base, cpu), "io": gain(base, io), "gpu": gpu, "comm": comm}
 
 
 def gain(base: Scenario, change: Change) -> float:
@@ -54,6 +58,11 @@ def cause_gains(
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0),
+        "host.python": Change(python=0),
+        "host.launch": Change(launch=0),
+        "host.memory": Change(memory=0),
+        "comm.allreduce": Change(comm=0),
+        "comm.straggler": Change(straggler=0),
         "host.checkpoint": Change(checkpoint=0),
         "host.logging": Change(logging=0),
         "host.gc": Change(collect=0),

@@ -7,12 +7,11 @@ from math import exp, log
 
 from ..model.diagnosis import Change, Diagnosis, Scenario
 from ..model.report import Speedup
-from .replay import apply, step_seconds
+from .replay import SETTINGS, apply, step_seconds
 
 MODEL_FLOOR = 0.2  # with it 18 of 22 measured twins lie inside their interval (docs/accuracy.md)
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (ours)
-SETTINGS = frozenset({"workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams"})
 
 
 def step_after(scenario: Scenario, change: Change) -> float:

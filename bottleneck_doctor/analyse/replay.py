@@ -13,55 +13,40 @@ One file, so that its accuracy can be published and guarded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from ..model.diagnosis import Change, Scenario, Turn, Work
+
+Part = TypeVar("Part", Work, Turn)
+SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams")
+WORK_PARTS = tuple(one.name for one in fields(Work))
+TURN_PARTS = tuple(one.name for one in fields(Turn))
 
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
 
 
 def apply(change: Change, base: Scenario) -> Scenario:
-    """The scenario with a change made to it."""
-    works = tuple(
-        Work(
-            work.cpu * change.cpu,
-            work.collate * change.collate,
-            work.storage * change.storage,
-            work.network * change.network,
-            work.wait * change.wait,
-        )
-        for work in base.works
-    )
-    turns = tuple(
-        Turn(
-            turn.compute * change.compute,
-            turn.idle * change.idle,
-            turn.checkpoint * change.checkpoint,
-            turn.logging * change.logging,
-            turn.collect * change.collect,
-        )
-        for turn in base.turns
-    )
-    return Scenario(
-        works=works,
-        turns=turns,
-        workers=base.workers if change.workers is None else change.workers,
-        prefetch=base.prefetch if change.prefetch is None else change.prefetch,
-        in_order=base.in_order if change.in_order is None else change.in_order,
-        cores=base.cores if change.cores is None else change.cores,
-        strangers=base.strangers if change.strangers is None else change.strangers,
-        threads=base.threads if change.threads is None else change.threads,
+    """The scenario with a change made to it: costs are scaled, settings replaced."""
+    settings = {name: value for name in SETTINGS if (value := getattr(change, name)) is not None}
+    return replace(
+        base,
+        works=tuple(_scaled(work, change, WORK_PARTS) for work in base.works),
+        turns=tuple(_scaled(turn, change, TURN_PARTS) for turn in base.turns),
         hand_over=base.hand_over * change.ipc,
         serialise=base.serialise * change.ipc,
         transfer=base.transfer * change.ipc,
         delay=base.delay * change.ipc,
-        epoch_steps=base.epoch_steps,
+        sampling=base.sampling * change.sampling,
         epoch_start=base.epoch_start * change.startup,
-        stored=base.stored,
-        streams=base.streams if change.streams is None else change.streams,
+        **settings,
     )
+
+
+def _scaled(part: Part, change: Change, names: tuple[str, ...]) -> Part:
+    return type(part)(*(getattr(part, name) * getattr(change, name) for name in names))
 
 
 @lru_cache(maxsize=512)  # a report asks 30 different questions, each several times
@@ -88,9 +73,15 @@ def _serial(scenario: Scenario) -> list[float]:
         work = scenario.works[place % len(scenario.works)]
         turn = scenario.turns[place % len(scenario.turns)]
         t += (work.cpu + work.collate) * stretch + work.storage + work.network + work.wait
-        t += turn.compute * wide + turn.idle + turn.checkpoint + turn.logging + turn.collect * stretch
+        t += turn.compute * wide + (turn.python + turn.launch + turn.collect) * stretch
+        t += turn.checkpoint + turn.logging + scenario.sampling + _asleep(turn)
         arrivals.append(t)
     return arrivals
+
+
+def _asleep(turn: Turn) -> float:
+    """What of a turn passes without a core, checkpoints and logging apart."""
+    return turn.idle + turn.comm + turn.straggler + turn.memory
 
 
 def cpu_stretch(scenario: Scenario, demand: float) -> float:
@@ -105,13 +96,14 @@ def cpu_stretch(scenario: Scenario, demand: float) -> float:
 
 @dataclass
 class _Job:
-    """A batch in a worker's hands: what is left of it, and its shares of CPU and storage."""
+    """A batch in somebody's hands: what is left of it, its shares of CPU and storage, the cores it wants."""
 
     batch: int
     left: float
     cpu: float
     stored: float
     rest: float
+    width: float = 1.0
 
     def seconds(self, cpu_stretch: float, io_stretch: float) -> float:
         return self.left * (self.cpu * cpu_stretch + self.stored * io_stretch + self.rest)
@@ -174,10 +166,13 @@ class _Pipeline:
         turn = self.scenario.turns[self.received % len(self.scenario.turns)]
         self.received += 1
         self._hand_out()
-        host = (turn.checkpoint + turn.logging) * (1 - self.scenario.stored)
-        cpu = turn.compute + turn.collect + host + self.scenario.hand_over
-        blocked = self.scenario.transfer + turn.idle + (turn.checkpoint + turn.logging) * self.scenario.stored
-        self.turn = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE)
+        scenario, written = self.scenario, turn.checkpoint + turn.logging
+        alone = turn.python + turn.launch + turn.collect + scenario.hand_over + scenario.sampling
+        alone += written * (1 - scenario.stored)
+        cpu = turn.compute + alone
+        blocked = scenario.transfer + _asleep(turn) + written * scenario.stored
+        width = (turn.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
+        self.turn = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width)
 
     def _advance(self) -> None:
         """Run until the first party finishes."""
@@ -203,7 +198,7 @@ class _Pipeline:
         scenario = self.scenario
         demand = sum(job.cpu / (job.cpu + job.stored + job.rest) for job in busy)
         if self.turn is not None:
-            demand += scenario.threads * self.turn.cpu / (self.turn.cpu + self.turn.rest)
+            demand += self.turn.width * self.turn.cpu / (self.turn.cpu + self.turn.rest)
         reading = sum(job.stored / (job.cpu + job.stored + job.rest) for job in busy)
         io = max(1.0, reading / scenario.streams) if scenario.streams else 1.0
         return cpu_stretch(scenario, demand), io

@@ -51,8 +51,11 @@ class Work:
 class Turn:
     """What the loop does with one batch, in seconds of wall time net of waiting for a core.
 
-    ``compute`` is on the CPU, as many cores wide as the scenario's ``threads``; ``idle`` is blocked on
-    something else, an accelerator included; the others are host work with hooks of their own.
+    ``compute`` is on the CPU, as many cores wide as the scenario's ``threads``; ``python`` and ``launch`` are
+    the interpreter's own work and the price of calling many small operators, one core wide; ``comm`` is
+    exposed exchange between ranks, ``straggler`` waiting for slower ones, ``memory`` stalls on reclaim and
+    swap; ``idle`` is blocked on something else, an accelerator included; the others are host work with hooks
+    of their own.
     """
 
     compute: float
@@ -60,16 +63,21 @@ class Turn:
     checkpoint: float = 0.0
     logging: float = 0.0
     collect: float = 0.0
+    python: float = 0.0
+    launch: float = 0.0
+    comm: float = 0.0
+    straggler: float = 0.0
+    memory: float = 0.0
 
 
 @dataclass(frozen=True)
 class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
-    ``hand_over`` is the loop's CPU for receiving a batch, ``transfer`` what it sleeps through meanwhile;
-    ``strangers`` is the cores' worth of other people's work beside it;
-    ``stored`` is the share of checkpoints and logging that is blocked, not computed; ``streams`` how many
-    reads the storage serves at once before each gets slower, 0 = no limit known.
+    ``hand_over`` is the loop's CPU for receiving a batch, ``sampling`` its time for choosing indices,
+    ``transfer`` what it sleeps through meanwhile; ``strangers`` is the cores' worth of other people's work
+    beside it; ``stored`` is the share of checkpoints and logging that is blocked, not computed; ``streams``
+    how many reads the storage serves at once before each gets slower, 0 = no limit known.
     """
 
     works: tuple[Work, ...]
@@ -81,6 +89,7 @@ class Scenario:
     strangers: float = 0.0
     threads: float = 1.0
     hand_over: float = 0.0
+    sampling: float = 0.0
     serialise: float = 0.0
     transfer: float = 0.0
     delay: float = 0.0
@@ -113,6 +122,12 @@ class Change:
     checkpoint: float = 1.0
     logging: float = 1.0
     collect: float = 1.0
+    python: float = 1.0
+    launch: float = 1.0
+    comm: float = 1.0
+    straggler: float = 1.0
+    memory: float = 1.0
+    sampling: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,28 @@
+"""Patients whose loop stops for something beside the model."""
+
+from __future__ import annotations
+
+from tests.patients.patient import Patient, ids
+
+PATIENTS = [
+    Patient(
+        name="logging-blocking",
+        group="ailment",
+        bounds=ids("cpu", "io"),
+        causes=ids("host.logging"),
+        findings=ids("logging-blocking"),
+        remedies=ids("log-every-n", "async-writer"),
+        twin="log-every-n",
+        truth="three log lines a step, each forced to the disk",
+    ),
+    Patient(
+        name="checkpoint-blocking",
+        group="ailment",
+        bounds=ids("cpu", "io"),
+        causes=ids("host.checkpoint"),
+        findings=ids("checkpoint-blocking"),
+        remedies=ids("checkpoint-less", "checkpoint-async"),
+        twin="checkpoint-less",
+        truth="26 MB saved every ten steps of 3 ms",
+    ),
+]
