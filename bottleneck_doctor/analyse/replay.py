@@ -6,7 +6,8 @@ The model (one consumer, W workers, K = W x prefetch task slots):
 * a worker serves one batch at a time; its CPU part shares the cores with everything else that runs
   (processor sharing: with demand D on N cores everything on the CPU runs N/D as fast), its blocked part
   does not; blocked reads share ``streams`` parallel streams of the storage when that is known;
-* the loop receives in order, pays ``hand_over``, and takes its turn.
+* the loop receives in order, pays ``hand_over``, and takes its turn; receiving takes some wake-ups, of the
+  loop and of the worker that hands out descriptors, and each waits for a core where none is free.
 
 One file, so that its accuracy can be published and guarded.
 """
@@ -39,6 +40,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
         serialise=base.serialise * change.ipc,
         transfer=base.transfer * change.ipc,
         delay=base.delay * change.ipc,
+        waking=base.waking * change.ipc,
         sampling=base.sampling * change.sampling,
         epoch_start=base.epoch_start * change.startup,
         **settings,
@@ -96,7 +98,8 @@ def cpu_stretch(scenario: Scenario, demand: float) -> float:
 
 @dataclass
 class _Job:
-    """A batch in somebody's hands: what is left of it, its shares of CPU and storage, the cores it wants."""
+    """A batch in somebody's hands: what is left of it, its shares of CPU and storage, the cores it wants,
+    and what its wake-ups cost where no core is free."""
 
     batch: int
     left: float
@@ -104,9 +107,21 @@ class _Job:
     stored: float
     rest: float
     width: float = 1.0
+    waking: float = 0.0
 
-    def seconds(self, cpu_stretch: float, io_stretch: float) -> float:
-        return self.left * (self.cpu * cpu_stretch + self.stored * io_stretch + self.rest)
+    def whole(self, load: _Load) -> float:
+        """Seconds that all of it takes under a load."""
+        return self.cpu * load.cpu + self.stored * load.io + self.rest + self.waking * load.full
+
+
+@dataclass(frozen=True)
+class _Load:
+    """How much slower CPU work and storage reads run than alone; ``full`` is the chance that whoever wakes
+    finds no core free."""
+
+    cpu: float
+    io: float
+    full: float
 
 
 class _Pipeline:
@@ -172,19 +187,19 @@ class _Pipeline:
         cpu = turn.compute + alone
         blocked = scenario.transfer + _asleep(turn) + written * scenario.stored
         width = (turn.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
-        self.turn = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width)
+        self.turn = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.waking)
 
     def _advance(self) -> None:
         """Run until the first party finishes."""
         busy = [job for job in self.workers if job is not None]
-        cpu, io = self._stretches(busy)
+        load = self._load(busy)
         jobs = busy + ([self.turn] if self.turn is not None else [])
         if not jobs:
             return
-        elapsed = min(job.seconds(cpu, io) for job in jobs)
+        elapsed = min(job.left * job.whole(load) for job in jobs)
         self.now += elapsed
         for job in jobs:
-            job.left -= elapsed / max(job.cpu * cpu + job.stored * io + job.rest, LITTLE)
+            job.left -= elapsed / max(job.whole(load), LITTLE)
         for place, worker in enumerate(self.workers):
             if worker is not None and worker.left <= 1e-9:
                 self.ready.add(worker.batch)
@@ -193,12 +208,13 @@ class _Pipeline:
             self.arrivals.append(self.now)
             self.turn = None
 
-    def _stretches(self, busy: list[_Job]) -> tuple[float, float]:
-        """How much slower CPU work and storage reads run than alone."""
+    def _load(self, busy: list[_Job]) -> _Load:
+        """What the cores and the storage are asked for at this instant."""
         scenario = self.scenario
-        demand = sum(job.cpu / (job.cpu + job.stored + job.rest) for job in busy)
+        workers = demand = sum(job.cpu / (job.cpu + job.stored + job.rest) for job in busy)
         if self.turn is not None:
             demand += self.turn.width * self.turn.cpu / (self.turn.cpu + self.turn.rest)
         reading = sum(job.stored / (job.cpu + job.stored + job.rest) for job in busy)
         io = max(1.0, reading / scenario.streams) if scenario.streams else 1.0
-        return cpu_stretch(scenario, demand), io
+        full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
+        return _Load(cpu_stretch(scenario, demand), io, full)

@@ -15,9 +15,11 @@ from .replay import step_seconds
 TURNS_AT_MOST = 192
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
 TENSOR_S = 1.09e-4  # and per tensor passed by descriptor [catalogue F12, measured]
+RELEASE_S = 8e-6  # and again to map, touch first and unmap it, while the loop works with it [catalogue F12]
 PICKLED_S_PER_BYTE = 6e-10  # loop CPU per byte that travels pickled through the pipe [catalogue F12]
 MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [catalogue F12]
 BULKY_PIPE_BYTES = 1e6
+WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (ours)
 DELAY_S = 2e-4  # from a finished batch to a woken loop (ours)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
@@ -38,18 +40,22 @@ def build_scenario(
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
     hand_over, serialise = _moving(profile, loader, steps, workers)
+    release = RELEASE_S * _tensors(profile, loader)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, host.accelerated) for step in _spaced(steps)),
+        turns=tuple(
+            _less(_turn(step, host.accelerated), release if workers else 0.0) for step in _spaced(steps)
+        ),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
         cores=host.cores,
         strangers=strangers(host),
         threads=threads,
-        hand_over=hand_over,
+        hand_over=hand_over + release,
         serialise=serialise,
         delay=DELAY_S,
+        waking=WAKE_S * (1 + _tensors(profile, loader)),
         epoch_steps=_epoch_steps(loop),
         epoch_start=_epoch_start(loop, inputs, workers),
         stored=_stored_share(profile.operations),
@@ -71,6 +77,12 @@ def fit_transfer(base: Scenario, measured: float) -> Scenario:
         slow = step_seconds(replace(base, transfer=middle)) > measured
         low, high = (low, middle) if slow else (middle, high)
     return replace(base, transfer=low)
+
+
+def _tensors(profile: Profile, loader: Loader | None) -> float:
+    """Tensors in a batch, each of which the worker hands over by a descriptor of its own."""
+    payload = next((one for one in profile.payloads if loader and one.loader == loader.key), None)
+    return payload.tensors if payload is not None else 0.0
 
 
 def _is_bulky(profile: Profile, loader: Loader | None) -> bool:
@@ -136,6 +148,11 @@ def _turn(step: Step, accelerated: bool) -> Turn:
         return Turn(0.0, own, step.checkpoint, step.logging, step.collect)
     idle = max(0.0, own - cpu - min(queue, own))
     return Turn(cpu, idle, step.checkpoint, step.logging, step.collect)
+
+
+def _less(turn: Turn, release: float) -> Turn:
+    """The turn without what it pays for tensors that came from another process: that is moving, too."""
+    return replace(turn, compute=turn.compute - min(release, 0.9 * turn.compute))
 
 
 def _work_from(step: Step) -> Work:

@@ -75,9 +75,10 @@ class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
     ``hand_over`` is the loop's CPU for receiving a batch, ``sampling`` its time for choosing indices,
-    ``transfer`` what it sleeps through meanwhile; ``strangers`` is the cores' worth of other people's work
-    beside it; ``stored`` is the share of checkpoints and logging that is blocked, not computed; ``streams``
-    how many reads the storage serves at once before each gets slower, 0 = no limit known.
+    ``transfer`` what it sleeps through meanwhile, ``waking`` what more if no core is free; ``strangers`` is
+    the cores' worth of other people's work beside it; ``stored`` is the share of checkpoints and logging that
+    is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
+    0 = no limit known.
     """
 
     works: tuple[Work, ...]
@@ -92,6 +93,7 @@ class Scenario:
     sampling: float = 0.0
     serialise: float = 0.0
     transfer: float = 0.0
+    waking: float = 0.0
     delay: float = 0.0
     epoch_steps: int = 0
     epoch_start: float = 0.0
