@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 4096
 CHUNK_BYTES = 512 * 1024
 MAX_CHUNKS = 16
@@ -59,6 +59,7 @@ COLLECTION = 15  # garbage collection: a generation
 WINDOWED = 16  # a torch.profiler window: duration
 WORKERS = 17  # a worker's birth: a pid, b worker number
 STOPPED = 18  # the agent ended the training: a trained steps
+LOOK = 19  # after a close look's batch: duration = what that look and the next took of the loop's time
 
 OPERATIONS = ("checkpoint", "logging", "copy")
 NOTHING = -1  # a reading that was not to be had

@@ -9,7 +9,7 @@ from ..agent import wire
 from ..model.profile import Epochs, Loop, Outside
 from .arrivals import Iteration
 from .rows import Diary, Row
-from .steps import ROWS_AT_MOST, S, Sums, line_up, read_marks, sums, tabulate
+from .steps import ROWS_AT_MOST, Gone, S, Sums, line_up, read_marks, sums, tabulate
 
 EPOCHS_AT_MOST = 256
 
@@ -27,7 +27,9 @@ def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], ori
     points = line_up(group)
     away = _evaluations(first, everything) if first.role == "train" else sums([])
     others = _waits_for_others(first, everything) if first.role == "train" else sums([])
-    table = tabulate(points, read_marks(diary, first.thread), away, others, origin)
+    table = tabulate(
+        points, read_marks(diary, first.thread), Gone(away, _looks(diary, group)), others, origin
+    )
     total = sum(one.batches for one in group)
     return Loop(
         loader=first.loader,
@@ -42,6 +44,12 @@ def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], ori
         backwards=sum(one.backwards for one in group),
         optimizer_steps=sum(one.optimizer_steps for one in group),
     )
+
+
+def _looks(diary: Diary, group: list[Iteration]) -> Sums:
+    """What our own close looks took of the loop's time, by the arrival that they belong to."""
+    mine = {arrival.t for one in group for arrival in one.arrivals}
+    return sums((row.t, row.duration) for row in diary.of(wire.LOOK) if row.t in mine)
 
 
 def _evaluations(first: Iteration, everything: list[Iteration]) -> Sums:

@@ -69,6 +69,14 @@ def read_marks(diary: Diary, thread: int) -> Marks:
 
 
 @dataclass(frozen=True)
+class Gone:
+    """Time that belongs to no step: evaluation, and what our own close looks took."""
+
+    evaluation: Sums
+    looks: Sums
+
+
+@dataclass(frozen=True)
 class Point:
     """An arrival on the loop's time line. ``carried`` = wait since the last point outside this iteration."""
 
@@ -98,14 +106,12 @@ def line_up(iterations: list[Iteration]) -> list[Point]:
     return points
 
 
-def tabulate(points: list[Point], marks: Marks, away: Sums, others: Sums, origin: int) -> StepTable:
-    """One row per point after the first. ``away`` is evaluation; ``others`` the waits for further training
-    loaders of the same loop."""
+def tabulate(points: list[Point], marks: Marks, gone: Gone, others: Sums, origin: int) -> StepTable:
+    """One row per point after the first. ``others`` are the waits for further training loaders of the same
+    loop."""
     table = StepTable()
     for before, point in pairwise(points):
-        begin, end = before.arrival.t, point.arrival.t
-        absent = min(end - begin, away.between(begin, end))
-        _append(table, before, point, (begin, end, absent), marks, others, origin)
+        _append(table, before, point, marks, gone, others, origin)
     return thin(table)
 
 
@@ -113,15 +119,16 @@ def _append(
     table: StepTable,
     before: Point,
     point: Point,
-    span: tuple[int, int, int],
     marks: Marks,
+    gone: Gone,
     others: Sums,
     origin: int,
 ) -> None:
-    begin, end, absent = span
+    begin, end = before.arrival.t, point.arrival.t
+    absent = gone.evaluation.between(begin, end)
     steps = max(1, point.steps)
     wait = point.wait + others.between(begin, end)
-    wall = max(end - begin - absent, wait, 1)
+    wall = max(end - begin - absent - gone.looks.between(begin, end), wait, 1)
     first, last = before.arrival, point.arrival
     inside = last.next.b * (steps if point.same else 1)
     table.t.append((end - origin) * S)
@@ -178,4 +185,16 @@ def flag(table: StepTable, windows: list[tuple[float, float]], reason: str) -> N
             table.set_aside[place] = table.set_aside[place] or reason
 
 
-__all__ = ["Marks", "Point", "Row", "Sums", "flag", "line_up", "read_marks", "sums", "tabulate", "thin"]
+__all__ = [
+    "Gone",
+    "Marks",
+    "Point",
+    "Row",
+    "Sums",
+    "flag",
+    "line_up",
+    "read_marks",
+    "sums",
+    "tabulate",
+    "thin",
+]
