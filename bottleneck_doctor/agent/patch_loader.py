@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+PREEMPTED = 4  # times its CPU; a look that took longer lost its core, as the loop would have soon anyway
+
+
 class Account:
     """What we know of one iterator.
 
@@ -180,9 +183,11 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         spent = account.spent_ns + start - entry
         state.row(wire.LOOK, account.left_ns, spent, thing=account.loader, thread=account.thread)
     account.countdown = state.skip() if state.window is None else 0
-    state.looked(thread_time_ns() - done + cpu - begin, end, account.arrivals - account.looked)
-    account.looked = account.arrivals
+    burnt = thread_time_ns() - done + cpu - begin
     account.left_ns, account.spent_ns = end, now() - end
+    took = min(start - entry + account.spent_ns, PREEMPTED * burnt)
+    state.looked(took, end, account.arrivals - account.looked)
+    account.looked = account.arrivals
     return batch
 
 

@@ -36,6 +36,18 @@ def test_a_step_lies_between_two_arrivals(script: Script) -> None:
     assert (loop.steps, loop.epochs.build_s, loop.epochs.first_wait_s) == (4, [0.005], [0.004])
 
 
+def test_what_a_close_look_took_belongs_to_no_step(script: Script) -> None:
+    opens(script, 1, 0)
+    for step in range(3):
+        asks(script, 1, 10 + 20 * step, wait_ms=4)
+        trains(script, 16 + 20 * step)
+    script.rows.append(row(wire.LOOK, 14, 2, thing=1))
+    script.rows.append(row(wire.LOOK, 35, 2, thing=1))  # begins at no arrival of this loop
+    table = read(script)["100:1"].table
+    assert table.wall_s == pytest.approx([0.018, 0.02])
+    assert table.wait_s == pytest.approx([0.004, 0.004])
+
+
 def test_an_epochs_start_belongs_to_the_step_that_spans_it(script: Script) -> None:
     for epoch in range(2):
         opens(script, 1 + epoch, 100 * epoch, took_ms=30)
