@@ -37,6 +37,21 @@ class Judgement:
     near: bool | None
     hurts: str = ""
     same_output: bool = True
+    basis: str = ""
+
+    @property
+    def wait_error(self) -> float | None:
+        """How far the data wait lies from the truth, where that is judged; a share of the wall time."""
+        if self.wait_right is None or self.wait is None or self.wait_truth is None:
+            return None
+        return abs(self.wait - self.wait_truth)
+
+    @property
+    def speedup_error(self) -> float | None:
+        """How far the likely speedup lies from the measured one, as a share of that."""
+        if self.predicted is None or not self.measured:
+            return None
+        return abs(self.predicted[1] / self.measured - 1)
 
 
 def judge(
@@ -56,6 +71,7 @@ def judge(
     wait, wait_truth = report["metrics"]["data_wait_fraction"]["value"], truth.get("wait_fraction")
     predicted = _range(promises.get(patient.twin or ""))
     measured = statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None
+    basis = promises[patient.twin].get("basis", "") if patient.twin in promises else ""
     inside, near = None, None
     if predicted is not None and measured is not None:
         inside = predicted[0] <= measured <= predicted[2]
@@ -81,6 +97,7 @@ def judge(
             name for name in sorted(patient.never) if promises.get(name, {"likely": 0})["likely"] > WORTHWHILE
         ),
         same_output=same_output,
+        basis=basis,
     )
 
 

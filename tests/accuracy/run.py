@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(table.row(judgement), flush=True)
     print(*table.summary(judgements), sep="\n")
     if given.write is not None:
-        given.write.write_text(table.page(judgements, machine()))
+        given.write.write_text(table.page(judgements, machine(), given.repeats))
     right = [judgement.bound_right and judgement.cause_right for judgement in judgements]
     return 0 if all(right) and len(right) == len(given.only) else 1
 

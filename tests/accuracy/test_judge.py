@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.accuracy.judge import Judgement, judge
 from tests.accuracy.table import row, summary
 from tests.patients.expected import Patient, ReadLimit
@@ -112,7 +114,7 @@ def test_a_promise_of_what_cannot_help_is_named() -> None:
 def test_what_was_not_predicted_is_neither_right_nor_wrong() -> None:
     seen = judged(report(decoder_swap=(1.5, 1.9, 2.4)))
     assert (seen.predicted, seen.inside, seen.near) == (None, None, None)
-    assert row(seen).endswith("| workers-auto | – | ×2.00 | – |")
+    assert row(seen).endswith("| workers-auto | – | – | ×2.00 | – |")
 
 
 def test_the_summary_counts_only_what_was_judged() -> None:
@@ -121,3 +123,19 @@ def test_the_summary_counts_only_what_was_judged() -> None:
         "ailments: bound right 2 of 2, cause right 2 of 2, first remedy right 1 of 2, "
         "data wait within 0.02 2 of 2, speedup within 25 % 1 of 1, speedup inside its interval 1 of 1"
     )
+
+
+def test_errors_are_shares_of_the_truth() -> None:
+    seen = judged(report(wait=0.5, workers_auto=(1.5, 1.9, 2.4)), truth=0.51)
+    assert seen.wait_error == pytest.approx(0.01)
+    assert seen.speedup_error == pytest.approx(0.05)
+    assert judged(report(wait=None)).wait_error is None
+    assert judged(report()).speedup_error is None
+
+
+def test_the_summary_names_the_middle_and_the_worst_error() -> None:
+    rows = [judged(report(wait=wait, workers_auto=(1.0, speedup, 3.0)))
+            for wait, speedup in ((0.51, 2.0), (0.52, 2.2), (0.46, 3.0))]  # fmt: skip
+    text = "\n".join(summary(rows))
+    assert "data wait off by 1.0 percentage points (median), 5.0 at worst" in text
+    assert "speedup off by 10 % (median), 50 % (90th percentile)" in text
