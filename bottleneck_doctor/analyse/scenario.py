@@ -9,6 +9,7 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
+from .ranks import straggler_share
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
 
@@ -37,10 +38,11 @@ def build_scenario(
     if loop is None and works:  # a background thread feeds the loop: one worker in the loop's own process
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
+    behind = straggler_share(profile, loop.pid if loop is not None else _alone(profile))
     hand_over, serialise = _moving(profile, loader, steps, workers)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, host.accelerated) for step in _spaced(steps)),
+        turns=tuple(_turn(step, host.accelerated, behind) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -112,7 +114,7 @@ def _spaced(steps: list[Step]) -> list[Step]:
 
 
 def _average(group: list[Step]) -> Step:
-    names = "wall wait backward optimizer checkpoint logging collect copy compute".split()
+    names = "wall wait backward optimizer checkpoint logging collect copy compute exchange".split()
     means: dict[str, Any] = {name: fmean([getattr(step, name) for step in group]) for name in names}
     known: dict[str, Any] = {
         name: fmean(values)
@@ -123,19 +125,27 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, accelerated: bool) -> Turn:
+def _turn(step: Step, accelerated: bool, behind: float = 0.0) -> Turn:
     """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
 
-    With an accelerator the thread's CPU clock says nothing: waiting for a device spins.
+    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. ``behind`` is the
+    part of exchanges that waits for slower ranks.
     """
+    ranks = {"comm": step.exchange * (1 - behind), "straggler": step.exchange * behind}
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
     host_work = step.checkpoint + step.logging + step.collect
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - host_work))
     if accelerated:
-        return Turn(0.0, own, step.checkpoint, step.logging, step.collect)
+        return Turn(0.0, own, step.checkpoint, step.logging, step.collect, **ranks)
     idle = max(0.0, own - cpu - min(queue, own))
-    return Turn(cpu, idle, step.checkpoint, step.logging, step.collect)
+    return Turn(cpu, idle, step.checkpoint, step.logging, step.collect, **ranks)
+
+
+def _alone(profile: Profile) -> int | None:
+    """The process of the loop without a loader that the report is about."""
+    longest = max(profile.outside, key=lambda one: sum(one.wall_s), default=None)
+    return longest.pid if longest is not None else None
 
 
 def _work_from(step: Step) -> Work:
