@@ -25,14 +25,15 @@ SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [an
 @dataclass(frozen=True)
 class Balance:
     """Seconds per step. ``exchange`` = what the rank that waits least sleeps; ``behind`` = what each rank, by
-    pid, sleeps beyond that; ``busy`` = its step without any of it; ``slowest`` = the share of stretches in
-    which the rank that is slowest most often was so. ``step`` = mean step. ``missing`` = ranks not seen."""
+    pid, sleeps beyond that; ``busy`` = its step without any of it and without waiting for a core. ``uneven``
+    = the slowest rank's busy time over the mean one's, each step for itself; ``slowest`` = the share of
+    stretches in which the rank that is slowest most often was so. ``missing`` = ranks not seen."""
 
     exchange: float
     behind: dict[int, float]
     busy: dict[int, float]
+    uneven: float
     slowest: float
-    step: float
     stretches: int
     missing: int
 
@@ -63,7 +64,7 @@ def compare(profile: Profile) -> Balance | None:
     if len(edges) <= COMPARED_AT_LEAST:
         return None
     waits = {one.pid: _stretched(one, _column(one, "exchange_s"), edges) for one in ranks}
-    walls = {one.pid: _stretched(one, _column(one, "wall_s"), edges) for one in ranks}
+    busy = {one.pid: _stretched(one, _busy(one), edges) for one in ranks}
     keep = _kept(ranks, edges)
     if len(keep) < COMPARED_AT_LEAST:
         return None
@@ -72,13 +73,14 @@ def compare(profile: Profile) -> Balance | None:
     steps = sum(edges[place + 1] - edges[place] for place in keep)
     exchange = sum(least.values()) / steps
     slept = {pid: sum(wait[place] for place in keep) / steps for pid, wait in waits.items()}
-    passed = {pid: sum(wall[place] for place in keep) / steps for pid, wall in walls.items()}
+    worked = {pid: sum(own[place] for place in keep) / steps for pid, own in busy.items()}
+    most = sum(max(own[place] for own in busy.values()) for place in keep) / steps
     return Balance(
         exchange=exchange,
         behind={pid: slept[pid] - exchange for pid in slept},
-        busy={pid: max(0.0, passed[pid] - slept[pid]) for pid in slept},
+        busy=worked,
+        uneven=most / max(fmean(worked.values()), 1e-12),
         slowest=last.most_common(1)[0][1] / len(keep),
-        step=fmean(passed.values()),
         stretches=len(keep),
         missing=max(0, world_size(profile) - len(ranks)),
     )
@@ -109,6 +111,12 @@ def _column(one: Beat, name: str) -> list[float]:
     table = one.table if isinstance(one, Loop) else one
     column = getattr(table, name)
     return [value or 0.0 for value in column] + [0.0] * (len(table.t) - len(column))
+
+
+def _busy(one: Beat) -> list[float]:
+    """Each row's time without exchanges and without waiting for a core."""
+    columns = (_column(one, name) for name in ("wall_s", "exchange_s", "runq_s"))
+    return [max(0.0, wall - slept - queue) for wall, slept, queue in zip(*columns, strict=True)]
 
 
 def _counts(one: Beat) -> list[int]:

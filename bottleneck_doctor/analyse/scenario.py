@@ -160,8 +160,16 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) 
     everything = sum((step.process_cpu or 0.0) * step.steps for step in steps)
     if mine <= 0 or everything <= 0:
         return 1.0
+    if any(step.exchange for step in steps) and _single(profile):
+        return 1.0  # what else the process computes is the exchange: it adds up gradients in its own threads
     ratio = (everything - inside) / mine
     return min(profile.machine.cores, ratio) if ratio >= THREADS_MARK else 1.0
+
+
+def _single(profile: Profile) -> bool:
+    """Whether every trainer computes with one thread."""
+    trainers = [one for one in profile.processes if one.role == "trainer"]
+    return all(one.torch_threads == 1 for one in trainers)
 
 
 def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers: int) -> tuple[float, float]:
