@@ -14,8 +14,8 @@ and its CPU from there on.
 
 ## Thresholds
 At least 1.5 passes for one optimizer step (ours: one pass is no accumulation), exchanges at least 1.5 times
-as many as the optimizer's steps (ours), and a gain of 3 % by replay. Passes that the optimizer calls for itself
-(closures) need their exchange, and several wrapped models share the passes among them.
+as many as the optimizer's steps (ours), and a gain of 3 % by replay. Passes that the optimizer calls for
+itself (closures) need their exchange, and several wrapped models share the passes among them.
 
 ## When this advice is wrong
 The forward pass must stand inside `no_sync()`, too, or the pass exchanges all the same. Gradients that pile
