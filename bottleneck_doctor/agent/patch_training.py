@@ -7,7 +7,7 @@ import sys
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import clocks, wire
+from . import clocks, exchange, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
 from .profiler import end_window
@@ -74,17 +74,22 @@ def rest() -> None:
 
 
 def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    exchanges = original.__name__ == "backward"  # and autograd.grad does not
+
     def backward(*args: Any, **kwargs: Any) -> Any:
         if state.resting:
             return original(*args, **kwargs)
         state.backwards += 1
         if not state.close:
             return original(*args, **kwargs)
+        watch = exchange.watch(args[0]) if exchanges and exchange.models and args else None
         start, cpu = now(), thread_time_ns()
         try:
             return original(*args, **kwargs)
         finally:
             state.row(wire.BACKWARD, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
+            if watch is not None:
+                watch.close()
 
     return backward
 

@@ -8,7 +8,7 @@ from ..model.report import BudgetPart
 PARTS = (
     ("data wait", "wait"), ("forward and rest", "compute"), ("backward", "backward"),
     ("optimizer", "optimizer"), ("transfer", "copy"), ("checkpoint", "checkpoint"), ("logging", "logging"),
-    ("garbage collection", "collect"),
+    ("garbage collection", "collect"), ("waiting for other ranks", "exchange"),
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
+from .ranks import straggler_share
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
 
@@ -39,12 +40,14 @@ def build_scenario(
     if loop is None and works:  # a background thread feeds the loop: one worker in the loop's own process
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
+    behind = straggler_share(profile, loop.pid if loop is not None else _alone(profile))
     hand_over, serialise = _moving(profile, loader, steps, workers)
     release = RELEASE_S * _tensors(profile, loader)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
         turns=tuple(
-            _less(_turn(step, host.accelerated), release if workers else 0.0) for step in _spaced(steps)
+            _less(_turn(step, host.accelerated, behind), release if workers else 0.0)
+            for step in _spaced(steps)
         ),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
@@ -124,7 +127,7 @@ def _spaced(steps: list[Step]) -> list[Step]:
 
 
 def _average(group: list[Step]) -> Step:
-    names = "wall wait backward optimizer checkpoint logging collect copy compute".split()
+    names = "wall wait backward optimizer checkpoint logging collect copy compute exchange".split()
     means: dict[str, Any] = {name: fmean([getattr(step, name) for step in group]) for name in names}
     known: dict[str, Any] = {
         name: fmean(values)
@@ -135,19 +138,27 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, accelerated: bool) -> Turn:
+def _turn(step: Step, accelerated: bool, behind: float = 0.0) -> Turn:
     """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
 
-    With an accelerator the thread's CPU clock says nothing: waiting for a device spins.
+    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. ``behind`` is the
+    part of exchanges that waits for slower ranks.
     """
+    ranks = {"comm": step.exchange * (1 - behind), "straggler": step.exchange * behind}
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
     host_work = step.checkpoint + step.logging + step.collect
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - host_work))
     if accelerated:
-        return Turn(0.0, own, step.checkpoint, step.logging, step.collect)
+        return Turn(0.0, own, step.checkpoint, step.logging, step.collect, **ranks)
     idle = max(0.0, own - cpu - min(queue, own))
-    return Turn(cpu, idle, step.checkpoint, step.logging, step.collect)
+    return Turn(cpu, idle, step.checkpoint, step.logging, step.collect, **ranks)
+
+
+def _alone(profile: Profile) -> int | None:
+    """The process of the loop without a loader that the report is about."""
+    longest = max(profile.outside, key=lambda one: sum(one.wall_s), default=None)
+    return longest.pid if longest is not None else None
 
 
 def _less(turn: Turn, release: float) -> Turn:
@@ -167,8 +178,16 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) 
     everything = sum((step.process_cpu or 0.0) * step.steps for step in steps)
     if mine <= 0 or everything <= 0:
         return 1.0
+    if any(step.exchange for step in steps) and _single(profile):
+        return 1.0  # what else the process computes is the exchange: it adds up gradients in its own threads
     ratio = (everything - inside) / mine
     return min(profile.machine.cores, ratio) if ratio >= THREADS_MARK else 1.0
+
+
+def _single(profile: Profile) -> bool:
+    """Whether every trainer computes with one thread."""
+    trainers = [one for one in profile.processes if one.role == "trainer"]
+    return all(one.torch_threads == 1 for one in trainers)
 
 
 def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers: int) -> tuple[float, float]:

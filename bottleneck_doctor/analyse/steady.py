@@ -7,6 +7,7 @@ from statistics import median
 
 from ..model.diagnosis import Step
 from ..model.profile import Loader, Loop, Outside, Profile, StepTable
+from .ranks import pick
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
@@ -27,7 +28,8 @@ class Window:
 
 
 def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
-    """The loop that the report is about: the training loop that took longest, of the rank that waited most.
+    """The loop that the report is about: the training loop that took longest, of the rank that waited most,
+    for data or for the other ranks.
 
     A loop fed by a background thread or by a function of the user's own is an ``Outside``.
     """
@@ -36,7 +38,7 @@ def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
     best = max(training, key=lambda loop: (loop.wall_s, loop.wait_s), default=None)
     if best is not None and (outside is None or best.wall_s > sum(outside.wall_s)):
         ranks = [loop for loop in training if loop.loader.split(":")[-1] and loop.steps >= 0.9 * best.steps]
-        return max(ranks, key=lambda loop: loop.wait_s), None
+        return pick(ranks), None
     return None, outside
 
 
@@ -124,7 +126,7 @@ def _step(table: StepTable, place: int) -> Step:
     parts = {
         "checkpoint": per(table.checkpoint_s), "logging": per(table.logging_s),
         "collect": per(table.collect_s), "copy": per(table.copy_s), "backward": per(table.backward_s),
-        "optimizer": per(table.optimizer_s),
+        "optimizer": per(table.optimizer_s), "exchange": per(_exchange(table)),
     }  # fmt: skip
     room = max(0.0, wall - wait)
     scale = min(1.0, room / sum(parts.values())) if sum(parts.values()) > 0 else 1.0
@@ -145,6 +147,11 @@ def _step(table: StepTable, place: int) -> Step:
     )
 
 
+def _exchange(table: StepTable | Outside) -> list[float | None]:
+    """The column of exchanges; a run that was seen by an older agent has none."""
+    return table.exchange_s or [None] * len(table.t)
+
+
 def outside_steps(outside: Outside, waiting: float | None) -> list[Step]:
     """Steps of a loop without a loader. ``waiting`` is the share of the gap that gets a batch."""
     share = 1.0 if waiting is None else waiting
@@ -157,9 +164,10 @@ def _outside_step(outside: Outside, place: int, share: float) -> Step:
     wait = min(outside.gap_s[place] * share / steps, wall)
     wait_cpu = min(outside.gap_cpu_s[place] * share / steps, wait)
     wait_queue = outside.gap_runq_s[place] * share / steps
+    exchange = min((_exchange(outside)[place] or 0.0) / steps, wall - wait)
     return Step(
         t=outside.t[place], steps=steps, wall=wall, wait=wait, backward=0.0, optimizer=0.0, checkpoint=0.0,
-        logging=0.0, collect=0.0, copy=0.0, compute=wall - wait,
+        logging=0.0, collect=0.0, copy=0.0, compute=wall - wait - exchange, exchange=exchange,
         cpu=max(0.0, outside.cpu_s[place] / steps - wait_cpu),
         queue=max(0.0, outside.runq_s[place] / steps - wait_queue),
         process_cpu=None, wait_cpu=wait_cpu, ready=None,

@@ -9,7 +9,7 @@ from ..agent import wire
 from ..model.profile import Epochs, Loop, Outside
 from .arrivals import Iteration
 from .rows import Diary, Row
-from .steps import ROWS_AT_MOST, Gone, S, Sums, line_up, read_marks, sums, tabulate
+from .steps import ROWS_AT_MOST, Gone, S, Sums, exchanges, line_up, read_marks, sums, tabulate
 
 EPOCHS_AT_MOST = 256
 
@@ -100,11 +100,14 @@ def read_outside(diary: Diary, origin: int) -> list[Outside]:
         return []
     thread = forwards[0].thread
     result = Outside(diary.pid, thread, total=forwards[-1].a - forwards[0].a)
+    exchange = sums(exchanges(diary, thread))
     for before, row in pairwise(forwards):
         steps = row.a - before.a
         wall = row.t - before.t
         if row.thread == thread and 0 < steps and 0 < wall:
             _gap(result, before, row, steps, wall, origin)
+            waited = exchange.between(before.t, row.t) * steps
+            result.exchange_s.append(min(waited, wall) * S)
     while len(result.t) > ROWS_AT_MOST:
         result = _halve(result)
     return [result] if result.t else []
@@ -125,7 +128,7 @@ def _halve(outside: Outside) -> Outside:
     """Neighbours merged; sums stay exact."""
     ends = outside.t[1::2] + outside.t[len(outside.t) // 2 * 2 :]
     merged = Outside(outside.pid, outside.thread, outside.total, t=ends)
-    for name in "steps wall_s gap_s gap_cpu_s gap_runq_s cpu_s runq_s".split():
+    for name in "steps wall_s gap_s gap_cpu_s gap_runq_s cpu_s runq_s exchange_s".split():
         column = getattr(outside, name)
         getattr(merged, name).extend(sum(column[place : place + 2]) for place in range(0, len(column), 2))
     return merged

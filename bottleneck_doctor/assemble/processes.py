@@ -25,7 +25,7 @@ def read_processes(diaries: list[Diary], numbering: Numbering, origin: int) -> l
 
 def _process(diary: Diary, birth: tuple[str | None, int], origin: int) -> Process:
     worker, torch, who = diary.first("worker"), diary.first("torch"), diary.first("process")
-    settled = diary.first("settled")
+    settled, ranks = diary.first("settled"), diary.first("ranks")
     ends = [row.t + (0 if row.kind == wire.LOOP else row.duration) for row in diary.rows]
     since = torch.get("since_start_ns")
     return Process(
@@ -34,8 +34,8 @@ def _process(diary: Diary, birth: tuple[str | None, int], origin: int) -> Proces
         role=_role(diary),
         started_s=max(0.0, (diary.start_ns - origin) * S),
         ended_s=max(0.0, (max(ends) - origin) * S) if ends else None,
-        rank=who.get("rank"),
-        world_size=who.get("world_size"),
+        rank=ranks.get("rank", who.get("rank")),
+        world_size=ranks.get("world_size", who.get("world_size")),
         loader=birth[0],
         worker=worker.get("worker"),
         python=str(who.get("python", "")),

@@ -13,6 +13,7 @@ from .loaders import read_loaders
 from .loops import read_loops, read_outside
 from .operations import read_operations, read_operators, read_windows
 from .processes import read_processes
+from .ranks import read_collectives, read_ranks
 from .rows import Diary, read_diaries
 from .samples import read_blocked, read_hot_files, read_series
 from .stacks import read_stacks
@@ -63,11 +64,16 @@ def assemble(remains: Remains) -> Profile:
         repeats=[repeat for repeat in repeats if repeat],
         blocked=read_blocked(remains.samples, loader_of, origin),
         hot_files=read_hot_files(diaries, remains.samples, loader_of),
-        operations=[operation for diary in trainers for operation in read_operations(diary, origin)][:128],
+        operations=[
+            operation
+            for diary in trainers
+            for operation in read_operations(diary, origin) + read_collectives(diary)
+        ][:128],
         stacks=read_stacks(remains.stacks),
         operators=[operator for diary in trainers for operator in read_operators(diary)][:64],
         series=read_series(remains.samples, origin),
         windows=windows[:64],
+        ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
         gaps=remains.gaps + list(_silences(diaries, remains)),
     )

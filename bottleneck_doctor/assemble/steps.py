@@ -48,6 +48,7 @@ class Marks:
     copy: Sums
     collect: Sums
     fetch_queue: Sums
+    exchange: Sums
 
 
 def read_marks(diary: Diary, thread: int) -> Marks:
@@ -58,14 +59,32 @@ def read_marks(diary: Diary, thread: int) -> Marks:
         return sums((row.t, row.duration) for row in rows if which is None or row.c == which)
 
     checkpoint, logging, copy = (of(wire.OPERATION, place) for place in range(len(wire.OPERATIONS)))
-    backward = of(wire.BACKWARD)
+    whole, exchange = of(wire.BACKWARD), sums(exchanges(diary, thread))
+    passes = (row for row in diary.rows if row.kind == wire.BACKWARD and row.thread == thread)
+    backward = sums((row.t, row.duration - exchange.between(row.t, row.t + row.duration)) for row in passes)
     optimizer = sums(
-        (row.t, max(0, row.duration - backward.between(row.t, row.t + row.duration)))
+        (row.t, max(0, row.duration - whole.between(row.t, row.t + row.duration)))
         for row in diary.rows
         if row.kind == wire.OPTIMIZER and row.thread == thread
     )
     queue = sums((row.t, max(0, row.b)) for row in diary.rows if row.kind == wire.FETCH)
-    return Marks(backward, optimizer, checkpoint, logging, copy, of(wire.COLLECTION), queue)
+    return Marks(backward, optimizer, checkpoint, logging, copy, of(wire.COLLECTION), queue, exchange)
+
+
+def exchanges(diary: Diary, thread: int) -> list[tuple[int, int]]:
+    """(instant, nanoseconds asleep) of everything in which a thread waited for other ranks; what a backward
+    pass calls while it exchanges gradients is part of that exchange."""
+    passes = [row for row in diary.rows if row.kind == wire.EXCHANGE and row.thread == thread and row.thing]
+    inside = sums((row.t, 1) for row in passes)
+    ends = sums((row.t + row.duration, 1) for row in passes)
+    calls = (row for row in diary.rows if row.kind == wire.COLLECTIVE and row.thread == thread)
+    apart = [row for row in calls if inside.between(0, row.t) == ends.between(0, row.t)]
+    return [(row.t, asleep(row)) for row in passes + apart]
+
+
+def asleep(row: Row) -> int:
+    """What of a row's time was neither on the CPU (``a``) nor waiting for one (``b``), as far as is known."""
+    return max(0, row.duration - max(0, row.a) - max(0, row.b))
 
 
 @dataclass(frozen=True)
@@ -147,6 +166,7 @@ def _append(
     table.backward_s.append(marks.backward.between(begin, end) * steps * S)
     table.optimizer_s.append(marks.optimizer.between(begin, end) * steps * S)
     table.copy_s.append(marks.copy.between(begin, end) * steps * S)
+    table.exchange_s.append(marks.exchange.between(begin, end) * steps * S)
     for column, kind in ((table.checkpoint_s, marks.checkpoint), (table.logging_s, marks.logging)):
         column.append(kind.between(begin, end) * S)
     table.collect_s.append(marks.collect.between(begin, end) * S)
@@ -165,7 +185,7 @@ def _halve(table: StepTable) -> StepTable:
     merged = StepTable()
     summed = (
         "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s wait_runq_s backward_s optimizer_s "
-        "checkpoint_s logging_s collect_s copy_s"
+        "checkpoint_s logging_s collect_s copy_s exchange_s"
     ).split()
     for place in range(0, len(table.t), 2):
         pair = slice(place, place + 2)

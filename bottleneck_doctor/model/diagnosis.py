@@ -12,8 +12,9 @@ from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
 class Step:
     """A row of the steady window, per step, in seconds. ``compute`` is what no other field explains.
 
-    The parts ``wait``, ``checkpoint``, ``logging``, ``collect``, ``copy``, ``backward``, ``optimizer`` and
-    ``compute`` sum to ``wall``. ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and
+    The parts ``wait``, ``checkpoint``, ``logging``, ``collect``, ``copy``, ``backward``, ``optimizer``,
+    ``exchange`` (asleep in exchanges with other ranks) and ``compute`` sum to ``wall``.
+    ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and
     its process; ``wait_queue`` is the part of ``queue`` inside ``next``.
     """
 
@@ -34,6 +35,7 @@ class Step:
     wait_cpu: float | None
     ready: int | None
     wait_queue: float = 0.0
+    exchange: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .ranks import Ranks
+
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 1
 
@@ -133,7 +135,8 @@ class StepTable:
     ``wall_s``. Of the loop's thread: ``cpu_s`` is its CPU outside ``next``, ``wait_cpu_s`` inside,
     ``runq_s`` the time it was runnable but not running, ``wait_runq_s`` of that inside ``next``;
     ``process_cpu_s`` is the CPU of every thread of
-    the process. ``collect_s`` is garbage collection.
+    the process. ``collect_s`` is garbage collection. ``exchange_s`` is time asleep in exchanges with other
+    ranks; ``backward_s`` holds none of it.
     ``set_aside`` is "" or why the row does not count (instrument, unfinished).
     ``ready`` = batches finished and waiting when the loop asked, None for one process.
     """
@@ -156,6 +159,7 @@ class StepTable:
     copy_s: list[float] = field(default_factory=list)
     ready: list[int | None] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
+    exchange_s: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -282,7 +286,7 @@ class Outside:
 
     A row covers ``steps`` steps and ends at ``t``; ``gap_s`` is that time summed over them, of which
     ``gap_cpu_s`` on the CPU and ``gap_runq_s`` waiting for one; ``cpu_s`` and ``runq_s`` are the same for the
-    whole steps.
+    whole steps; ``exchange_s`` is time asleep in exchanges with other ranks.
     """
 
     pid: int
@@ -296,6 +300,7 @@ class Outside:
     gap_runq_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
     runq_s: list[float] = field(default_factory=list)
+    exchange_s: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -366,5 +371,6 @@ class Profile:
     operators: list[Operator] = field(default_factory=list)
     series: Series = field(default_factory=Series)
     windows: list[Window] = field(default_factory=list)
+    ranks: Ranks = field(default_factory=Ranks)
     cost: Cost = field(default_factory=Cost)
     gaps: list[Gap] = field(default_factory=list)

@@ -219,7 +219,8 @@ def limits(scenario: Scenario) -> tuple[float, float]:
     cpu = fmean(work.cpu + work.collate for work in works)
     stored = fmean(work.storage for work in works)
     asleep = fmean(work.network + work.wait for work in works)
-    compute, idle = fmean(turn.compute for turn in turns), fmean(turn.idle for turn in turns)
+    compute = fmean(turn.compute for turn in turns)
+    idle = fmean(turn.idle + turn.comm + turn.straggler for turn in turns)
     collect = fmean(turn.collect for turn in turns)
     writing = fmean(turn.checkpoint + turn.logging for turn in turns)
     cores, threads = scenario.cores, scenario.threads

@@ -1,0 +1,152 @@
+"""How ranks wait for each other: the exchange itself, and the slower ones. Only durations are compared.
+
+An exchange ends for all ranks at about the same time, so who comes last waits least. In each step, what even
+the rank that waits least waits for is the exchange; what another rank waits beyond that is for slower ranks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from statistics import fmean
+
+from ..model.profile import Loop, Outside, Profile
+
+Beat = Loop | Outside  # a loop of one rank, with or without a loader
+SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
+COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
+COMPARED_AT_LEAST = 8  # aligned stretches, or nothing is said about who waits for whom (ours)
+SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [analyse/steady.py]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Seconds per step. ``exchange`` = what the rank that waits least sleeps; ``behind`` = what each rank, by
+    pid, sleeps beyond that; ``busy`` = its step without any of it and without waiting for a core. ``uneven``
+    = the slowest rank's busy time over the mean one's, each step for itself; ``slowest`` = the share of
+    stretches in which the rank that is slowest most often was so. ``missing`` = ranks not seen."""
+
+    exchange: float
+    behind: dict[int, float]
+    busy: dict[int, float]
+    uneven: float
+    slowest: float
+    stretches: int
+    missing: int
+
+    def share(self, pid: int) -> float:
+        """The part of one rank's exchanges that is waiting for slower ranks."""
+        whole = self.exchange + self.behind.get(pid, 0.0)
+        return self.behind.get(pid, 0.0) / whole if whole > 0 else 0.0
+
+
+def exchanging(profile: Profile) -> list[Beat]:
+    """The loops of all ranks that train together, one a process: empty where nothing is exchanged."""
+    training = [loop for loop in profile.loops if loop.role == "train" and loop.table.t]
+    loops: list[Beat] = [*training] or [*profile.outside]
+    found = [one for one in loops if any(_column(one, "exchange_s"))]
+    longest: dict[int, Beat] = {}
+    for one in sorted(found, key=_steps):
+        longest[one.pid] = one
+    most = max(map(_steps, longest.values()), default=0)
+    return [one for one in longest.values() if _steps(one) >= SIMILAR * most]
+
+
+def compare(profile: Profile) -> Balance | None:
+    """Who waits for whom; None on one rank, or where too few steps can be aligned."""
+    ranks = exchanging(profile)
+    if len(ranks) < 2:
+        return None
+    edges = _edges(ranks)
+    if len(edges) <= COMPARED_AT_LEAST:
+        return None
+    waits = {one.pid: _stretched(one, _column(one, "exchange_s"), edges) for one in ranks}
+    busy = {one.pid: _stretched(one, _busy(one), edges) for one in ranks}
+    keep = _kept(ranks, edges)
+    if len(keep) < COMPARED_AT_LEAST:
+        return None
+    least = {place: min(wait[place] for wait in waits.values()) for place in keep}
+    last = Counter(min(waits, key=lambda pid: waits[pid][place]) for place in keep)
+    steps = sum(edges[place + 1] - edges[place] for place in keep)
+    exchange = sum(least.values()) / steps
+    slept = {pid: sum(wait[place] for place in keep) / steps for pid, wait in waits.items()}
+    worked = {pid: sum(own[place] for place in keep) / steps for pid, own in busy.items()}
+    most = sum(max(own[place] for own in busy.values()) for place in keep) / steps
+    return Balance(
+        exchange=exchange,
+        behind={pid: slept[pid] - exchange for pid in slept},
+        busy=worked,
+        uneven=most / max(fmean(worked.values()), 1e-12),
+        slowest=last.most_common(1)[0][1] / len(keep),
+        stretches=len(keep),
+        missing=max(0, world_size(profile) - len(ranks)),
+    )
+
+
+def world_size(profile: Profile) -> int:
+    """How many ranks there are on all machines, as far as any process knows."""
+    known = [one.world_size or 1 for one in profile.processes]
+    return max(known, default=1)
+
+
+def pick(ranks: Sequence[Loop]) -> Loop:
+    """The rank that a report is about: the one that waits most, for data or for the others, whichever tells
+    the ranks further apart. Without any exchange, for data."""
+    data = [one.wait_s for one in ranks]
+    slept = [sum(_column(one, "exchange_s")) for one in ranks]
+    telling = data if max(data) - min(data) >= max(slept) - min(slept) else slept
+    return ranks[telling.index(max(telling))]
+
+
+def straggler_share(profile: Profile, pid: int | None) -> float:
+    """The part of a rank's exchanges that is waiting for slower ranks; 0 where that cannot be told."""
+    balance = compare(profile) if pid is not None else None
+    return balance.share(pid) if balance is not None and pid is not None else 0.0
+
+
+def _column(one: Beat, name: str) -> list[float]:
+    table = one.table if isinstance(one, Loop) else one
+    column = getattr(table, name)
+    return [value or 0.0 for value in column] + [0.0] * (len(table.t) - len(column))
+
+
+def _busy(one: Beat) -> list[float]:
+    """Each row's time without exchanges and without waiting for a core."""
+    columns = (_column(one, name) for name in ("wall_s", "exchange_s", "runq_s"))
+    return [max(0.0, wall - slept - queue) for wall, slept, queue in zip(*columns, strict=True)]
+
+
+def _counts(one: Beat) -> list[int]:
+    return one.table.steps if isinstance(one, Loop) else one.steps
+
+
+def _steps(one: Beat) -> int:
+    return sum(_counts(one))
+
+
+def _edges(ranks: Sequence[Beat]) -> list[int]:
+    """Step numbers at which every rank's rows begin anew, as far apart as the limit asks for."""
+    shared = set.intersection(*(set(accumulate(_counts(one))) for one in ranks))
+    edges = sorted(edge for edge in shared if edge > SET_OUT)
+    return edges[:: -(-len(edges) // COMPARED_AT_MOST) or 1]
+
+
+def _stretched(one: Beat, column: list[float], edges: list[int]) -> list[float]:
+    """Sums of a column over the stretches between the edges."""
+    totals = dict(zip(accumulate(_counts(one)), accumulate(column), strict=True))
+    return [totals[end] - totals[begin] for begin, end in pairwise(edges)]
+
+
+def _kept(ranks: Sequence[Beat], edges: list[int]) -> list[int]:
+    """The stretches in which no rank's steps were set aside."""
+    bad: set[int] = set()
+    for one in ranks:
+        if isinstance(one, Loop):
+            ends = accumulate(one.table.steps)
+            bad |= {end for end, why in zip(ends, one.table.set_aside, strict=True) if why}
+    marks = sorted(bad)
+    counts = [bisect_right(marks, edge) for edge in edges]
+    return [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]

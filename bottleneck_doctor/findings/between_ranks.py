@@ -1,0 +1,151 @@
+"""What findings about several ranks say alike: the wrapped model, its backward passes, who waits for whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.ranks import compare, world_size
+from ..model.diagnosis import Abstention, Diagnosis, Turn, Work
+from ..model.profile import Location, Loop, Process, StepTable
+from ..model.ranks import Parallel, Passes, Ranks
+from ..model.report import Evidence
+from .advice import operations_of
+from .case import patient
+
+TIMED = "hook on the backward pass, schedstat"
+BUILT = "hook on DistributedDataParallel"
+COMPARED = "exchanges of all ranks, step by step"
+
+
+def pid_of(diagnosis: Diagnosis) -> int | None:
+    """The process that the diagnosis is about."""
+    one = diagnosis.loop or diagnosis.outside
+    return one.pid if one is not None else None
+
+
+def wrapped(diagnosis: Diagnosis, kind: str = "ddp") -> Parallel | None:
+    """The wrapped model that sends most in that process."""
+    pid = pid_of(diagnosis)
+    mine = [one for one in diagnosis.profile.ranks.parallel if one.pid == pid and one.kind == kind]
+    return max(mine, key=lambda one: one.gradient_bytes, default=None)
+
+
+def count_of(diagnosis: Diagnosis) -> int:
+    """How many models that process shares with other ranks."""
+    pid = pid_of(diagnosis)
+    return sum(one.pid == pid and one.kind == "ddp" for one in diagnosis.profile.ranks.parallel)
+
+
+def passes_of(diagnosis: Diagnosis, shared: bool) -> Passes | None:
+    """The backward passes of that process which exchanged gradients, or which did not."""
+    pid = pid_of(diagnosis)
+    found = (one for one in diagnosis.profile.ranks.passes if one.pid == pid and one.shared == shared)
+    return next(found, None)
+
+
+def alone(diagnosis: Diagnosis) -> bool:
+    """Whether there is nobody to exchange with: nothing to find."""
+    ranks = diagnosis.profile.ranks
+    return world_size(diagnosis.profile) < 2 and not ranks.parallel
+
+
+def untimed(diagnosis: Diagnosis, finding: str) -> Abstention | None:
+    """Abstain where ranks train together and no exchange was timed: it may run on the accelerator's own."""
+    if diagnosis.scenario is None:
+        return Abstention(finding, "steps of a training loop")
+    timed = passes_of(diagnosis, True) is not None or share_of(diagnosis, "comm", "straggler") > 0
+    return None if timed else Abstention(finding, "exchanges that the training thread waits for")
+
+
+def share_of(diagnosis: Diagnosis, *parts: str) -> float:
+    """The share of the step that parts of the loop's turn take."""
+    scenario = diagnosis.scenario
+    if scenario is None or diagnosis.step_s <= 0:
+        return 0.0
+    return mean_of(diagnosis, *parts) / diagnosis.step_s
+
+
+def mean_of(diagnosis: Diagnosis, *parts: str) -> float:
+    """Seconds of parts of the loop's turn, per step."""
+    turns = diagnosis.scenario.turns if diagnosis.scenario is not None else ()
+    return fmean(sum(getattr(turn, part) for part in parts) for turn in turns) if turns else 0.0
+
+
+def line_of(diagnosis: Diagnosis) -> Location | None:
+    """The line that wraps the model; else the one whose collectives take longest."""
+    model = wrapped(diagnosis)
+    if model is not None and model.file:
+        return Location(model.file, model.line, model.function)
+    calls = operations_of(diagnosis, "exchange")
+    return calls[0].location if calls else None
+
+
+def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
+    """What is exchanged, and how long a rank waits for it."""
+    model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
+    said = [
+        Evidence("share of the step that even the rank which waits least sleeps in exchanges",
+                 "exchange_share", share_of(diagnosis, "comm"), COMPARED),
+        Evidence("share of the step that this rank sleeps on for slower ones", "straggler_share",
+                 share_of(diagnosis, "straggler"), COMPARED),
+    ]  # fmt: skip
+    if passes is not None:
+        said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
+                             passes.exchange_s, TIMED))  # fmt: skip
+    if model is not None:
+        said.append(Evidence("gradients of one pass", "gradient_bytes", float(model.gradient_bytes), BUILT))
+    for call in operations_of(diagnosis, "exchange")[:1]:
+        where = f"{call.location.file}:{call.location.line}" if call.location else "an unknown line"
+        each = call.total_s / max(1, call.count)
+        said.append(Evidence(f"time of each {call.name} at {where}", "collective_s", each, "hook on it"))
+    return said
+
+
+def rank_missing(diagnosis: Diagnosis) -> int:
+    """Ranks of which nothing was seen, on other machines as a rule."""
+    balance = compare(diagnosis.profile)
+    whole = world_size(diagnosis.profile)
+    return balance.missing if balance is not None else max(0, whole - 1)
+
+
+MODEL = Parallel(1, "ddp", "train.py", 12, "main", 16, 8_400_000, world_size=2, backend="gloo",
+                 arguments={"gradient_as_bucket_view": "False", "find_unused_parameters": "False"},
+                 bucket_bytes=[1_000_000, 7_400_000], unused_bytes=0)  # fmt: skip
+PASSES = Passes(1, True, 400, 0, 1.0, 0.008, 0.009, 0.0, 0.001)
+
+
+def pair(
+    turn: Turn,
+    slower: float = 0.0,
+    model: Parallel | None = MODEL,
+    passes: tuple[Passes, ...] = (PASSES,),
+    world: int = 2,
+    rotating: bool = False,
+) -> Diagnosis:
+    """Two ranks in step, as a finding's case: the other one's own work takes ``slower`` seconds longer, in
+    every step, or where it is ``rotating`` in every second one, this rank's in those between."""
+    sick = patient(Work(2e-4), turn)
+    loop = sick.loop
+    assert loop is not None
+    slept = turn.comm + turn.straggler
+    mine, other = _loops(loop, sick.step_s, slept, slower, rotating)
+    trainers = [Process(pid, 0, "trainer", 0.0, rank=pid - 1, world_size=world) for pid in (1, 2)]
+    ranks = Ranks([model] if model is not None else [], list(passes))
+    facts = replace(sick.profile, processes=trainers, loops=[mine, other], ranks=ranks)
+    return replace(sick, profile=facts, loop=mine)
+
+
+def _loops(loop: Loop, step_s: float, slept: float, slower: float, rotating: bool) -> tuple[Loop, Loop]:
+    count = 60
+    turns = [rotating and place % 2 == 1 for place in range(count)]
+    waits = [slept - slower if flipped else slept for flipped in turns]
+    others = [slept if flipped else slept - slower for flipped in turns]
+    tables = [
+        StepTable(
+            t=[step_s * (place + 1) for place in range(count)], steps=[1] * count, wall_s=[step_s] * count,
+            exchange_s=[max(0.0, wait) for wait in column], set_aside=[""] * count, runq_s=[0.0] * count,
+        )
+        for column in (waits, others)
+    ]  # fmt: skip
+    return tuple(replace(loop, pid=pid, table=table) for pid, table in zip((1, 2), tables, strict=True))  # type: ignore[return-value]

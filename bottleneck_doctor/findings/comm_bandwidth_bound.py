@@ -1,0 +1,195 @@
+"""Ranks wait for the exchange of gradients, which the backward pass does not hide.
+
+## What it means
+Each rank finishes its own gradients and then sleeps until the sums over all ranks have arrived.
+
+## Why it costs
+Gradients travel while the backward pass still computes, bucket by bucket; what is not through when it ends
+is waited for. With n ranks each one sends and receives 2 (n - 1) / n times the bytes of all gradients.
+
+## How it is measured
+A callback of the autograd engine marks the instant at which a rank's own gradients are finished. What its
+thread sleeps from there to the end of the pass, and in collectives that the loop calls itself, is waiting.
+The rank that waits least in a step waits for the exchange alone; only that is counted here.
+
+## Thresholds
+A tenth of the step [TensorBoard plugin of the PyTorch profiler], and a gain of 3 % without it by replay.
+
+## When this advice is wrong
+Where ranks on other machines were not seen, part of it may be waiting for a slow one of them. Larger batches
+change what is learned per step: the learning rate has to follow, and small data sets suffer.
+
+## Prediction
+Exchanging every second time halves it, by replay. Gradients of half the width halve what the link carries; no
+gain is the lower end, since packing them costs CPU (measured: nothing gained between two ranks of one
+machine, so it is not offered there). A link ten times as fast leaves a tenth at best.
+
+## Remedies
+`bigger-batch`, `grad-compress`, `nccl-backend`, `faster-network`, `single-node`.
+
+## References
+Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020; NVIDIA, nccl-
+tests, "Performance reported by NCCL tests"; torch.distributed, "Which backend to use?".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
+from ..model.profile import Location
+from ..model.ranks import Parallel
+from ..model.report import Evidence, Fix
+from .advice import PAYS, WORTH, spread
+from .between_ranks import (
+    MODEL,
+    alone,
+    exchange_evidence,
+    line_of,
+    pair,
+    rank_missing,
+    share_of,
+    untimed,
+    wrapped,
+)
+from .entry import Case, Entry
+
+ID = "comm-bandwidth-bound"
+SHARE = 0.1  # of the step [TensorBoard plugin of the PyTorch profiler; catalogue F52]
+EVERY_SECOND = 0.5  # of the exchanges are left
+PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (ours; measured: 1.0)
+FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (ours: latency and the last bucket stay)
+
+SELDOM = """\
+for place, (x, y) in enumerate(loader):            # exchange after every second batch
+    last = place % 2 == 1
+    with contextlib.nullcontext() if last else model.no_sync():
+        (loss_fn(model(x), y) / 2).backward()      # forward pass inside the context, too
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()"""
+HOOK = """\
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+model.register_comm_hook(None, default_hooks.{})"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when even the rank that waits least sleeps a tenth of the step in exchanges."""
+    if alone(diagnosis):
+        return None
+    blind = untimed(diagnosis, ID)
+    if blind is not None or diagnosis.scenario is None:
+        return blind
+    pays = diagnosis.causes.get("comm.allreduce", 1.0) >= max(WORTH, PAYS)
+    if share_of(diagnosis, "comm") < SHARE or not pays:
+        return None
+    evidence = exchange_evidence(diagnosis)
+    if rank_missing(diagnosis):
+        evidence.append(Evidence("ranks whose waits were not seen: some of this may be waiting for them",
+                                 "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
+    return Finding(ID, "comm.allreduce", evidence, _cures(diagnosis, diagnosis.scenario), line_of(diagnosis))
+
+
+def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
+    model, place = wrapped(diagnosis), line_of(diagnosis)
+    cures = []
+    if model is not None:
+        cures.append(_seldom(place))
+        far = rank_missing(diagnosis) > 0
+        if (far or model.backend == "nccl") and not model.comm_hook:
+            cures.append(_packed(scenario, model, place))
+        if far:
+            cures += [_faster(scenario), _together(scenario)]
+        if model.backend == "gloo" and diagnosis.host.accelerated:
+            cures.append(_nccl(scenario))
+    return cures
+
+
+def _seldom(place: Location | None) -> Cure:
+    return Cure(
+        id="bigger-batch",
+        title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
+        fix=Fix("double batch_size, or let gradients of two batches add up", SELDOM, place),
+        change=Change(comm=EVERY_SECOND),
+        apply="hook~",
+        risk="each optimizer step sees twice the samples: the learning rate has to follow",
+    )
+
+
+def _packed(scenario: Scenario, model: Parallel, place: Location | None) -> Cure:
+    hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
+    return Cure(
+        id="grad-compress",
+        title="send gradients in half the width",
+        fix=Fix("register it right after the model is wrapped", HOOK.format(hook), place),
+        factor=spread(scenario, *(Change(comm=left) for left in PACKED)),
+        apply="hook~",
+        risk="gradients are rounded; half precision overflows where bfloat16 does not",
+        basis="range",
+    )
+
+
+def _faster(scenario: Scenario) -> Cure:
+    return Cure(
+        id="faster-network",
+        title="link the machines ten times as fast",
+        fix=Fix("10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
+                "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 torchrun ... train.py"),
+        factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
+        apply="admin", effort="days", basis="range",
+    )  # fmt: skip
+
+
+def _together(scenario: Scenario) -> Cure:
+    return Cure(
+        id="single-node",
+        title="train on one machine, where ranks reach each other through memory",
+        fix=Fix("use all devices of one machine before a second one",
+                "torchrun --standalone --nproc_per_node=8 train.py"),
+        factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
+        apply="admin", effort="hours", risk="fewer devices compute", basis="range",
+    )  # fmt: skip
+
+
+def _nccl(scenario: Scenario) -> Cure:
+    return Cure(
+        id="nccl-backend",
+        title="exchange gradients on the devices themselves",
+        fix=Fix("gloo copies them through the host's memory",
+                'torch.distributed.init_process_group("nccl")'),
+        factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
+        apply="manual", basis="range",
+    )  # fmt: skip
+
+
+SICK, WELL = Turn(0.01, comm=0.008), Turn(0.03, comm=0.001)
+
+
+def _asleep_in_collectives() -> Diagnosis:
+    """The loop adds up its gradients with calls of its own."""
+    return pair(SICK, model=None, passes=())
+
+
+def _unheard() -> Diagnosis:
+    """DistributedDataParallel, but nothing that the training thread waits for: an accelerator's own queue."""
+    return pair(Turn(0.0, 0.02), passes=())
+
+
+def _many(backend: str) -> Diagnosis:
+    return pair(SICK, model=replace(MODEL, backend=backend), world=8)
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("two ranks of one machine", pair(SICK), "fires", "bigger-batch"),
+        Case("six more ranks on other machines", _many("gloo"), "fires", "faster-network"),
+        Case("the same over nccl", _many("nccl"), "fires", "grad-compress"),
+        Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
+        Case("the backward pass hides it", pair(WELL), "silent"),
+        Case("the waiting is for a slow rank", pair(Turn(0.01, straggler=0.01), 0.01), "silent"),
+        Case("no exchange was timed", _unheard(), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "comm.allreduce", examine)

@@ -1,0 +1,158 @@
+"""All ranks wait for the slowest of them.
+
+## What it means
+One rank needs longer for its step than the others, which have nothing to do until it joins the exchange.
+
+## Why it costs
+An exchange cannot end before its last rank arrives, so each step takes what the slowest rank takes: its own
+work, its data, whatever it alone does (logging, evaluation, a slower machine).
+
+## How it is measured
+What each rank sleeps in exchanges, step by step. Who comes last sleeps least; what the others sleep beyond
+that is waiting for it. Durations of each rank's own clock are compared, never instants of two clocks.
+
+## Thresholds
+The slowest rank's own time, without exchanges and without waiting for a core, is 10 % above the mean (ours,
+[catalogue F55]), and ranks sleep 5 % of their step on slower ones (ours). The same rank is slowest in 60 % of
+the steps: a matter of that rank; otherwise of batches that differ in cost (ours).
+
+## When this advice is wrong
+Ranks that share cores with strangers come late by turns, and no sampler cures that: time without a core is
+left out for this reason. Work that only one rank does (checkpoints) is better made cheaper than shared.
+
+## Prediction
+Replay with what is left of the waiting when every rank does the mean rank's work.
+
+## Remedies
+`balance-ranks`, `bucket-by-cost`.
+
+## References
+torch.utils.data.distributed.DistributedSampler; Amazon SageMaker Debugger, "LoadBalancing" rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.ranks import Balance, compare
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
+from ..model.profile import Location, Process
+from ..model.report import Evidence, Fix
+from .between_ranks import COMPARED, alone, exchange_evidence, line_of, pair, pid_of, share_of
+from .entry import Case, Entry
+
+ID = "rank-straggler"
+UNEVEN = 1.1  # slowest rank's own time over the mean one's [catalogue F55, ours]
+ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (ours)
+SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank [catalogue F55, ours]
+
+EQUAL = """\
+sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
+# then equal cost: deal out the costliest samples first, by turns
+order = sorted(range(len(dataset)), key=cost, reverse=True)
+mine = order[rank::world_size]"""
+ALIKE = """\
+# put samples of like cost into the batches that all ranks take in the same step
+order = sorted(range(len(dataset)), key=cost)
+steps = [order[place : place + batch * world_size] for place in range(0, len(order), batch * world_size)]
+random.Random(epoch).shuffle(steps)
+mine = [step[rank::world_size] for step in steps]      # DataLoader(..., batch_sampler=mine)"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when ranks sleep on slower ones whose own work takes longer."""
+    if alone(diagnosis):
+        return None
+    balance = compare(diagnosis.profile)
+    if diagnosis.scenario is None or balance is None:
+        return Abstention(ID, "what two or more ranks sleep in exchanges, step by step")
+    waiting = fmean(balance.behind.values())
+    if balance.uneven < UNEVEN or waiting < ASLEEP * diagnosis.step_s:
+        return None
+    steady = balance.slowest >= SAME
+    cures = _cures(diagnosis, balance, steady)
+    return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), cures, line_of(diagnosis))
+
+
+def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
+    names = {one.pid: one.rank for one in diagnosis.profile.processes}
+    ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
+    parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
+    said = [
+        Evidence(f"own time per step of the {which} rank ({_name(names.get(pid), pid)})", f"{which}_rank_s",
+                 balance.busy[pid], COMPARED)
+        for which, pid in parts
+    ]  # fmt: skip
+    return [
+        *said,
+        Evidence("share of steps in which the same rank is the slowest", "slowest_rank_share",
+                 balance.slowest, COMPARED),
+        *exchange_evidence(diagnosis),
+    ]  # fmt: skip
+
+
+def _name(rank: int | None, pid: int) -> str:
+    return f"process {pid}" if rank is None else f"rank {rank}"
+
+
+def _cures(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Cure]:
+    """Nothing is predicted on the slowest rank itself: what it waits for is its own to find."""
+    mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
+    if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
+        return []
+    left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
+    place, change = line_of(diagnosis), Change(straggler=left)
+    return [_balanced(place, change) if steady else _bucketed(place, change)]
+
+
+def _balanced(place: Location | None, change: Change) -> Cure:
+    return Cure(
+        id="balance-ranks",
+        title="give every rank the same amount of work",
+        fix=Fix("share samples out by cost; look at what the slowest rank does alone", EQUAL, place),
+        change=change,
+        effort="hours",
+        risk="a rank on a slower machine needs fewer samples, not as many",
+    )
+
+
+def _bucketed(place: Location | None, change: Change) -> Cure:
+    return Cure(
+        id="bucket-by-cost",
+        title="let all ranks take batches of like cost in the same step",
+        fix=Fix("group samples by length or size before they are shared out", ALIKE, place),
+        change=change,
+        effort="hours",
+        risk="batches are less mixed than in a plain shuffle",
+    )
+
+
+SLOW = Turn(0.01, comm=0.001, straggler=0.01)
+
+
+def _one_of_two() -> Diagnosis:
+    """The other rank was not seen."""
+    known = pair(SLOW, 0.01)
+    loops, processes = known.profile.loops[:1], known.profile.processes[:1]
+    return replace(known, profile=replace(known.profile, loops=loops, processes=processes))
+
+
+def _single() -> Diagnosis:
+    known = pair(Turn(0.01), model=None, passes=())
+    only = [Process(1, 0, "trainer", 0.0)]
+    return replace(known, profile=replace(known.profile, loops=known.profile.loops[:1], processes=only))
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("the other rank needs 10 ms more", pair(SLOW, 0.01), "fires", "balance-ranks"),
+        Case("now one, now the other", pair(replace(SLOW, straggler=0.005), 0.005, rotating=True), "fires"),
+        Case("both need the same", pair(Turn(0.01, comm=0.005)), "silent"),
+        Case("there is one rank", _single(), "silent"),
+        Case("the other rank was not seen", _one_of_two(), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "comm.straggler", examine)

@@ -1,0 +1,32 @@
+"""Starts a patient's training on two ranks of this machine, as torch.multiprocessing.spawn does it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from ledger import Ledger
+from props import Options
+from torch import distributed, multiprocessing
+
+RANKS = 2
+
+
+def on_two_ranks(train: Callable[[int, Options, Ledger], None], given: Options) -> None:
+    """Run ``train(rank, options, ledger)`` in two processes that can reach each other; rank 0's ledger writes
+    the truth."""
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.spawn(_rank, (train, given, Path(folder) / "meeting"), nprocs=RANKS)
+
+
+def _rank(rank: int, train: Callable[[int, Options, Ledger], None], given: Options, meeting: Path) -> None:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=RANKS)
+    if rank:
+        given = replace(given, truth=None)
+    train(rank, given, Ledger(given.steps, given.truth))
+    distributed.destroy_process_group()
