@@ -59,6 +59,8 @@ COLLECTION = 15  # garbage collection: a generation
 WINDOWED = 16  # a torch.profiler window: duration
 WORKERS = 17  # a worker's birth: a pid, b worker number
 STOPPED = 18  # the agent ended the training: a trained steps
+PADDING = 22  # a batch of token numbers: a places, b of these padding
+COMPILED = 23  # torch.compile so far: a frames, b graph breaks, c nanoseconds
 
 OPERATIONS = ("checkpoint", "logging", "copy")
 NOTHING = -1  # a reading that was not to be had

@@ -11,6 +11,7 @@ from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
+from .split import Split, split_of
 
 TURNS_AT_MOST = 192
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
@@ -38,9 +39,10 @@ def build_scenario(
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
     hand_over, serialise = _moving(profile, loader, steps, workers)
+    split = split_of(profile, loop, steps, host)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, host.accelerated) for step in _spaced(steps)),
+        turns=tuple(_turn(step, host.accelerated, split) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -123,8 +125,8 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, accelerated: bool) -> Turn:
-    """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
+def _turn(step: Step, accelerated: bool, split: Split) -> Turn:
+    """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
 
     With an accelerator the thread's CPU clock says nothing: waiting for a device spins.
     """
@@ -135,7 +137,10 @@ def _turn(step: Step, accelerated: bool) -> Turn:
     if accelerated:
         return Turn(0.0, own, step.checkpoint, step.logging, step.collect)
     idle = max(0.0, own - cpu - min(queue, own))
-    return Turn(cpu, idle, step.checkpoint, step.logging, step.collect)
+    python, launch = cpu * split.python, cpu * split.launch
+    return Turn(
+        max(0.0, cpu - python - launch), idle, step.checkpoint, step.logging, step.collect, python, launch
+    )
 
 
 def _work_from(step: Step) -> Work:

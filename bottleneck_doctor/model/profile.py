@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .computing import Computing
+
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 1
 
@@ -364,6 +366,7 @@ class Profile:
     operations: list[Operation] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
+    computing: Computing = field(default_factory=Computing)
     series: Series = field(default_factory=Series)
     windows: list[Window] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
