@@ -79,7 +79,7 @@ def spared(scenario: Scenario, seconds: float) -> Change:
 
 
 def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
-    """Speedups when that share of the computing runs ``factors`` (cautious, likely, hopeful) times as fast."""
+    """Speedups when that share of the computing runs so many times as fast: cautious, likely, hopeful."""
     low, likely, high = (Change(compute=1 - share * (1 - 1 / one)) for one in factors)
     return spread(scenario, low, likely, high)
 

@@ -86,9 +86,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share, large = share_of(diagnosis, is_product), _large(diagnosis)
     if share < PRODUCT_SHARE or large < LARGE_SHARE:
         return None
-    cures = [
-        cure for cure in _cures(scenario, share, bool(known.amx)) if cure.factor and cure.factor[1] >= WORTH
-    ]
+    offered = _cures(scenario, share, bool(known.amx))
+    cures = [cure for cure in offered if cure.factor and cure.factor[1] >= WORTH]
     evidence = [
         Evidence("share of the operators' time in products and convolutions", "product_share", share,
                  PROFILER),

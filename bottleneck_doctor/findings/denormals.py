@@ -1,4 +1,4 @@
-"""Weights, gradients or optimizer state hold numbers too small to be normal: the CPU computes them in microcode.
+"""Weights, gradients or optimizer state hold numbers too small to be normal: they compute slowly.
 
 ## What it means
 A visible part of the numbers lies between zero and 1.2e-38, below float32's normal range: something decays

@@ -90,9 +90,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cur
         risk="results may differ in the last digits",
         basis="range",
     )
-    if any(
-        diagnosis.loop and one.pid == diagnosis.loop.pid for one in diagnosis.profile.computing.compilations
-    ):
+    if diagnosis.profile.computing.compilations:
         return [merge]
     compile_ = Cure(
         id="torch-compile",

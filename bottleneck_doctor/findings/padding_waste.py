@@ -56,9 +56,7 @@ BUCKETS = """\
 order = sorted(range(len(lengths)), key=lambda i: lengths[i] + rng.uniform(-8, 8))
 batches = [order[i : i + B] for i in range(0, len(order), B)]; rng.shuffle(batches)
 loader = DataLoader(dataset, batch_sampler=batches, collate_fn=pad_to_the_longest_of_the_batch)"""
-PACKED = (
-    "packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)"
-)
+PACKED = "packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)"
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -73,7 +71,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     if not diagnosis.profile.operators:
         return Abstention(ID, "a profiled step: whether the padding is packed away")
-    if operators(diagnosis, lambda name: "packed_sequence" in name):
+    if operators(diagnosis, lambda name: name == "_pack_padded_sequence"):
         return None
     factor = _factor(scenario, 1 - share)
     if factor[1] < WORTH:
