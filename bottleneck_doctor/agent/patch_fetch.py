@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from threading import get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
@@ -9,7 +10,8 @@ from zlib import crc32
 
 from . import clocks, wire
 from .guard import quiet, replace
-from .payload import cargo, view
+from .padding import padding
+from .payload import cargo, leaves, view
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     Readings = tuple[int, tuple[int, int], tuple[int, int, int]]
 
 CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
+LEAVES_AT_MOST = 64  # parts of a batch that are looked at for padding
 WATCHED = 64  # dataset indices whose samples are compared across epochs
 CLOSE_EVERY_NS = 2_000_000  # in a worker: fetches faster than this are looked at in turns
 
@@ -142,9 +145,17 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
     state.row(wire.COUNT, start, ledger.total_ns, ledger.fetches, state.opens, calls, 0, 0, thing)
     if ledger.close % CARGO_EVERY == 1:
         state.row(wire.CARGO, start, 0, *cargo(data), thing=thing)
+        _note_padding(start, thing, data)
     if state.worker:  # about 12 microseconds of ours: at most 1 % of the worker, and its file lasts
         fast = int(1_200_000 / max(taken, 1_000)) if taken < CLOSE_EVERY_NS else 0
         ledger.skip = max(fast, state.floor - 1)
+
+
+@quiet
+def _note_padding(start: int, thing: int, data: Any) -> None:
+    places, padded = padding(islice(leaves(data), LEAVES_AT_MOST))
+    if places:
+        state.row(wire.PADDING, start, 0, places, padded, thing=thing)
 
 
 class Watched:

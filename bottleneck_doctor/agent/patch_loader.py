@@ -6,7 +6,7 @@ import sys
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
-from . import clocks, wire
+from . import clocks, compilation, wire
 from .describe import loader_facts
 from .guard import quiet, replace
 from .patch_fetch import close_fetch, open_fetch
@@ -259,6 +259,7 @@ def _post(end: int) -> None:
     if not state.last_ns:
         state.begun(end)
     state.last_ns = end
+    compilation.note()
     post(wire.STEPS, state.arrivals)
     post(wire.TRAINED, state.trained)
     post(wire.WAIT, state.wait_ns)

@@ -7,7 +7,7 @@ import sys
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import clocks, exchange, wire
+from . import clocks, compilation, exchange, optimizers, switches, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
 from .profiler import end_window
@@ -82,6 +82,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         state.backwards += 1
         if not state.close:
             return original(*args, **kwargs)
+        switches.during_backward(args)
         watch = exchange.watch(args[0]) if exchanges and exchange.models and args else None
         start, cpu = now(), thread_time_ns()
         try:
@@ -96,6 +97,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def patch_optimizer(module: Any) -> None:
     """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
+    optimizers.watch(module)
     _ears.optimizer = module
     _ears.handles += [
         module.register_optimizer_step_pre_hook(_untraced_before),
@@ -119,6 +121,11 @@ def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
         _Open.start, _Open.cpu = now(), thread_time_ns()
 
 
+def _closure(args: Any, kwargs: Any) -> bool:
+    """Whether ``step`` was handed a closure; torch counts the optimizer among ``args`` or does not."""
+    return any(callable(one) and not hasattr(one, "param_groups") for one in [*args, *kwargs.values()])
+
+
 def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
     if state.resting:
         return
@@ -129,6 +136,7 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
             wire.OPTIMIZER, _Open.start, end - _Open.start, state.optimizer_steps,
             thread_time_ns() - _Open.cpu, thread=state.thread(),
         )  # fmt: skip
+        optimizers.note(optimizer, closure=_closure(args, kwargs))
     _Open.start = 0
     if not state.last_ns:  # no batch from a loader, and yet the training moves
         state.last_ns = now()
@@ -160,6 +168,7 @@ def _alone() -> None:
     state.close = True
     post = state.book.post
     state.last_ns = end
+    compilation.note()
     post(wire.STEPS, state.trained)
     post(wire.TRAINED, state.trained)
     post(wire.LAST, end)

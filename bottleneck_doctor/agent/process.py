@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import patch_compiler, patch_copies, patch_function, patch_saving, profiler
+from . import patch_compiler, patch_copies, patch_function, patch_saving, profiler, switches
 from .guard import quiet
 from .pulse import state
 from .stop import Control
@@ -63,6 +63,7 @@ def settled() -> None:
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
         interop=torch.get_num_interop_threads(),
     )  # fmt: skip
+    switches.note(torch)
 
 
 def _number(text: str | None) -> int | None:

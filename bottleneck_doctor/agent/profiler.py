@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from . import wire
-from .clocks import now
+from . import optimizers, wire
+from .anatomy import dissect
+from .clocks import now, thread_cpu
 from .guard import quiet
 from .pulse import state
 
@@ -28,7 +29,7 @@ class Window:
     """
 
     def __init__(self) -> None:
-        self.start = 0
+        self.start = self.cpu = 0
         self.running = False
 
     @quiet
@@ -42,18 +43,35 @@ class Window:
         torch.autograd._enable_profiler_legacy(
             torch.autograd.ProfilerConfig(kind, False, False, False, False, False, plain)
         )
-        self.start, self.running = now(), True
+        self.start, self.cpu, self.running = now(), thread_cpu(), True
 
     @quiet
     def close(self) -> None:
         """End, write the table, and say on the board that a window is done."""
         if self.running:
             self.running = False
-            table = add_up(sys.modules["torch"].autograd._disable_profiler_legacy())
+            taken, cpu = now() - self.start, thread_cpu() - self.cpu
+            threads = sys.modules["torch"].autograd._disable_profiler_legacy()
+            _note_anatomy(threads, taken, cpu)
+            table = add_up(threads)
             rows = sorted(table.items(), key=lambda row: -row[1][1])
             for name, (calls, microseconds) in rows[:OPERATORS_AT_MOST]:
                 state.book.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
+            optimizers.sample()
             state.row(wire.WINDOWED, self.start, now() - self.start, 1)
+
+
+def _note_anatomy(threads: Any, taken: int, cpu: int) -> None:
+    """What the loop's thread did: its records are those that begin with the profiler's own mark."""
+    for records in threads:
+        if records and records[0].kind() == "mark":
+            found = dissect(records)
+            microseconds = {name: value for name, value in vars(found).items() if name != "operators"}
+            state.book.fact(
+                fact="anatomy", operators=found.operators, wall_s=taken / 1e9, cpu_s=cpu / 1e9,
+                **{name + "_s": value / 1e6 for name, value in microseconds.items()},
+            )  # fmt: skip
+            return
 
 
 def add_up(threads: Any) -> dict[str, tuple[int, float]]:

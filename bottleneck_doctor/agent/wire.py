@@ -63,6 +63,8 @@ LOOK = 19  # after a close look's batch: duration = what that look and the next 
 EXCHANGE = 20  # a backward pass from its last own gradient on: a..e: thread CPU, run queue, then time, thread
 # CPU and run queue of the pass before that; thing = 1 when gradients were exchanged
 COLLECTIVE = 21  # thing = site; a thread CPU, b run queue, c bytes of the first argument
+PADDING = 22  # a batch of token numbers: a places, b of these padding
+COMPILED = 23  # torch.compile so far: a frames, b graph breaks, c nanoseconds
 
 OPERATIONS = ("checkpoint", "logging", "copy")
 NOTHING = -1  # a reading that was not to be had

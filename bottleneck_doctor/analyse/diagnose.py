@@ -16,6 +16,7 @@ from .outside import Gap, judge_gap
 from .replay import step_seconds
 from .scenario import build_scenario, fmean_wall
 from .steady import SEGMENT_STEPS, Window, choose_loop, find_window, loader_of, outside_steps, steps_of
+from .threads import judge_threads
 from .verdict import Trust, decide
 
 
@@ -65,7 +66,8 @@ def _judge(
     error = _model_error(scenario, step_s)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
                   inputs.blocked_samples, _noise(steps), _held(steps))  # fmt: skip
-    verdict, causes = decide(scenario, inputs, loader, host, trust)
+    threads = judge_threads(profile, loop, scenario, host, trust.held).factor[1]
+    verdict, causes = decide(scenario, inputs, loader, host, trust, threads)
     metrics = measure(profile, loop, loader, steps, inputs, host, (gap.low, gap.high) if gap else None)
     count = max(1, trust.steps)
     return Diagnosis(

@@ -12,6 +12,7 @@ from .host import strangers
 from .ranks import straggler_share
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
+from .split import Split, split_of
 
 TURNS_AT_MOST = 192
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
@@ -42,13 +43,12 @@ def build_scenario(
     threads = _threads(profile, steps, inputs, workers)
     behind = straggler_share(profile, loop.pid if loop is not None else _alone(profile))
     hand_over, serialise = _moving(profile, loader, steps, workers)
+    split = split_of(profile, loop, steps, host)
     release = RELEASE_S * _tensors(profile, loader)
+    paid = release if workers else 0.0
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(
-            _less(_turn(step, host.accelerated, behind), release if workers else 0.0)
-            for step in _spaced(steps)
-        ),
+        turns=tuple(_turn(step, host.accelerated, split, behind, paid) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -138,32 +138,30 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, accelerated: bool, behind: float = 0.0) -> Turn:
-    """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
+def _turn(step: Step, accelerated: bool, split: Split, behind: float, release: float) -> Turn:
+    """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
 
     With an accelerator the thread's CPU clock says nothing: waiting for a device spins. ``behind`` is the
-    part of exchanges that waits for slower ranks.
+    part of exchanges that waits for slower ranks; ``release`` what the step pays for tensors that came from
+    another process, which is moving, too.
     """
+    host = (step.checkpoint, step.logging, step.collect)
     ranks = {"comm": step.exchange * (1 - behind), "straggler": step.exchange * behind}
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
-    host_work = step.checkpoint + step.logging + step.collect
-    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - host_work))
+    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
     if accelerated:
-        return Turn(0.0, own, step.checkpoint, step.logging, step.collect, **ranks)
+        return Turn(0.0, own, *host, **ranks)
     idle = max(0.0, own - cpu - min(queue, own))
-    return Turn(cpu, idle, step.checkpoint, step.logging, step.collect, **ranks)
+    cpu -= min(release, 0.5 * cpu)
+    python, launch = cpu * split.python, cpu * split.launch
+    return Turn(max(0.0, cpu - python - launch), idle, *host, python, launch, **ranks)
 
 
 def _alone(profile: Profile) -> int | None:
     """The process of the loop without a loader that the report is about."""
     longest = max(profile.outside, key=lambda one: sum(one.wall_s), default=None)
     return longest.pid if longest is not None else None
-
-
-def _less(turn: Turn, release: float) -> Turn:
-    """The turn without what it pays for tensors that came from another process: that is moving, too."""
-    return replace(turn, compute=turn.compute - min(release, 0.9 * turn.compute))
 
 
 def _work_from(step: Step) -> Work:

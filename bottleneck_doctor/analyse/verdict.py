@@ -56,13 +56,19 @@ class Trust:
 
 
 def decide(
-    base: Scenario | None, inputs: Inputs, loader: Loader | None, host: Host, trust: Trust
+    base: Scenario | None,
+    inputs: Inputs,
+    loader: Loader | None,
+    host: Host,
+    trust: Trust,
+    threads: float = 1.0,
 ) -> tuple[Verdict, dict[str, float]]:
-    """The verdict, and what removing each cause would gain."""
+    """The verdict, and what removing each cause would gain; ``threads`` is what a better number of the
+    model's threads would."""
     if base is None or trust.steps < STEPS_AT_LEAST or trust.seconds < SECONDS_AT_LEAST:
         return _inconclusive(trust), {}
     gain = gains(base, host)
-    causes = cause_gains(base, inputs, loader, host, trust.held)
+    causes = cause_gains(base, inputs, loader, host, trust.held) | {"model.threads": threads}
     known = {name: value for name, value in gain.items() if value is not None}
     bound = max(known, key=lambda name: known[name])
     if known[bound] < BALANCED:
@@ -71,6 +77,8 @@ def decide(
     cause = _cause_of(bound, causes)
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
+    if cause == "model.compute" and threads >= CROWDED:
+        cause = "model.threads"
     if causes["input.wait"] > known[bound] and causes["input.wait"] >= BALANCED:
         bound, cause = "balanced", "input.wait"
     others = [

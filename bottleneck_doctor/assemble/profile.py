@@ -8,6 +8,7 @@ from pathlib import Path
 from ..model.profile import Cost, Gap, Loop, Machine, Profile, Run, Stack, Window
 from ..model.sample import Sample
 from .arrivals import read_iterations
+from .computing import read_computing
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .loaders import read_loaders
 from .loops import read_loops, read_outside
@@ -71,6 +72,7 @@ def assemble(remains: Remains) -> Profile:
         ][:128],
         stacks=read_stacks(remains.stacks),
         operators=[operator for diary in trainers for operator in read_operators(diary)][:64],
+        computing=read_computing(trainers, crews, origin),
         series=read_series(remains.samples, origin),
         windows=windows[:64],
         ranks=read_ranks(trainers),

@@ -41,12 +41,13 @@ def patient(
     scene = scenario or Scenario((work,), (turn,), workers=workers, cores=cores)
     step_s = step_seconds(scene)
     own = sum(astuple(turn))
+    cpu = turn.compute + turn.python + turn.launch
     wait = max(0.0, step_s - own)
     row = step or Step(
         t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=turn.checkpoint,
-        logging=turn.logging, collect=turn.collect, copy=0.0, compute=turn.compute + turn.idle,
+        logging=turn.logging, collect=turn.collect, copy=0.0, compute=cpu + turn.idle,
         exchange=turn.comm + turn.straggler,
-        cpu=turn.compute, queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
+        cpu=cpu, queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
     )  # fmt: skip
     photos = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000, location=PLACE)
     source = loader or photos

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .computing import Computing
 from .ranks import Ranks
 
 SCHEMA = "bottleneck-doctor/profile"
@@ -369,6 +370,7 @@ class Profile:
     operations: list[Operation] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
+    computing: Computing = field(default_factory=Computing)
     series: Series = field(default_factory=Series)
     windows: list[Window] = field(default_factory=list)
     ranks: Ranks = field(default_factory=Ranks)

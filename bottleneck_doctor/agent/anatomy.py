@@ -1,0 +1,76 @@
+"""Says what a profiled step was made of: operators, the short pauses between them, and the long ones.
+
+A short pause is the price of calling the next operator: Python runs the line, the module, the optimizer's
+loop. A long one is Python at other work. Spans that only group others (``record_function``) are looked
+through; inside of ``Optimizer.step`` every pause is one of calling, however long its lists are.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+LONG_US = 100.0  # without any operator: no module and no dispatch takes that long to call the next one
+CALL_US = 5.0  # of an operator's own time at most is the price of calling it
+LARGE_US = 200.0  # of its own: an operator that several threads can share
+RECORDS_AT_MOST = 40_000  # are looked at, at a microsecond each, while the user's thread waits
+
+
+class Anatomy:
+    """Microseconds of one thread, summed up; ``beyond`` is what operators took beyond the price of a call."""
+
+    def __init__(self) -> None:
+        self.operators = 0
+        self.own = self.beyond = self.large = self.short = self.long = 0.0
+
+    def operator(self, own: float) -> None:
+        """One call, with the time that no operator inside of it took."""
+        self.operators += 1
+        self.own += own
+        self.beyond += max(0.0, own - CALL_US)
+        self.large += own if own >= LARGE_US else 0.0
+
+    def pause(self, taken: float, in_optimizer: bool) -> None:
+        """No operator ran for so long."""
+        if taken >= LONG_US and not in_optimizer:
+            self.long += taken
+        else:
+            self.short += taken
+
+
+def dissect(records: Any) -> Anatomy:
+    """One thread's records, in order, from the mark that the profiler sets when it begins."""
+    anatomy, optimizing = Anatomy(), 0
+    last: Any = records[0] if records else None
+    spans: list[str] = []  # names of all that is open
+    open_ones: list[list[Any]] = []  # of these the operators: [record, microseconds of operators inside]
+    for record in records[:RECORDS_AT_MOST]:
+        kind = record.kind()
+        if kind == "push":
+            name = record.name()
+            spans.append(name)
+            optimizing += name.startswith("Optimizer.")
+            if is_operator(name):
+                if not open_ones:
+                    anatomy.pause(last.cpu_elapsed_us(record), optimizing > 0)
+                open_ones.append([record, 0.0])
+        elif kind == "pop" and spans:
+            name = spans.pop()
+            optimizing -= name.startswith("Optimizer.")
+            if is_operator(name) and open_ones:
+                begun, inside = open_ones.pop()
+                taken = begun.cpu_elapsed_us(record)
+                anatomy.operator(max(0.0, taken - inside))
+                if open_ones:
+                    open_ones[-1][1] += taken
+                last = record if not open_ones else last
+        elif kind == "mark" and last is not record and not open_ones:
+            anatomy.pause(last.cpu_elapsed_us(record), False)
+            last = record
+    return anatomy
+
+
+def is_operator(name: str) -> bool:
+    """Whether a span computes by itself: ``aten::mm``, ``MulBackward0``; else it only groups others."""
+    return "::" in name or name.rstrip("0123456789").endswith("Backward")

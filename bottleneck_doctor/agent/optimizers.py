@@ -1,0 +1,113 @@
+"""Says what each optimizer updates, and samples its numbers once for those too small to be normal."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+
+from .guard import quiet, replace
+from .pulse import _users_frame, state
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+    from typing import Any
+
+SMALLEST_NORMAL = 2.0**-126  # of float32
+TENSORS_AT_MOST = 64  # looked into, of each sort
+NUMBERS_AT_MOST = 256  # of each, evenly spread
+DESCRIBED_AT_MOST = 10_000  # parameters
+
+_made: dict[int, tuple[str, int]] = {}
+_known: dict[int, Any] = {}
+
+
+def watch(module: Any) -> None:
+    """``module`` is torch.optim.optimizer: remember which line built each optimizer."""
+    replace(module.Optimizer, "__init__", _construction)
+
+
+def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        _remember(self, sys._getframe(1))
+
+    return __init__
+
+
+@quiet
+def _remember(optimizer: Any, frame: FrameType) -> None:
+    found = _users_frame(frame)
+    if found is not None and len(_made) < 256:
+        _made[id(optimizer)] = (found.f_code.co_filename, found.f_lineno)
+
+
+@quiet
+def note(optimizer: Any, closure: bool) -> None:
+    """At a close look: describe an optimizer the first time that it steps in this process."""
+    known = _known.get(id(optimizer))
+    if (known is not None and known() is optimizer) or len(_known) >= 64:
+        return
+    _known[id(optimizer)] = weakref.ref(optimizer)
+    state.book.fact(fact="optimizer", closure=closure, **describe(optimizer))
+
+
+def describe(optimizer: Any) -> dict[str, Any]:
+    """Its class, how it steps, and what its parameters are like."""
+    group = optimizer.param_groups[0]
+    tensors = [one for group in optimizer.param_groups for one in group["params"]][:DESCRIBED_AT_MOST]
+    kernels = [one for one in tensors if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] > 1]
+    file, line = _made.get(id(optimizer), ("", 0))
+    return {
+        "name": type(optimizer).__name__,
+        "library": type(optimizer).__module__.partition(".")[0],
+        "tensors": len(tensors),
+        "elements": sum(one.numel() for one in tensors),
+        "fused": bool(group.get("fused")),
+        "foreach": bool(group.get("foreach")),
+        "fusible": "fused" in group,
+        "momentum": bool(group.get("momentum")),
+        "device": tensors[0].device.type if tensors else "",
+        "dtype": str(tensors[0].dtype).rpartition(".")[2] if tensors else "",
+        "kernels": len(kernels),
+        "kernels_channels_last": sum(one.stride(1) == 1 for one in kernels),
+        "file": file,
+        "line": line,
+    }
+
+
+@quiet
+def sample() -> None:
+    """Look at some numbers of each optimizer, with no operator of ours inside a profiled step."""
+    for known in list(_known.values()):
+        optimizer = known()
+        if optimizer is not None:
+            for kind, tensors in _sorts(optimizer):
+                looked, tiny = _count(tensors)
+                if looked:
+                    state.book.fact(fact="denormals", kind=kind, looked=looked, tiny=tiny)
+
+
+def _sorts(optimizer: Any) -> Iterator[tuple[str, list[Any]]]:
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    spread = parameters[:: -(-len(parameters) // TENSORS_AT_MOST) or 1]
+    yield "parameters", spread
+    yield "gradients", [one.grad for one in spread if one.grad is not None]
+    states = [optimizer.state[one] for one in spread if one in optimizer.state]
+    yield "optimizer state", [value for one in states for value in one.values()][: 2 * TENSORS_AT_MOST]
+
+
+def _count(tensors: list[Any]) -> tuple[int, int]:
+    """(numbers looked at, of these neither zero nor normal); only plain float32 tensors on the CPU."""
+    looked = tiny = 0
+    torch: Any = sys.modules["torch"]
+    for one in tensors:
+        plain = type(one) in (torch.Tensor, torch.nn.Parameter) and one.dtype == torch.float32
+        if not plain or one.device.type != "cpu" or one.layout != torch.strided or not one.dim():
+            continue
+        flat = one.detach().reshape(-1) if one.is_contiguous() else one.detach().flatten()[:0]
+        numbers = flat[:: -(-len(flat) // NUMBERS_AT_MOST) or 1].tolist()
+        looked += len(numbers)
+        tiny += sum(0.0 < abs(number) < SMALLEST_NORMAL for number in numbers)
+    return looked, tiny

@@ -1,0 +1,107 @@
+"""Splits the loop's own CPU time: Python between operators, the price of calling operators, computation.
+
+One profiled step says how long the pauses between operators were and how many operators ran. A short pause,
+and up to 5 us of each operator, is the price of calling; a long pause is Python at other work, as far as the
+stacks of the loop's thread agree. What is not proven to be either stays computation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from ..model.computing import Anatomy
+from ..model.diagnosis import Host, Step
+from ..model.profile import Loop, Profile, Stack
+
+PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
+ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
+SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness (ours)
+PYTHON_AT_LEAST = 0.05  # of the loop's CPU: pauses that small are noise of a single step (ours)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Shares of the loop's own CPU time; what is left is computation."""
+
+    python: float = 0.0
+    launch: float = 0.0
+
+
+NOTHING = Split()
+
+
+def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host) -> Split:
+    """The split, or nothing where no step was profiled or where an accelerator makes clocks lie."""
+    anatomy = anatomy_of(profile, loop)
+    own = own_cpu_s(steps)
+    if anatomy is None or loop is None or host.accelerated or own <= 0:
+        return NOTHING
+    if anatomy.cpu_s > ALIKE * (own + PROFILED_S * anatomy.operators):
+        return NOTHING
+    python = min(_long_s(profile, loop, anatomy), _witnessed(profile, loop) * own)
+    python = python if python >= PYTHON_AT_LEAST * own else 0.0
+    priced = anatomy.own_s - anatomy.beyond_s
+    measured = anatomy.short_s + priced - PROFILED_S * anatomy.operators
+    left_over = own - python - anatomy.beyond_s
+    launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
+    return Split(python / own, max(0.0, launch) / own)
+
+
+def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
+    """The profiled step of the loop's process."""
+    return next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
+
+
+def own_cpu_s(steps: list[Step]) -> float:
+    """Mean CPU seconds per step of the loop's thread outside of the loader, hooked host work apart."""
+    known = [(step.cpu, step) for step in steps if step.cpu is not None]
+    count = sum(step.steps for _, step in known)
+    total = sum(
+        max(0.0, cpu - step.checkpoint - step.logging - step.collect) * step.steps for cpu, step in known
+    )
+    return total / count if count else 0.0
+
+
+def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
+    """Long pauses on the CPU: what hooks saw inside the window, and time asleep or held up, is taken off."""
+    windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
+    hooked = sum(
+        max(0.0, min(t + taken, window.end_s) - max(t, window.start_s))
+        for one in profile.operations
+        if (one.pid, one.thread) == (loop.pid, loop.thread)
+        for t, taken in one.events
+        for window in windows
+    )
+    asleep = max(0.0, anatomy.wall_s - anatomy.cpu_s)
+    return max(0.0, anatomy.long_s - asleep - hooked)
+
+
+def _witnessed(profile: Profile, loop: Loop) -> float:
+    """The largest share of the loop's own time that its stacks allow Python to have; all without stacks.
+
+    Compiled code runs no operators that the profiler knows: there stacks must say that it was Python.
+    """
+    compiled = any(one.pid == loop.pid for one in profile.computing.compilations)
+    stacks = own_stacks(profile, loop)
+    total = sum(stack.count for stack in stacks)
+    if total < SAMPLES_AT_LEAST:
+        return 0.0 if compiled else 1.0
+    share = sum(stack.count for stack in stacks if not is_library(stack.frames[-1])) / total
+    return share if compiled else min(1.0, share + 1 / sqrt(total))
+
+
+def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
+    """Samples of the loop's thread outside of its loaders."""
+    mine = [one for one in profile.stacks if one.pid == loop.pid and one.role == "trainer" and one.frames]
+    if loop.thread != 0:
+        return []
+    return [
+        one for one in mine
+        if one.thread == "MainThread" and not any("/torch/utils/data/" in frame for frame in one.frames)
+    ]  # fmt: skip
+
+
+def is_library(frame: str) -> bool:
+    """Whether a frame is torch's own, or code that it generated."""
+    return "/torch/" in frame or "torchinductor" in frame

@@ -1,0 +1,92 @@
+"""Judges with how many threads the model computes: one where cores idle, or more than there are cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.diagnosis import Change, Host, Scenario
+from ..model.profile import Loop, Profile
+from .causes import gain
+from .host import strangers
+from .split import anatomy_of
+
+LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (ours)
+LARGE_SHARE = 0.5  # of the profiled CPU (ours)
+IDLE_CORES = 0.8  # that lay idle, or there is nothing to compute on (ours)
+EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (ours; with a busy neighbour below zero [catalogue F04])
+NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [catalogue F59]
+HELD = 0.1  # share of the step for which a crowd of threads has no core [catalogue F59]
+MOST_HELD = 0.8  # of the step that we are ready to promise back (ours)
+SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """How the threads stand: ``few``, ``many`` or ``""`` (as they should be, or not known).
+
+    ``wanted`` is the better number, ``factor`` the cautious, likely and hopeful speedup that it brings.
+    """
+
+    trouble: str = ""
+    count: int | None = None
+    wanted: int = 0
+    idle: float | None = None
+    large: float | None = None
+    factor: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+
+def judge_threads(
+    profile: Profile, loop: Loop | None, scenario: Scenario | None, host: Host, held: float
+) -> Threads:
+    """``held`` is the share of the step in which the loop was ready and had no core."""
+    count, idle, large = _count(profile, loop), idle_cores(host), large_share(profile, loop)
+    known = Threads("", count, count or 0, idle, large)
+    if count is None or scenario is None or host.accelerated:
+        return known
+    ranks = max(1, sum(one.role == "trainer" and bool(one.torch_threads) for one in profile.processes))
+    if count * ranks > host.cores + SURPLUS and count > 1:
+        return _crowd(known, scenario, host, held, ranks)
+    lonely = count == 1 and idle is not None and idle >= IDLE_CORES
+    if not lonely or (large or 0.0) < LARGE_SHARE or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
+        return known
+    wanted, share = 1 + round(idle or 0.0), large or 0.0
+    low, likely, high = (
+        gain(scenario, Change(compute=1 - share + share / (1 + one * (wanted - 1)))) for one in EFFICIENCY
+    )
+    return Threads("few", count, wanted, idle, large, (low, likely, high))
+
+
+def _crowd(known: Threads, scenario: Scenario, host: Host, held: float, ranks: int) -> Threads:
+    """Each parallel region waits for threads that wait for a core: the time held up is what they cost.
+
+    Strangers on the same cores would hold up one thread as well; they are left their part.
+    """
+    surplus = (known.count or 1) * ranks - host.cores
+    ours = min(MOST_HELD, held * surplus / (surplus + strangers(host)))
+    if scenario.workers or ours < HELD:
+        return known
+    wanted = max(1, int(host.cores) // ranks)
+    factor = (1.0, 1 / (1 - ours / 2), 1 / (1 - ours))
+    return Threads("many", known.count, wanted, known.idle, known.large, factor)
+
+
+def _count(profile: Profile, loop: Loop | None) -> int | None:
+    mine = [one.torch_threads for one in profile.processes if loop is not None and one.pid == loop.pid]
+    return next((count for count in mine if count), None)
+
+
+def idle_cores(host: Host) -> float | None:
+    """Whole-machine idleness is not ours to have: what the job may use, less what it and strangers used."""
+    if host.job_cores is None or host.foreign_cores is None:
+        return None
+    return max(0.0, host.cores - host.job_cores - host.foreign_cores)
+
+
+def large_share(profile: Profile, loop: Loop | None) -> float | None:
+    """Share of the profiled operators' time in calls long enough to be divided."""
+    anatomy = anatomy_of(profile, loop)
+    if anatomy is not None and anatomy.own_s > 0:
+        return min(1.0, anatomy.large_s / anatomy.own_s)
+    total = sum(one.self_cpu_s for one in profile.operators)
+    large = [one.self_cpu_s for one in profile.operators if one.self_cpu_s >= LARGE_S * max(one.calls, 1)]
+    return sum(large) / total if total > 0 else None

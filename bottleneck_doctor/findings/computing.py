@@ -1,0 +1,104 @@
+"""What findings about the model's own computation share: whose facts count, operators, and what is spared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.split import anatomy_of
+from ..model.computing import Anatomy, Computing, Optimizer, Switches
+from ..model.diagnosis import Abstention, Change, Diagnosis, Scenario, Turn, Work
+from ..model.profile import Location, Operator
+from .advice import spread
+from .case import patient
+
+PROFILER = "torch.profiler window"
+SETTINGS = "read when the training began to move"
+MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (ours)
+
+Factor = tuple[float, float, float]
+
+
+def blind(diagnosis: Diagnosis, finding: str, profiled: bool = True) -> Abstention | None:
+    """Abstain where no loop was seen, where a device computes, or where no step was profiled."""
+    if diagnosis.loop is None or diagnosis.scenario is None:
+        return Abstention(finding, "a training loop over a loader")
+    if diagnosis.host.accelerated:
+        return Abstention(finding, "operators of the accelerator: only the CPU's were profiled")
+    if profiled and (anatomy(diagnosis) is None or not diagnosis.profile.operators):
+        return Abstention(finding, "a profiled step (the profiler's window needs some seconds of training)")
+    return None
+
+
+def anatomy(diagnosis: Diagnosis) -> Anatomy | None:
+    """The profiled step of the loop's process."""
+    return anatomy_of(diagnosis.profile, diagnosis.loop)
+
+
+def switches(diagnosis: Diagnosis) -> Switches | None:
+    """What the loop's process had set."""
+    known = diagnosis.profile.computing.switches
+    return next((one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid), None)
+
+
+def optimizers(diagnosis: Diagnosis) -> list[Optimizer]:
+    """The optimizers of the loop's process, the largest first."""
+    known = diagnosis.profile.computing.optimizers
+    mine = [one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid]
+    return sorted(mine, key=lambda one: -one.elements)
+
+
+def operators(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> list[Operator]:
+    """The profiled operators with such names, ``aten::`` taken off."""
+    return [one for one in diagnosis.profile.operators if wanted(one.name.rpartition("::")[2])]
+
+
+def share_of(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> float:
+    """The share of the profiled operators' time in those with such names."""
+    found = anatomy(diagnosis)
+    total = found.own_s if found is not None else 0.0
+    mine = sum(one.self_cpu_s for one in operators(diagnosis, wanted))
+    return min(1.0, mine / total) if total > 0 else 0.0
+
+
+def is_product(name: str) -> bool:
+    """Matrix products and convolutions, forward and backward."""
+    return name in ("mm", "addmm", "bmm", "baddbmm", "_mkldnn_linear", "mkldnn_linear") or "conv" in name
+
+
+def own_s(scenario: Scenario) -> float:
+    """Seconds per step that the loop computes and calls operators."""
+    return fmean(turn.compute + turn.launch for turn in scenario.turns)
+
+
+def spared(scenario: Scenario, seconds: float) -> Change:
+    """So many seconds per step less of the loop's own computing and calling."""
+    left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))
+    return Change(compute=left, launch=left)
+
+
+def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
+    """Speedups when that share of the computing runs so many times as fast: cautious, likely, hopeful."""
+    low, likely, high = (Change(compute=1 - share * (1 - 1 / one)) for one in factors)
+    return spread(scenario, low, likely, high)
+
+
+def place(optimizer: Optimizer) -> Location | None:
+    """The line that built it."""
+    return Location(optimizer.file, optimizer.line) if optimizer.file else None
+
+
+def case_of(
+    turn: Turn, computing: Computing, table: list[Operator] | None = None, work: Work | None = None
+) -> Diagnosis:
+    """A run of process 1 whose loop takes ``turn``, with these facts about how it computes."""
+    sick = patient(work or Work(2e-4), turn)
+    return replace(sick, profile=replace(sick.profile, computing=computing, operators=table or []))
+
+
+def anatomy_like(turn: Turn, operators: int = 200, large: float = 0.8) -> Anatomy:
+    """The profiled step of such a turn: ``large`` is the share of operators' time in large ones."""
+    whole = turn.compute + turn.python + turn.launch
+    return Anatomy(1, operators, whole, whole, turn.compute + turn.launch / 2, turn.compute,
+                   large * turn.compute, turn.launch / 2, turn.python)  # fmt: skip

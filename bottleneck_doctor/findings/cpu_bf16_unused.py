@@ -1,0 +1,157 @@
+"""The CPU multiplies bfloat16 several times as fast as float32, and the training uses float32.
+
+## What it means
+The processor has instructions for bfloat16 (AMX or AVX-512 BF16); most of the step is products and
+convolutions in float32.
+
+## Why it costs
+AMX multiplies tiles of bfloat16 in hardware that float32 leaves idle. Half the bytes go through memory, too.
+
+## How it is measured
+torch says what the processor can do and which precision is set; the optimizer's weights say their type; the
+graph behind the loss shows whether weights are cast; the profiled step says what products take.
+
+## Thresholds
+More than 0.4 of the operators' time in products and convolutions [catalogue F60], and half of it in calls of
+0.2 ms and more (ours): small layers get slower, 0.83 to 1.19 ms for width 256 and batch 32 (measured).
+
+## When this advice is wrong
+Numbers change: eight bits of mantissa are enough for most trainings, not for all. Watch the loss. Reductions,
+losses and small values may need float32.
+
+## Prediction
+A range by replay on the products' share. With AMX, autocast: from nothing over 2.0 to 2.7 (measured: MLP 2.7,
+convolutions 1.6); `medium` precision: 1.0, 1.6, 3.5 (measured: 3.5 for one large product, forward only).
+With AVX-512 BF16 alone: 1.0, 1.3, 2.0 (ours).
+
+## Remedies
+`cpu-bf16`, `cpu-fp32-precision-medium`.
+
+## References
+torch.autocast, "CPU Ops that can autocast to bfloat16"; torch.set_float32_matmul_precision; PyTorch tutorial,
+"Leverage Intel Advanced Matrix Extensions".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.computing import Computing, Optimizer, Switches
+from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
+from ..model.profile import Operator
+from ..model.report import Evidence, Fix
+from .advice import WORTH
+from .computing import (
+    PROFILER,
+    SETTINGS,
+    Factor,
+    anatomy,
+    anatomy_like,
+    blind,
+    case_of,
+    faster,
+    is_product,
+    operators,
+    optimizers,
+    share_of,
+    switches,
+)
+from .entry import Case, Entry
+
+ID = "cpu-bf16-unused"
+PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]
+LARGE_SHARE = 0.5  # of it in large calls (ours)
+LARGE_S = 2e-4  # mean time of one product, below which casting costs more than it brings (ours)
+AUTOCAST = (1.0, 2.0, 2.7)  # times as fast with AMX [catalogue F60, measured]
+MEDIUM = (1.0, 1.6, 3.5)  # [catalogue F60, measured]
+WITHOUT_AMX = (1.0, 1.3, 2.0)  # (ours)
+
+CAST = """\
+with torch.autocast("cpu", dtype=torch.bfloat16):      # forward pass and loss; backward follows
+    loss = loss_fn(model(x), y)"""
+PRECISION = 'torch.set_float32_matmul_precision("medium")   # products only; weights stay float32'
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when large float32 products run on a processor that could do better."""
+    missing, scenario, known = blind(diagnosis, ID), diagnosis.scenario, switches(diagnosis)
+    if missing is not None or scenario is None:
+        return missing
+    if known is None or known.autocast is None or known.amx is None:
+        return Abstention(ID, "what the processor can do and which precision the script has set")
+    able = known.amx or known.avx512_bf16
+    weights = {one.dtype for one in optimizers(diagnosis)}
+    if not able or known.autocast or known.matmul_precision == "medium" or weights != {"float32"}:
+        return None
+    share, large = share_of(diagnosis, is_product), _large(diagnosis)
+    if share < PRODUCT_SHARE or large < LARGE_SHARE:
+        return None
+    offered = _cures(scenario, share, bool(known.amx))
+    cures = [cure for cure in offered if cure.factor and cure.factor[1] >= WORTH]
+    evidence = [
+        Evidence("share of the operators' time in products and convolutions", "product_share", share,
+                 PROFILER),
+        Evidence("share of the operators' time in calls of 0.2 ms and more", "large_operator_share", large,
+                 PROFILER),
+        Evidence("AMX, which multiplies tiles of bfloat16, is there", "amx", float(known.amx), SETTINGS),
+    ]  # fmt: skip
+    return Finding(ID, "model.compute", evidence, cures) if cures else None
+
+
+def _large(diagnosis: Diagnosis) -> float:
+    """Share of the operators' time in large calls; 0 where the mean product is small."""
+    found, products = anatomy(diagnosis), operators(diagnosis, is_product)
+    calls = sum(one.calls for one in products)
+    if found is None or not calls or sum(one.self_cpu_s for one in products) < LARGE_S * calls:
+        return 0.0
+    return min(1.0, found.large_s / max(found.own_s, 1e-12))
+
+
+def _cures(scenario: Scenario, share: float, amx: bool) -> list[Cure]:
+    rows: tuple[tuple[str, str, str, Factor, str], ...] = (
+        ("cpu-bf16", "compute in bfloat16 where that is safe", CAST, AUTOCAST, "forward pass and loss"),
+        ("cpu-fp32-precision-medium", "let float32 products round to bfloat16", PRECISION, MEDIUM,
+         "before the loop"),
+    )  # fmt: skip
+    return [
+        Cure(
+            id=name,
+            title=title,
+            fix=Fix(where, snippet),
+            factor=faster(scenario, share, rates if amx else WITHOUT_AMX),
+            apply="hook~",
+            risk="numbers change: watch the loss",
+            basis="range",
+        )
+        for name, title, snippet, rates, where in rows
+    ]
+
+
+TURN = Turn(0.02, launch=0.001)
+PRODUCTS = [Operator("aten::addmm", 6.0, 0.008), Operator("aten::mm", 12.0, 0.009)]
+SMALL = [Operator("aten::addmm", 60.0, 0.008), Operator("aten::mm", 120.0, 0.009)]
+ABLE = Switches(1, matmul_precision="highest", autocast=False, amx=True, avx512_bf16=True)
+
+
+def _case(known: Switches = ABLE, table: list[Operator] = PRODUCTS, dtype: str = "float32") -> Diagnosis:
+    """A model of large products, 20 ms a step."""
+    weights = Optimizer(1, "AdamW", "torch", 8, 10**7, fused=True, device="cpu", dtype=dtype)
+    facts = Computing(switches=[known], optimizers=[weights], anatomies=[anatomy_like(TURN)])
+    return case_of(TURN, facts, table)
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say."""
+    return (
+        Case("large float32 products on AMX", _case(), "fires", "cpu-bf16"),
+        Case("AVX-512 BF16 alone", _case(replace(ABLE, amx=False)), "fires", "cpu-bf16"),
+        Case("the processor cannot", _case(replace(ABLE, amx=False, avx512_bf16=False)), "silent"),
+        Case("autocast is on", _case(replace(ABLE, autocast=True)), "silent"),
+        Case("products round already", _case(replace(ABLE, matmul_precision="medium")), "silent"),
+        Case("the weights are bfloat16", _case(dtype="bfloat16"), "silent"),
+        Case("small products", _case(table=SMALL), "silent"),
+        Case("this torch cannot say", _case(replace(ABLE, amx=None)), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "model.compute", examine)

@@ -1,0 +1,131 @@
+"""The model computes with too few or too many threads for the cores that it may use.
+
+## What it means
+torch works with one thread while cores lie idle, or with more threads than there are cores.
+
+## Why it costs
+One thread leaves the other cores to nobody. Too many meet at a barrier after each operator, where all wait
+for the one that has no core.
+
+## How it is measured
+The training process says how many threads torch uses; the machine, how many cores lay idle; the kernel, how
+long the loop was ready and had no core; the profiled step, how much of the work is in large operators.
+
+## Thresholds
+Too few: one thread, at least 0.8 of a core idle, strangers on less than a quarter of one, and more than half
+of the profiled CPU in operators of 0.2 ms and more (ours): smaller ones lose by being divided. Too many: more
+threads than cores, all ranks together, and the loop held up for more than 0.1 of the step [catalogue F59].
+
+## When this advice is wrong
+One thread may be meant: several ranks on one machine, or reproducible sums. The order of sums changes with
+the number of threads, and results with it, in the last digits. Where strangers come and go, fewer threads are
+safer than more.
+
+## Prediction
+Too few: Amdahl on the large operators, each further core bringing nothing at worst, half of one likely
+(ours). Too many: the time held up that strangers do not explain, half of it likely (ours).
+
+## Remedies
+`set-threads`.
+
+## References
+torch.set_num_threads; torchrun, which sets OMP_NUM_THREADS=1 when it is unset; PyTorch Performance Tuning
+Guide, "CPU specific optimizations".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.threads import Threads, judge_threads
+from ..model.computing import Computing
+from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Host, Turn
+from ..model.profile import Operator, Process
+from ..model.report import Evidence, Fix
+from .advice import WORTH
+from .computing import PROFILER, anatomy_like, blind, case_of
+from .entry import Case, Entry
+
+ID = "cpu-threads-misset"
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when another number of threads would likely be faster."""
+    missing, scenario = blind(diagnosis, ID, profiled=False), diagnosis.scenario
+    if missing is not None or scenario is None:
+        return missing
+    held = held_share(diagnosis)
+    judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
+    if judged.count is None:
+        return Abstention(ID, "how many threads torch computes with")
+    if judged.count == 1 and judged.large is None and (judged.idle or 0.0) > 0.5:
+        return Abstention(ID, "a profiled step: whether operators are large enough to be divided")
+    if not judged.trouble or judged.factor[1] < WORTH:
+        return None
+    known = (
+        ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
+        ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
+        ("cores that lay idle", "idle_cores", judged.idle, "/proc/stat"),
+        ("share of the profiled CPU in operators of 0.2 ms and more", "large_operator_share", judged.large,
+         PROFILER),
+        ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
+    )  # fmt: skip
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
+    return Finding(ID, "model.threads", evidence, [_cure(judged)])
+
+
+def held_share(diagnosis: Diagnosis) -> float:
+    """Share of the steady window in which the loop, outside of ``next``, was ready and had no core."""
+    steps = diagnosis.steps
+    walls = sum(step.wall * step.steps for step in steps)
+    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
+    return held / walls if walls > 0 else 0.0
+
+
+def _cure(judged: Threads) -> Cure:
+    count = judged.wanted
+    return Cure(
+        id="set-threads",
+        title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
+        fix=Fix("before the model is built, or in the environment",
+                f"torch.set_num_threads({count})      # or: OMP_NUM_THREADS={count} python train.py"),
+        factor=judged.factor,
+        apply="env",
+        risk="results may differ in the last digits; cores that others take make all threads wait",
+        basis="range",
+    )  # fmt: skip
+
+
+TURN = Turn(0.02)
+TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
+
+
+def _case(
+    threads: int | None, large: float | None = 0.9, job_cores: float = 1.0, queue: float = 0.0
+) -> Diagnosis:
+    """A model that computes for 20 ms on four cores; batches come for nothing."""
+    facts = Computing(anatomies=[anatomy_like(TURN, large=large)] if large is not None else [])
+    sick = case_of(TURN, facts, TABLE if large is not None else [])
+    trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
+    return replace(
+        sick, profile=replace(sick.profile, processes=[trainer]),
+        host=Host(cores=4.0, job_cores=job_cores, foreign_cores=0.0),
+        steps=[replace(step, queue=queue * step.wall) for step in sick.steps],
+        scenario=replace(sick.scenario, cores=4.0) if sick.scenario else None,
+    )  # fmt: skip
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say."""
+    return (
+        Case("one thread for large products on four cores", _case(1), "fires", "set-threads"),
+        Case("sixteen threads fight for four cores", _case(16, queue=0.5), "fires", "set-threads"),
+        Case("sixteen threads, and nobody is held up", _case(16), "silent"),
+        Case("four threads on four cores", _case(4, queue=0.3), "silent"),
+        Case("one thread for many small operators", _case(1, large=0.1), "silent"),
+        Case("one thread, but no idle core", _case(1, job_cores=3.9), "silent"),
+        Case("no step was profiled", _case(1, large=None), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "model.threads", examine)

@@ -1,0 +1,140 @@
+"""The step is made of many small operators: calling them costs more than they compute.
+
+## What it means
+Python, the dispatcher and autograd take some microseconds for each operator, whatever its size. Here they
+take a large part of the step.
+
+## Why it costs
+A product of 8 by 64 numbers computes for a microsecond or two; to call it, to note it for the backward pass
+and to call its backward takes several times as long. More cores or faster memory change nothing.
+
+## How it is measured
+One profiled step: pauses between operators shorter than 0.1 ms, and up to 5 µs of each operator's own time,
+less 0.9 µs that the profiler adds to each (measured), are the price of calling. The rest is computation.
+
+## Thresholds
+Calling takes more than 0.4 of the step [catalogue F34], of it at least half outside of the optimizer (ours):
+an optimizer that loops over its tensors is optimizer-step-slow.
+
+## When this advice is wrong
+Code written for clarity may be meant so. Compilation takes half a minute and more, again for each new shape,
+and loses where shapes keep changing. A larger batch also makes calls cheaper per sample, but that is another
+training: it is not offered here.
+
+## Prediction
+A range by replay. `fuse-operators`: from a tenth of the calls' price to 0.85 of it, half likely (ours).
+`torch-compile`: from nothing to the factor of 2 that its documentation hopes for, 1.3 likely; 2.34 to 1.52 ms
+were measured for 30 layers of width 64, after 38 s of compilation.
+
+## Remedies
+`fuse-operators`, `torch-compile`.
+
+## References
+PyTorch Performance Tuning Guide, "Fuse operations"; torch.compile; torch.nn.LSTM; torch.bmm; torch.func.vmap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.causes import gain
+from ..model.computing import Anatomy, Compilation, Computing
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
+from ..model.profile import Operator
+from ..model.report import Evidence, Fix
+from .advice import spread, step_share
+from .computing import PROFILER, anatomy, anatomy_like, blind, case_of
+from .entry import Case, Entry
+
+ID = "dispatch-bound"
+LAUNCH_SHARE = 0.4  # of the step [catalogue F34]
+OUTSIDE_SHARE = 0.5  # of the calls' price that is not the optimizer's (ours)
+FUSED = (0.9, 0.5, 0.15)  # of the price that is left when calls are merged (ours)
+COMPILED = (1.0, 1.3, 2.0)  # torch.compile's documentation, and 1.5 [catalogue F34, measured]
+
+MERGE = """\
+y = torch.bmm(x, weights)                  # one product for all heads, experts or members, not a loop
+h, _ = torch.nn.LSTM(...)(x)               # the fused layer, not a cell per time step
+y = torch.nn.functional.gelu(x)            # the library's function, not its formula"""
+COMPILE = "model.compile()                     # in place: state_dict keys stay; warm it up before timing"
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when calling operators takes a large part of the step."""
+    scenario, found = diagnosis.scenario, anatomy(diagnosis)
+    missing = blind(diagnosis, ID)
+    if missing is not None or scenario is None or found is None:
+        return missing
+    launch = fmean(turn.launch for turn in scenario.turns)
+    share = launch / max(diagnosis.step_s, 1e-12)
+    outside = 1 - min(1.0, step_share(diagnosis, "optimizer") / max(share, 1e-12))
+    if share < LAUNCH_SHARE or outside < OUTSIDE_SHARE or gain(scenario, Change(launch=0)) < 1 + LAUNCH_SHARE:
+        return None
+    evidence = [
+        Evidence("share of the step that calling operators takes", "launch_share", share, PROFILER),
+        Evidence("operators in the profiled step", "operators_per_step", float(found.operators), PROFILER),
+        Evidence("what calling one takes", "launch_s", launch / max(found.operators, 1), PROFILER),
+    ]
+    return Finding(ID, "host.launch", evidence, _cures(diagnosis, scenario, outside))
+
+
+def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cure]:
+    low, likely, high = (Change(launch=1 - outside * (1 - left)) for left in FUSED)
+    merge = Cure(
+        id="fuse-operators",
+        title="do in one call what takes many",
+        fix=Fix("merge loops over small tensors into calls on large ones", MERGE),
+        factor=spread(scenario, low, likely, high),
+        effort="hours",
+        risk="results may differ in the last digits",
+        basis="range",
+    )
+    if diagnosis.profile.computing.compilations:
+        return [merge]
+    compile_ = Cure(
+        id="torch-compile",
+        title="let torch.compile merge the model's operators",
+        fix=Fix("before the loop", COMPILE),
+        factor=COMPILED,
+        apply="hook~",
+        risk="first steps take half a minute and more; each new shape may compile again; numbers may differ",
+        basis="range",
+    )
+    return [merge, compile_]
+
+
+TINY = Turn(0.0005, launch=0.0015)
+LARGE = Turn(0.02, launch=0.001)
+TABLE = [Operator("aten::addmm", 30.0, 2e-4), Operator("aten::add_", 60.0, 1e-4)]
+
+
+def _case(turn: Turn, optimizer: float = 0.0, found: Anatomy | None = None) -> Diagnosis:
+    """A loop that takes ``turn``; ``optimizer`` is the optimizer's share of it."""
+    seen = found or anatomy_like(turn, 1500, 0.0)
+    sick = case_of(turn, Computing(anatomies=[seen]), TABLE)
+    own = turn.compute + turn.launch
+    steps = [replace(step, optimizer=optimizer * own, compute=(1 - optimizer) * own) for step in sick.steps]
+    return replace(sick, steps=steps)
+
+
+def _compiled() -> Diagnosis:
+    sick = _case(TINY)
+    facts = replace(sick.profile.computing, compilations=[Compilation(1, [1.0], [4], [0], [2.0])])
+    return replace(sick, profile=replace(sick.profile, computing=facts))
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say."""
+    bare = replace(_case(TINY).profile, operators=[])
+    return (
+        Case("thirty layers of width 64", _case(TINY), "fires", "torch-compile"),
+        Case("loops over small tensors", _case(TINY), "fires", "fuse-operators"),
+        Case("compiled already, in pieces", _compiled(), "fires", "fuse-operators"),
+        Case("large products", _case(LARGE), "silent"),
+        Case("it is the optimizer that loops", _case(TINY, optimizer=0.7), "silent"),
+        Case("no step was profiled", replace(_case(TINY), profile=bare), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "host.launch", examine)

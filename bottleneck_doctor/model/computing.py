@@ -1,0 +1,123 @@
+"""What is known of how the model computes on the CPU: settings, optimizers, one profiled step, padding.
+
+Facts of one training process each, never conclusions. ``None`` means "this torch could not say".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What a script had set when its training began to move.
+
+    ``noticed`` holds what was on during a later backward pass: anomaly, profiler. ``autocast`` also counts
+    weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module behind
+    ``sys.settrace`` and ``sys.setprofile``. ``amx`` and ``avx512_bf16`` are abilities of the processor.
+    """
+
+    pid: int
+    anomaly: bool | None = None
+    deterministic: bool | None = None
+    matmul_precision: str | None = None
+    cudnn_benchmark: bool | None = None
+    interop_threads: int | None = None
+    autocast: bool | None = None
+    amx: bool | None = None
+    avx512_bf16: bool | None = None
+    sharing: str | None = None
+    tracer: str = ""
+    profiler: str = ""
+    development_mode: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+    noticed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer that stepped. ``fusible``: its class knows ``fused``; ``library``: who wrote it.
+
+    ``closure``: its step was handed one, so that forward passes may run inside of it.
+    ``kernels`` are weights of convolutions (wider than one pixel, more than one channel), of which
+    ``kernels_channels_last`` lie channels last in memory.
+    """
+
+    pid: int
+    name: str
+    library: str = ""
+    tensors: int = 0
+    elements: int = 0
+    fused: bool = False
+    foreach: bool = False
+    fusible: bool = False
+    momentum: bool = False
+    closure: bool = False
+    device: str = ""
+    dtype: str = ""
+    kernels: int = 0
+    kernels_channels_last: int = 0
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """The profiled step of one loop's thread, in seconds; the profiler's own cost is in it.
+
+    ``own_s`` = time of all operators, of which ``large_s`` in calls of 0.2 ms and more, and ``beyond_s``
+    beyond 5 us a call. ``short_s`` = pauses between operators under 0.1 ms, ``long_s`` = longer ones.
+    """
+
+    pid: int
+    operators: int
+    wall_s: float
+    cpu_s: float
+    own_s: float
+    beyond_s: float
+    large_s: float
+    short_s: float
+    long_s: float
+
+
+@dataclass(frozen=True)
+class Denormals:
+    """Numbers sampled once from what the optimizers hold; ``tiny`` of them below float32's normal range."""
+
+    pid: int
+    kind: str
+    looked: int
+    tiny: int
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Places in sampled batches of token numbers, and how many of these fill a row's end."""
+
+    loader: str
+    batches: int
+    places: int
+    padded: int
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What torch.compile had done by ``t``, each a running total: frames, graph breaks, seconds."""
+
+    pid: int
+    t: list[float] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+    breaks: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Computing:
+    """All of the above, of all training processes."""
+
+    switches: list[Switches] = field(default_factory=list)
+    optimizers: list[Optimizer] = field(default_factory=list)
+    anatomies: list[Anatomy] = field(default_factory=list)
+    denormals: list[Denormals] = field(default_factory=list)
+    paddings: list[Padding] = field(default_factory=list)
+    compilations: list[Compilation] = field(default_factory=list)

@@ -1,0 +1,37 @@
+"""Sick: one thread multiplies large matrices while other cores idle. Cure: a thread for each core."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from ledger import Ledger
+from props import options
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main() -> None:
+    """Train for a while."""
+    given = options(__doc__, steps=220, step_s=0.0320, threads=None)
+    book = Ledger(given.steps, given.truth)
+    torch.set_num_threads(len(os.sched_getaffinity(0)) if given.cured else 1)
+    data = TensorDataset(torch.randn(6400, 512), torch.randint(0, 10, (6400,)))
+    loader = DataLoader(data, batch_size=128, shuffle=True)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024), torch.nn.ReLU(),
+        torch.nn.Linear(1024, 10),
+    )  # fmt: skip
+    torch.set_float32_matmul_precision("medium")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    for _ in book.epochs():
+        for x, y in book.loop(loader):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            book.note(loss)
+
+
+if __name__ == "__main__":
+    main()
