@@ -16,6 +16,7 @@ from .processes import read_processes
 from .rows import Diary, read_diaries
 from .samples import read_blocked, read_hot_files, read_series
 from .stacks import read_stacks
+from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
 
 
@@ -70,6 +71,7 @@ def assemble(remains: Remains) -> Profile:
         windows=windows[:64],
         cost=_cost(diaries, remains.supervisor_cpu_s),
         gaps=remains.gaps + list(_silences(diaries, remains)),
+        startups=read_startups(trainers, origin)[:64],
     )
 
 
