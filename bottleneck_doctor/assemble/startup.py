@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ..model.startup import Startup
 from .rows import Diary
 from .steps import S
@@ -21,6 +23,7 @@ def _read(diary: Diary, origin: int) -> Startup | None:
     built = [fact.get("at_ns") for fact in diary.facts if fact.get("fact") == "loader"]
     loader = min((at for at in built if isinstance(at, int)), default=batch)
     marks = [origin, diary.start_ns, begin, end, min(loader, batch), batch]
-    spans = [max(0, late - early) * S for early, late in zip(marks, marks[1:], strict=False)]
+    launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
     imports = told.get("imports_ns")
-    return Startup(diary.pid, *spans, imports_s=max(0, imports if isinstance(imports, int) else 0) * S)
+    imports_s = max(0, imports if isinstance(imports, int) else 0) * S
+    return Startup(diary.pid, launch, before, torch, loading, first, imports_s)

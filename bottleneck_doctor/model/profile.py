@@ -184,8 +184,8 @@ class FetchTable:
     Per batch: ``wall_s`` = ``cpu_s`` + ``runq_s`` + blocked. ``cpu_s`` is the fetching thread's,
     ``other_cpu_s`` what the process's other threads burnt meanwhile; ``system_s`` is the kernel part
     of ``cpu_s``. ``collate_s``/``collate_cpu_s`` and ``decode_s`` (image, audio and video decoders, CPU)
-    lie inside. Bytes and faults are the kernel's counts for the thread. ``containers`` are the HDF5, zip, tar and
-    Parquet files opened, ``container_s``/``container_cpu_s`` what opening them took.
+    lie inside. Bytes and faults are the kernel's counts for the thread. ``containers`` are the HDF5, zip, tar
+    and Parquet files opened, ``container_s``/``container_cpu_s`` what opening them took.
     """
 
     loader: str
@@ -251,7 +251,8 @@ class Blocked:
 
 @dataclass(frozen=True)
 class HotFiles:
-    """Files that a loader's fetches opened or read: a sample of them and where they live."""
+    """Files that a loader's fetches opened or read: a sample of them and where they live. ``bytes`` is their
+    size all together, 0 unless known of each."""
 
     loader: str
     files: int

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Startup:
-    """Seconds of consecutive stretches: the launch until Python runs, until torch is imported, importing torch,
-    until the first loader is built, until its first batch. ``imports_s`` is what other modules than torch took
-    to import meanwhile.
+    """Seconds of consecutive stretches: the launch until Python runs, until torch is imported, importing
+    torch, until the first loader is built, until its first batch. ``imports_s`` is what other modules than
+    torch took to import meanwhile.
     """
 
     pid: int

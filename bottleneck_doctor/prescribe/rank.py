@@ -47,8 +47,15 @@ def _order(offer: Offer) -> tuple[int, int, int, int, float]:
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     """Whether the remedy pays, or would hurt so much that it must be said."""
+    if promises_nothing(offer[1]):
+        return True
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
     return offer[2].likely >= least or offer[2].likely <= HURTS
+
+
+def promises_nothing(cure: Cure) -> bool:
+    """Whether the cure says itself that no step becomes faster: it averts a failure, or shortens the run."""
+    return cure.factor == (1.0, 1.0, 1.0)
 
 
 def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:

@@ -51,7 +51,7 @@ class Numa:
 
 def _nodes(folder: Path) -> dict[int, int]:
     """Core to node."""
-    found = {}
+    found: dict[int, int] = {}
     for node in folder.glob("node[0-9]*"):
         for part in (read_text(node / "cpulist") or "").strip().split(","):
             first, _, last = part.partition("-")
