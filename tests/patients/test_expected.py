@@ -18,7 +18,17 @@ CAUSES = set(
     host.memory host.evaluation model.compute model.threads device.compute device.transfer device.underfilled
     device.memory device.throttled device.shared comm.allreduce comm.straggler none""".split()
 )
-STAGE = {"ledger", "props", "expected", "patient", "throttle", "object_server", "__init__"}
+STAGE = {
+    "ledger",
+    "props",
+    "expected",
+    "patient",
+    "throttle",
+    "confine",
+    "disk_stranger",
+    "object_server",
+    "__init__",
+}
 
 every_patient = pytest.mark.parametrize("patient", PATIENTS, ids=lambda patient: patient.name)
 
