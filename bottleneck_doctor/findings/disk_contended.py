@@ -23,8 +23,8 @@ the job that another process makes for it (a server, a FUSE daemon) look like st
 before may still be on its way to the disk.
 
 ## Prediction
-Replay with the sleep reduced to the job's share of the traffic, at best; at worst half of that. Where reads
-are fast already, they do not become faster than a local NVMe disk's.
+Replay with the sleep reduced to the job's share of the traffic, at worst halfway there. A read does not
+become faster than on an idle disk: likely a cloud volume's half a millisecond, at best a local NVMe disk's.
 
 ## Remedies
 `io-isolate`.
@@ -49,8 +49,8 @@ from .surroundings import span
 ID = "disk-contended"
 READ_SHARE = 0.2  # of what a batch costs its maker (ours)
 WRITE_SHARE = 0.02  # of the step [catalogue F27]
-FAST_READ_S = 1.2e-4  # a small read from a local NVMe disk that is idle (ours; data sheets: 60 to 100 us)
-FAST_BYTES_PER_S = 3e9  # and what it delivers [catalogue B]
+ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (ours)
+FAST_BYTES_PER_S = 3e9  # and what the latter delivers [catalogue B]
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -89,28 +89,36 @@ def _cause(diagnosis: Diagnosis, reading: bool) -> str:
 
 def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Cure:
     """Without strangers on the same disks, the job has their bandwidth too."""
-    share = max(disks.job_share, _floor(diagnosis))
-    blocked = scenario.stored * (1 - share)
-    even = Change(storage=share, checkpoint=1 - blocked, logging=1 - blocked)
-    half = Change(storage=(1 + share) / 2, checkpoint=1 - blocked / 2, logging=1 - blocked / 2)
+    share, (likely, least) = disks.job_share, _floors(diagnosis)
+    low, middle, high = (
+        _eased(scenario, left) for left in ((1 + share) / 2, max(share, likely), max(share, least))
+    )
     return Cure(
         id="io-isolate",
         title="keep other jobs off the disk that this training uses",
         fix=Fix("give it a volume of its own, or hold the others back",
                 "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it"),
-        factor=spread(scenario, half, even, even),
+        factor=spread(scenario, low, middle, high),
         apply="admin",
         effort="hours",
         risk="what the disk delivers to several readers together may be more than it gives to one",
     )  # fmt: skip
 
 
-def _floor(diagnosis: Diagnosis) -> float:
-    """The part of a read's time that it would take on an idle disk."""
+def _eased(scenario: Scenario, left: float) -> Change:
+    """So much of what is blocked by the disk is left."""
+    written = 1 - scenario.stored * (1 - left)
+    return Change(storage=left, checkpoint=written, logging=written)
+
+
+def _floors(diagnosis: Diagnosis) -> tuple[float, float]:
+    """The part of a read's time that it would take on an idle disk: likely, at best."""
     reads = judge_reads(diagnosis)
     if not reads.each_s or reads.each_bytes is None:
-        return 0.0
-    return min(1.0, (FAST_READ_S + reads.each_bytes / FAST_BYTES_PER_S) / reads.each_s)
+        return 0.0, 0.0
+    moving = reads.each_bytes / FAST_BYTES_PER_S
+    slow, fast = (min(1.0, (alone + moving) / reads.each_s) for alone in ALONE_READ_S)
+    return slow, fast
 
 
 WORK = Work(0.002, storage=0.02)

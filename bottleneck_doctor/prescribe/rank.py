@@ -39,10 +39,17 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     return widened(diagnosis, low, likely, high)
 
 
-def _order(offer: Offer) -> tuple[int, int, int, int, float]:
+def _order(offer: Offer) -> tuple[bool, int, int, int, int, float]:
     _, cure, speedup = offer
     rung = -floor(log(max(speedup.low, 1e-6)) / TIE)
-    return rung, TRUST[speedup.basis], EASE[cure.apply], EFFORT.get(cure.effort, 1), -speedup.likely
+    return (
+        promises_nothing(cure),
+        rung,
+        TRUST[speedup.basis],
+        EASE[cure.apply],
+        EFFORT.get(cure.effort, 1),
+        -speedup.likely,
+    )
 
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:

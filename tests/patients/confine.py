@@ -1,4 +1,4 @@
-"""Control groups around a patient: a slower disk, less memory, less CPU time; nothing where that is refused."""
+"""Control groups around a patient: slower disk, less memory, less CPU time; nothing where refused."""
 
 from __future__ import annotations
 

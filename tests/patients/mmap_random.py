@@ -12,7 +12,7 @@ from props import options, random_file, simulated_accelerator
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-ROW, ROWS, WIDTH = 16_384, 16_384, 256
+ROW, ROWS, WIDTH, BATCH = 16_384, 16_384, 256, 32
 
 
 class Mapped(Dataset[torch.Tensor]):
@@ -22,7 +22,6 @@ class Mapped(Dataset[torch.Tensor]):
         self.hint = hint
         self.descriptor = os.open(path, os.O_RDONLY)
         self.map = mmap.mmap(self.descriptor, ROW * ROWS, prot=mmap.PROT_READ)
-        self.map.madvise(mmap.MADV_RANDOM)
 
     def __len__(self) -> int:
         return ROWS
@@ -32,9 +31,8 @@ class Mapped(Dataset[torch.Tensor]):
             for index in indices:
                 self.map.madvise(mmap.MADV_WILLNEED, index * ROW, ROW)
         rows = [self.row(index) for index in indices]
-        for index in indices:
-            self.map.madvise(mmap.MADV_DONTNEED, index * ROW, ROW)
-            os.posix_fadvise(self.descriptor, index * ROW, ROW, os.POSIX_FADV_DONTNEED)
+        self.map.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(self.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         return rows
 
     def row(self, index: int) -> torch.Tensor:
@@ -45,10 +43,10 @@ class Mapped(Dataset[torch.Tensor]):
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=300, step_s=0.025)
+    given = options(__doc__, steps=50, step_s=0.12)
     book = Ledger(given.steps, given.truth)
     rows = Mapped(random_file(given.data / "mapped.bin", ROW * ROWS), given.cured)
-    loader = DataLoader(rows, batch_size=64, shuffle=True, num_workers=1, persistent_workers=True)
+    loader = DataLoader(rows, batch_size=BATCH, shuffle=True, num_workers=1, persistent_workers=True)
     model = torch.nn.Linear(WIDTH, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in book.epochs():

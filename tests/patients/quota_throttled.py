@@ -1,4 +1,4 @@
-"""Sick: two threads share one core's worth of CPU time and are stopped in turns. Cure: one thread."""
+"""Sick: two threads share half a core's worth of CPU time and are stopped in turns. Cure: one thread."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from props import options
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-WIDTH = 512
+WIDTH = 256
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=300, step_s=0.03, threads=None)
+    given = options(__doc__, steps=60, step_s=0.1, threads=None)
     torch.set_num_threads(1 if given.cured else 2)
     book = Ledger(given.steps, given.truth)
     table = TensorDataset(torch.randn(2048, WIDTH))

@@ -42,7 +42,7 @@ PATIENTS = [
         findings=ids("cgroup-cpu-throttled"),
         remedies=ids("match-threads-to-quota", "more-cores"),
         twin="match-threads-to-quota",
-        quota_cores=1.0,
-        truth="a model on two threads in a group that may use one core's worth of time",
+        quota_cores=0.5,
+        truth="a model on two threads in a group that may use half a core's time",
     ),
 ]

@@ -67,7 +67,7 @@ PATIENTS = [
         findings=ids("storage-latency-bound"),
         remedies=ids("readahead-hints", "workers-auto", "cache-bytes-ram"),
         twin="readahead-hints",
-        truth="64 rows a batch, of four cold pages each, that a memory map faults in one after the other",
+        truth="32 cold rows a batch, faulted in by a memory map with all the readahead around each",
     ),
     Patient(
         name="cold-each-epoch",
@@ -99,7 +99,7 @@ PATIENTS = [
         findings=ids("memory-pressure"),
         remedies=ids("release-references", "more-ram"),
         twin="release-references",
-        memory_bytes=1_000_000_000,
-        truth="48 lookups a step in a 300 MB table on disk; 400 MB of ballast leave no room for it",
+        memory_bytes=700_000_000,
+        truth="eight lookups a step in a 300 MB table on disk; 400 MB of ballast leave no room for it",
     ),
 ]
