@@ -27,6 +27,7 @@ def _install(folder: str) -> None:
     from . import (
         patch_collector,
         patch_compiler,
+        patch_containers,
         patch_decoders,
         patch_function,
         patch_loader,
@@ -36,6 +37,7 @@ def _install(folder: str) -> None:
         patch_worker,
         process,
         pulse,
+        startup,
     )
     from .importing import when_imported
 
@@ -46,6 +48,7 @@ def _install(folder: str) -> None:
     patch_function.mark(os.environ.get("BDOC_DATA_FN", ""))
     callbacks = {
         "torch": process.torch_arrived,
+        "torch.torch_version": startup.torch_begins,
         "torch._dynamo.trace_rules": patch_compiler.patch,
         "torch.serialization": patch_saving.patch_save,
         "torch.autograd": patch_training.patch_autograd,
@@ -62,4 +65,4 @@ def _install(folder: str) -> None:
         "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
         "safetensors.torch": patch_saving.patch_safetensors,
     }
-    when_imported({**callbacks, **patch_decoders.watchers()})
+    when_imported({**callbacks, **patch_decoders.watchers(), **patch_containers.watchers()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic_ns
 
 from .guard import quiet
 
@@ -16,6 +17,29 @@ if TYPE_CHECKING:
     Callbacks = dict[str, Callable[[Any], Any]]
 
 
+PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
+
+
+class Pace:
+    """How long the interpreter has been importing: the time between searches that follow each other closely.
+
+    ``busy_ns`` cannot know when a module's own code works long after its last import.
+    """
+
+    def __init__(self) -> None:
+        self.last_ns = monotonic_ns()
+        self.busy_ns = 0
+
+    def searched(self) -> None:
+        """A module is looked for that was not there yet."""
+        here = monotonic_ns()
+        self.busy_ns += min(here - self.last_ns, PAUSE_NS)
+        self.last_ns = here
+
+
+pace = Pace()
+
+
 class Finder:
     """A meta path finder that finds nothing itself: it lets the others find, and notes an import's end."""
 
@@ -27,6 +51,7 @@ class Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Let the finders after us find ``name``; have its loader call back when the module is complete."""
+        pace.searched()
         if name not in self.callbacks or name in self.asking:
             return None
         self.asking.add(name)

@@ -8,7 +8,7 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 from zlib import crc32
 
-from . import clocks, wire
+from . import clocks, patch_containers, wire
 from .guard import quiet, replace
 from .padding import padding
 from .payload import cargo, leaves, view
@@ -143,6 +143,7 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
         state.decode_ns, thing,
     )  # fmt: skip
     state.row(wire.COUNT, start, ledger.total_ns, ledger.fetches, state.opens, calls, 0, 0, thing)
+    patch_containers.note(start, thing)
     if ledger.close % CARGO_EVERY == 1:
         state.row(wire.CARGO, start, 0, *cargo(data), thing=thing)
         _note_padding(start, thing, data)

@@ -66,7 +66,9 @@ def number_of(loader: Any) -> int:
 
 @quiet
 def _describe(loader: Any, frame: FrameType, kwargs: dict[str, Any]) -> None:
-    state.book.fact(fact="loader", thing=number_of(loader), **loader_facts(loader, frame, kwargs))
+    state.book.fact(
+        fact="loader", thing=number_of(loader), at_ns=now(), **loader_facts(loader, frame, kwargs)
+    )
 
 
 def _construction(original: Callable[..., Any]) -> Callable[..., Any]:

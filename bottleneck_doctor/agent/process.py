@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import patch_compiler, patch_copies, patch_function, patch_saving, profiler, switches
+from . import patch_compiler, patch_copies, patch_function, patch_saving, profiler, startup, switches
 from .guard import quiet
 from .pulse import state
 from .stop import Control
@@ -45,6 +45,7 @@ def torch_arrived(torch: Any) -> None:
         fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
         accelerator=torch.version.cuda or getattr(torch.version, "hip", None) or "", since_start_ns=spent,
     )  # fmt: skip
+    startup.torch_ends()
     patch_compiler.know(torch)
     patch_saving.patch_torch(torch)
     patch_copies.patch(torch)
@@ -54,6 +55,7 @@ def torch_arrived(torch: Any) -> None:
 @quiet
 def settled() -> None:
     """The training moves: read what a script sets after importing torch, and mark its function."""
+    startup.tell()
     patch_function.look()
     torch: Any = sys.modules.get("torch")
     if torch is None:

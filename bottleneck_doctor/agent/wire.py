@@ -65,6 +65,7 @@ EXCHANGE = 20  # a backward pass from its last own gradient on: a..e: thread CPU
 COLLECTIVE = 21  # thing = site; a thread CPU, b run queue, c bytes of the first argument
 PADDING = 22  # a batch of token numbers: a places, b of these padding
 COMPILED = 23  # torch.compile so far: a frames, b graph breaks, c nanoseconds
+CONTAINER = 26  # follows COUNT: duration of opening container files in this fetch; a files opened, b CPU
 
 OPERATIONS = ("checkpoint", "logging", "copy")
 NOTHING = -1  # a reading that was not to be had

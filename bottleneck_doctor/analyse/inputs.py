@@ -74,8 +74,8 @@ def measure_inputs(
     def mean(column: list[float]) -> float:
         return fmean([column[place] for place in rows])
 
-    def known(column: list[int | None]) -> float | None:
-        values = [value for place in rows if (value := column[place]) is not None]
+    def known(column: list[int | None] | list[float | None]) -> float | None:
+        values = [value for place in rows if place < len(column) and (value := column[place]) is not None]
         return fmean(values) if values else None
 
     walls = [table.wall_s[place] for place in rows]
@@ -98,6 +98,9 @@ def measure_inputs(
         reads=known(table.reads),
         major_faults=fmean([table.major_faults[place] for place in rows]),
         opens=known(table.opens),
+        containers=known(table.containers),
+        container=known(table.container_s) or 0.0,
+        container_cpu=known(table.container_cpu_s) or 0.0,
         variation=_variation(table, rows),
         busy=_busy(table, rows, workers),
         blocked_samples=split.samples,

@@ -9,6 +9,7 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
+from .memory import loop_stall_s, measure_shortage, with_stalls
 from .ranks import straggler_share
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
@@ -46,9 +47,10 @@ def build_scenario(
     split = split_of(profile, loop, steps, host)
     release = RELEASE_S * _tensors(profile, loader)
     paid = release if workers else 0.0
+    turns = tuple(_turn(step, host.accelerated, split, behind, paid) for step in _spaced(steps))
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, host.accelerated, split, behind, paid) for step in _spaced(steps)),
+        turns=with_stalls(turns, _stall_s(profile, inputs, steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -179,7 +181,8 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) 
     if any(step.exchange for step in steps) and _single(profile):
         return 1.0  # what else the process computes is the exchange: it adds up gradients in its own threads
     ratio = (everything - inside) / mine
-    return min(profile.machine.cores, ratio) if ratio >= THREADS_MARK else 1.0
+    most = profile.machine.affinity_cores or profile.machine.cores  # a quota stops threads, it forbids none
+    return max(1.0, min(most, ratio)) if ratio >= THREADS_MARK else 1.0
 
 
 def _single(profile: Profile) -> bool:
@@ -196,6 +199,13 @@ def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers:
         return estimate, estimate + PICKLED_S_PER_BYTE * payload.other_bytes
     known = [step.wait_cpu for step in steps if step.wait_cpu is not None]
     return (median(known) if known else estimate), payload.serialise_cpu_s
+
+
+def _stall_s(profile: Profile, inputs: Inputs, steps: list[Step]) -> float:
+    """Seconds per step that the loop waits for memory."""
+    step_s = fmean_wall(steps)
+    begin, end = steps[0].t - steps[0].wall, steps[-1].t
+    return loop_stall_s(measure_shortage(profile, inputs, begin, end, step_s), step_s)
 
 
 def _epoch_steps(loop: Loop | None) -> int:

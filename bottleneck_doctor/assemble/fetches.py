@@ -43,10 +43,12 @@ def find_crews(diaries: list[Diary], numbering: Numbering) -> dict[str, list[Cre
 def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHES_AT_MOST) -> FetchTable:
     """A uniform sample of the loader's fetches in order of time."""
     triples = []
+    opened: dict[tuple[int, int], Row] = {}
     seen = 0
     for crew in crews:
         mine = list(_triples(crew))
         triples += [(fetch, batch, count, crew.worker) for fetch, batch, count in mine]
+        opened |= {(crew.worker, row.t): row for row in crew.diary.of(wire.CONTAINER) if _for(crew, row)}
         seen += max((count.a for _, _, count in mine), default=0) if crew.thing is None else 0
         seen += len(mine) if crew.thing is not None else 0
     triples.sort(key=lambda triple: triple[0].t)
@@ -54,6 +56,7 @@ def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHE
     table = FetchTable(loader=key, seen=seen)
     for fetch, batch, count, worker in triples[::every]:
         _append(table, fetch, batch, count, worker, origin)
+        _append_containers(table, opened.get((worker, fetch.t)))
     return table
 
 
@@ -85,6 +88,12 @@ def _append(table: FetchTable, fetch: Row, batch: Row, count: Row, worker: int, 
     table.decode_s.append(max(0, batch.e) * S)
     table.opens.append(_count(count.b))
     table.samples.append(max(0, batch.b))
+
+
+def _append_containers(table: FetchTable, row: Row | None) -> None:
+    table.containers.append(row.a if row else 0)
+    table.container_s.append(row.duration * S if row else 0.0)
+    table.container_cpu_s.append(row.b * S if row else 0.0)
 
 
 def _known(value: int, unit: float) -> float | None:

@@ -18,6 +18,7 @@ from .ranks import read_collectives, read_ranks
 from .rows import Diary, read_diaries
 from .samples import read_blocked, read_hot_files, read_series
 from .stacks import read_stacks
+from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
 
 
@@ -78,6 +79,7 @@ def assemble(remains: Remains) -> Profile:
         ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
         gaps=remains.gaps + list(_silences(diaries, remains)),
+        startups=read_startups(trainers, origin)[:64],
     )
 
 

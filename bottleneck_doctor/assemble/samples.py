@@ -72,6 +72,7 @@ def read_hot_files(
     """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
     paths: dict[str, dict[str, str]] = {}
     rotational: dict[str, bool] = {}
+    sizes: dict[str, dict[str, int]] = {}
     for diary in diaries:
         key = loader_of.get(diary.pid)
         for fact in diary.facts:
@@ -84,18 +85,21 @@ def read_hot_files(
                 paths.setdefault(key, {})[str(sample.values.get("path"))] = str(
                     sample.values.get("fstype", "")
                 )
+                sizes.setdefault(key, {})[str(sample.values.get("path"))] = int(
+                    float(sample.values.get("bytes", 0))
+                )
                 if float(sample.values.get("rotational", -1)) >= 0:
                     rotational[key] = bool(float(sample.values["rotational"]))
-    return [_hot(key, found, rotational.get(key)) for key, found in paths.items()]
+    return [_hot(key, found, rotational.get(key), sizes.get(key, {})) for key, found in paths.items()]
 
 
-def _hot(key: str, found: dict[str, str], rotational: bool | None) -> HotFiles:
+def _hot(key: str, found: dict[str, str], rotational: bool | None, sizes: dict[str, int]) -> HotFiles:
     suffixes = Counter(PurePosixPath(path).suffix.lower() for path in found)
     mounts = Counter(fstype for fstype in found.values() if fstype)
     return HotFiles(
         loader=key,
         files=len(found),
-        bytes=0,
+        bytes=sum(sizes.values()) if len(sizes) == len(found) and all(sizes.values()) else 0,
         suffixes=dict(suffixes.most_common(8)),
         mounts=dict(mounts),
         example=min(found),

@@ -16,8 +16,7 @@ sleep itself is seen from outside, by system call and wait channel.
 Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin. Storage is more than half of
 what a batch costs its maker, or the verdict's cause. A read limit counts as reached at 80 %. Disks busy for
 80 % of the time count as full with more than 2 requests of 128 KiB or 32 smaller ones in their queues, or
-with any small ones on a spinning disk (ours). If less than 70 % of the bytes that the disks deliver are the
-job's, others share them.
+with any small ones on a spinning disk (ours).
 
 ## When this advice is wrong
 Disk counters are the machine's: where the data set lies on one of many disks, the others' work is counted
@@ -29,7 +28,7 @@ overlap reading with the model. A faster place is assumed to deliver 3 GB/s, the
 and memory shared by all workers no less; the present rate is measured.
 
 ## Remedies
-`stage-to-fast-storage`, `io-isolate`.
+`stage-to-fast-storage`, `workers-auto`.
 
 ## References
 iostat(1); blkio and io controllers of cgroups v1 and v2; proc(5), "io"; Mohan et al., "Analyzing and
@@ -42,7 +41,6 @@ from dataclasses import replace
 
 from ..analyse.reads import Reads
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
-from ..model.report import Evidence, Fix
 from .advice import (
     judge_reads,
     more_workers,
@@ -58,7 +56,7 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
-OURS_AT_LEAST = 0.7  # of the bytes that the disks deliver, or strangers share them [catalogue F21]
+WORTH_MOVING = 0.7  # of a fast disk's rate delivered already, and a faster place pays little (ours)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -73,16 +71,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         )
     if reads.pace not in ("device", "limit"):
         return None
-    cures = _faster(diagnosis, reads) + _alone(diagnosis, reads)
+    cures = _faster(diagnosis, reads)
     if diagnosis.loader is not None and not diagnosis.loader.num_workers:
         cures += more_workers(
             diagnosis, reads.readers, "read the next batch while the model works on this one"
         )
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
-    share = _share(diagnosis.host)
-    evidence.append(
-        Evidence("the job's share of what the disks deliver", "disk_read_share", share, "diskstats")
-    )
     return Finding("storage-bandwidth-bound", "input.storage", evidence, cures, place_of(diagnosis))
 
 
@@ -90,38 +84,11 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     """A faster place for the data, where it is slower than a local NVMe disk."""
     inputs = diagnosis.inputs
     rate = (inputs.storage_bytes or 0.0) / max(inputs.storage, 1e-9) * reads.readers
-    if diagnosis.scenario is None or not 0 < rate < OURS_AT_LEAST * FAST_BYTES_PER_S[1]:
+    if diagnosis.scenario is None or not 0 < rate < WORTH_MOVING * FAST_BYTES_PER_S[1]:
         return []
     low, likely, high = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
     factor = spread(diagnosis.scenario, low, likely, high)
     return [staging(diagnosis, "copy the data set to a local NVMe disk, or into memory if it fits", factor)]
-
-
-def _alone(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
-    """Without strangers on the same disks, the job has their bandwidth too."""
-    share = _share(diagnosis.host)
-    if diagnosis.scenario is None or share is None or share >= OURS_AT_LEAST or reads.pace == "limit":
-        return []
-    even = Change(storage=share)
-    return [
-        Cure(
-            id="io-isolate",
-            title="keep other jobs off the disk that the data set lies on",
-            fix=Fix("give the data set a volume of its own, or let the others read when this job does not",
-                    "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it"),
-            factor=spread(diagnosis.scenario, Change(storage=(1 + share) / 2), even, even),
-            apply="admin",
-            effort="hours",
-            risk="what the disk delivers to several readers together may be more than it gives to one",
-        )
-    ]  # fmt: skip
-
-
-def _share(host: Host) -> float | None:
-    """The job's share of what the machine's disks deliver."""
-    if not host.job_read_bytes_per_s or not host.disk_read_bytes_per_s:
-        return None
-    return min(1.0, host.job_read_bytes_per_s / host.disk_read_bytes_per_s)
 
 
 WORK = Work(0.002, storage=0.06)
@@ -144,12 +111,6 @@ def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
         Case("four workers at a full disk", _case(), "fires", "stage-to-fast-storage"),
-        Case(
-            "strangers read most of it",
-            _case(host=replace(FULL, job_read_bytes_per_s=3e8)),
-            "fires",
-            "io-isolate",
-        ),
         Case("a control group's limit is reached", _limited(1.1e9), "fires", "stage-to-fast-storage"),
         Case("a control group's limit is far", _limited(9e9), "silent"),
         Case("the disk idles most of the time", _case(host=replace(FULL, disk_busy=0.3)), "silent"),

@@ -139,7 +139,8 @@ class Inputs:
     """Means per batch of the steady window for the training loader, in seconds (shares 0 to 1).
 
     ``busy`` is the share of time the workers spend inside fetches; ``blocked_samples`` says on how many
-    outside observations the split of blocked time rests (0 = none, the split is then a guess).
+    outside observations the split of blocked time rests (0 = none, the split is then a guess). ``containers``
+    are HDF5, zip, tar and Parquet files opened, ``container``/``container_cpu`` what opening them takes.
     """
 
     batches: int = 0
@@ -160,6 +161,9 @@ class Inputs:
     reads: float | None = None
     major_faults: float = 0.0
     opens: float | None = None
+    containers: float | None = None
+    container: float = 0.0
+    container_cpu: float = 0.0
     variation: float = 0.0
     busy: float | None = None
     blocked_samples: int = 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from .computing import Computing
 from .ranks import Ranks
+from .startup import Startup
 
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 1
@@ -187,7 +188,8 @@ class FetchTable:
     Per batch: ``wall_s`` = ``cpu_s`` + ``runq_s`` + blocked. ``cpu_s`` is the fetching thread's,
     ``other_cpu_s`` what the process's other threads burnt meanwhile; ``system_s`` is the kernel part
     of ``cpu_s``. ``collate_s``/``collate_cpu_s`` and ``decode_s`` (image, audio and video decoders, CPU)
-    lie inside. Bytes and faults are the kernel's counts for the thread.
+    lie inside. Bytes and faults are the kernel's counts for the thread. ``containers`` are the HDF5, zip, tar
+    and Parquet files opened, ``container_s``/``container_cpu_s`` what opening them took.
     """
 
     loader: str
@@ -208,6 +210,9 @@ class FetchTable:
     decode_s: list[float] = field(default_factory=list)
     opens: list[int | None] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
+    containers: list[int | None] = field(default_factory=list)
+    container_s: list[float | None] = field(default_factory=list)
+    container_cpu_s: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -250,7 +255,8 @@ class Blocked:
 
 @dataclass(frozen=True)
 class HotFiles:
-    """Files that a loader's fetches opened or read: a sample of them and where they live."""
+    """Files that a loader's fetches opened or read: a sample of them and where they live. ``bytes`` is their
+    size all together, 0 unless known of each."""
 
     loader: str
     files: int
@@ -376,3 +382,4 @@ class Profile:
     ranks: Ranks = field(default_factory=Ranks)
     cost: Cost = field(default_factory=Cost)
     gaps: list[Gap] = field(default_factory=list)
+    startups: list[Startup] = field(default_factory=list)

@@ -39,16 +39,30 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     return widened(diagnosis, low, likely, high)
 
 
-def _order(offer: Offer) -> tuple[int, int, int, int, float]:
+def _order(offer: Offer) -> tuple[bool, int, int, int, int, float]:
     _, cure, speedup = offer
     rung = -floor(log(max(speedup.low, 1e-6)) / TIE)
-    return rung, TRUST[speedup.basis], EASE[cure.apply], EFFORT.get(cure.effort, 1), -speedup.likely
+    return (
+        promises_nothing(cure),
+        rung,
+        TRUST[speedup.basis],
+        EASE[cure.apply],
+        EFFORT.get(cure.effort, 1),
+        -speedup.likely,
+    )
 
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     """Whether the remedy pays, or would hurt so much that it must be said."""
+    if promises_nothing(offer[1]):
+        return True
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
     return offer[2].likely >= least or offer[2].likely <= HURTS
+
+
+def promises_nothing(cure: Cure) -> bool:
+    """Whether the cure says itself that no step becomes faster: it averts a failure, or shortens the run."""
+    return cure.factor == (1.0, 1.0, 1.0)
 
 
 def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:

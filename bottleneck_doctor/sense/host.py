@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..model.profile import Gap
 from .cgroup import find_cgroups
-from .limits import memory_used_bytes, pressure_folder, throttling
+from .limits import memory_limit_hits, memory_used_bytes, pressure_folder, throttling
 from .machine import shm_free_bytes
 from .reading import read_text
 from .traffic import Traffic, Values
@@ -80,10 +80,13 @@ class Host:
 
     def _memory(self) -> Values:
         available = _counter("MemAvailable:", read_text(self._proc / "meminfo"))
-        swapped = _counter("pswpin", read_text(self._proc / "vmstat"))
+        moved = read_text(self._proc / "vmstat")
         found = {
             "memory_available_bytes": None if available is None else available * 1024,
-            "swap_in_bytes": None if swapped is None else swapped * PAGE_BYTES,
+            "swap_in_bytes": _pages("pswpin", moved),
+            "swap_out_bytes": _pages("pswpout", moved),
+            "refault_bytes": _pages("workingset_refault_file", moved),
+            "memory_limit_hits": memory_limit_hits(self._cgroups),
             "cgroup_memory_bytes": memory_used_bytes(self._cgroups),
             "shm_free_bytes": shm_free_bytes(self._root),
         }
@@ -113,6 +116,12 @@ def _core(words: list[str]) -> tuple[float, float, float, float]:
     """Busy, idle, iowait and steal seconds. Guest time is inside user time already."""
     user, nice, system, idle, iowait, irq, softirq, steal = (int(word) / TICKS_PER_S for word in words[:8])
     return user + nice + system + irq + softirq, idle, iowait, steal
+
+
+def _pages(name: str, text: str | None) -> int | None:
+    """A count of pages from vmstat, in bytes."""
+    count = _counter(name, text)
+    return None if count is None else count * PAGE_BYTES
 
 
 def _counter(name: str, text: str | None) -> int | None:

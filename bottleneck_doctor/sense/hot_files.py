@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.sample import Sample
-from .mounts import Mount, mount_of, rotational
+from .mounts import Mount, is_network, mount_of, rotational
 
 MOST_FILES = 64
 
@@ -44,11 +45,19 @@ class HotFiles:
     def _home(self, path: str) -> dict[str, float | str]:
         mount = mount_of(path, self._mounts)
         if mount is None:
-            return {"mount": "", "fstype": "", "device": "", "rotational": -1}
+            return {"mount": "", "fstype": "", "device": "", "rotational": -1, "bytes": 0}
         spins = rotational(mount, self._root)
         return {
             "mount": mount.point,
             "fstype": mount.fstype,
             "device": mount.device,
             "rotational": -1 if spins is None else int(spins),
+            "bytes": 0 if is_network(mount.fstype) else _size(path),  # a lost server would hold us up
         }
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -48,6 +48,15 @@ def memory_used_bytes(cgroups: Cgroups) -> int | None:
     return read_number(files[0]) if files else None
 
 
+def memory_limit_hits(cgroups: Cgroups) -> int | None:
+    """How often the nearest group wanted more memory than it may have, and something was thrown out."""
+    files = groups_with(cgroups, "memory", "memory.events", "memory.failcnt")
+    if not files:
+        return None
+    counts = read_pairs(files[0])
+    return counts["max"] + counts.get("high", 0) if "max" in counts else read_number(files[0])
+
+
 def read_limit(cgroups: Cgroups) -> ReadLimit:
     """The smallest read throttle that any group sets on any disk."""
     v1 = cgroups.controllers.get("blkio", [])

@@ -4,17 +4,21 @@ Names are unique over all sensors, so that their values can share one table; uni
 cumulative; what could not be read is left out. By sensor:
 
 - ``system``: cpu_busy_s, cpu_idle_s, cpu_iowait_s, cpu_steal_s, busiest_core_share, memory_available_bytes,
-  cgroup_memory_bytes, swap_in_bytes, shm_free_bytes, pressure_{cpu,io,memory}_{some,full}_s, pressure_scope
-  (``cgroup`` or ``machine``), quota_periods, throttled_periods, throttled_s, disks, disk_reads,
-  disk_read_bytes, disk_read_s, disk_writes, disk_write_bytes, disk_busy_s, disk_queue_s,
-  network_received_bytes, nfs_operations, nfs_received_bytes, nfs_queue_s, nfs_round_trip_s, nfs_s
+  cgroup_memory_bytes, memory_limit_hits, swap_in_bytes, swap_out_bytes, refault_bytes, shm_free_bytes,
+  pressure_{cpu,io,memory}_{some,full}_s, pressure_scope (``cgroup`` or ``machine``), quota_periods,
+  throttled_periods, throttled_s, disks, disk_reads, disk_read_bytes, disk_read_s, disk_writes,
+  disk_write_bytes, disk_busy_s, disk_queue_s, network_received_bytes, nfs_operations, nfs_received_bytes,
+  nfs_queue_s, nfs_round_trip_s, nfs_s
 - ``job``: sums over the process tree, the dead included: job_cpu_s, job_user_s, job_system_s, job_rss_bytes,
   job_processes, job_threads, job_major_faults, job_block_delay_s, and where allowed job_rchar_bytes,
   job_reads, job_read_bytes, job_write_bytes
+- ``holdings``, every few seconds: job_private_bytes, job_swapped_bytes, job_measured_processes, descriptors
+  and descriptor_limit of the process nearest to its limit; once, with several nodes: numa_remote_share,
+  numa_pages
 - ``gpu_static`` once and ``gpu`` per reading, the names beginning with ``gpu0_`` for ``cuda:0``: see gpus.py
 - ``blocked``, one per process and half-second (wider in long runs): pid, and a count for each of
   ``channels.CLASSES``; ``channel``: name, class, count; ``file``: pid, path, count, mount, fstype, device,
-  rotational (1, 0, or -1 when unknown)
+  rotational (1, 0, or -1 when unknown), bytes (its size; 0 when unknown or far away)
 - ``sensors``, one at the end: sensors_cpu_s, the CPU time that all of this cost
 """
 
@@ -30,7 +34,9 @@ from ..model.profile import Gap
 from ..model.sample import Sample
 from .blocked import BlockedSampler, Fetching
 from .gpus import Gpus
+from .holdings import Holdings
 from .host import Host
+from .numa import Numa
 from .nvml import gpu_expected, load_nvml
 from .track import Track
 from .tree import Tree
@@ -69,11 +75,14 @@ class Sensors:
         self._blocked_next_ns = now_ns
         self._blocked_failures = 0
         self._host = Host(root_pid, root)
+        self._holdings = Holdings(root)
+        self._numa = Numa(now_ns, root)
         self._static: list[Sample] = []
         self._gpus = self._open_gpus(nvml, environment, now_ns)
         reads: dict[str, Callable[[int], Sequence[Sample]]] = {
             "system": self._read_host,
             "job": self._read_job,
+            "holdings": self._read_holdings,
         }
         if self._gpus is not None:
             reads["gpu"] = self._read_gpus
@@ -180,6 +189,11 @@ class Sensors:
                 "job_write_bytes": usage.write_bytes,
             }
         return [Sample(now_ns, "job", values)]
+
+    def _read_holdings(self, now_ns: int) -> Sequence[Sample]:
+        pids = self._tree.pids
+        values = {**self._holdings.read(now_ns, pids), **self._numa.read(now_ns, pids)}
+        return [Sample(now_ns, "holdings", values)] if values else []
 
     def _read_gpus(self, now_ns: int) -> Sequence[Sample]:
         assert self._gpus is not None

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.patients.confine import confined
 from tests.patients.expected import Patient, script
-from tests.patients.throttle import held_to
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(tempfile.gettempdir()) / "bdoc-patients"
@@ -68,6 +68,17 @@ def limited(patient: Patient) -> bool:
         return bool(prefix)
 
 
+def _food(patient: Patient) -> Path:
+    """What strangers read from the disk; made when somebody wants it."""
+    path = DATA / "strangers.bin"
+    if patient.disk_strangers and not path.exists():
+        with path.open("wb") as file:
+            for _ in range(256):
+                file.write(os.urandom(1 << 20))
+            os.fsync(file.fileno())
+    return path
+
+
 def _call(patient: Patient, truth: Path, length: list[str]) -> list[str]:
     truth.unlink(missing_ok=True)
     return [str(script(patient)), "--data", str(DATA), "--truth", str(truth), *length]
@@ -95,9 +106,11 @@ def _surroundings(patient: Patient, *, strangers: bool = True) -> Iterator[list[
     """What the patient needs around it: a slower disk, strangers on the cores."""
     DATA.mkdir(parents=True, exist_ok=True)
     spin = [sys.executable, "-S", "-c", "while True: pass"]
-    others = [subprocess.Popen(spin) for _ in range(patient.strangers if strangers else 0)]
+    hammer = [sys.executable, "-S", str(script(patient).with_name("disk_stranger.py")), str(_food(patient))]
+    wanted = [spin] * patient.strangers + [hammer] * patient.disk_strangers
+    others = [subprocess.Popen(command) for command in wanted if strangers]
     try:
-        with held_to(patient.limit, DATA) as prefix:
+        with confined(patient, DATA) as prefix:
             yield prefix
     finally:
         for other in others:

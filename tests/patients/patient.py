@@ -21,6 +21,8 @@ class Patient:
     ``remedies`` are the acceptable first ones: empty means that none may promise more than 1.05, ``None``
     that the remedy is not judged. ``twin`` is the remedy that ``--cured`` applies. ``truth`` says how the
     illness is known without measuring it. ``never`` lists remedies that would not help.
+    ``strangers`` spin on its cores, ``disk_strangers`` read from its disk; ``limit``, ``memory_bytes``
+    and ``quota_cores`` are what control groups hold it to, where the kernel lets us.
     """
 
     name: str
@@ -34,6 +36,9 @@ class Patient:
     never: frozenset[str] = frozenset()
     wait_tolerance: float | None = 0.02
     strangers: int = 0
+    disk_strangers: int = 0
+    memory_bytes: int | None = None
+    quota_cores: float | None = None
     limit: ReadLimit | None = None
     bounds_without_limit: frozenset[str] = field(default_factory=frozenset)
 

@@ -18,7 +18,9 @@ CAUSES = set(
     host.memory host.evaluation model.compute model.threads device.compute device.transfer device.underfilled
     device.memory device.throttled device.shared comm.allreduce comm.straggler none""".split()
 )
-STAGE = {"ledger", "props", "expected", "patient", "throttle", "object_server", "two_ranks", "__init__"}
+STAGE = set(
+    "ledger props expected patient throttle confine disk_stranger object_server two_ranks __init__".split()
+)
 
 every_patient = pytest.mark.parametrize("patient", PATIENTS, ids=lambda patient: patient.name)
 

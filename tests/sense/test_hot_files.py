@@ -14,7 +14,7 @@ def test_a_file_is_counted_once_per_process_and_says_where_it_lives(plant: Plant
     for t_ns, pid, path in [(1, 7, "/data/x"), (2, 7, "/data/x"), (3, 8, "/elsewhere/y")]:
         files.add(t_ns, pid, path)
     first, second = files.samples()
-    home = {"mount": "/data", "fstype": "xfs", "device": "/dev/sda", "rotational": 1}
+    home = {"mount": "/data", "fstype": "xfs", "device": "/dev/sda", "rotational": 1, "bytes": 0}
     assert (first.t_ns, first.sensor) == (1, "file")
     assert first.values == {"pid": 7, "path": "/data/x", "count": 2, **home}
     assert (second.values["fstype"], second.values["rotational"]) == ("", -1)

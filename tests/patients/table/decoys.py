@@ -48,4 +48,13 @@ PATIENTS = [
         remedies=NONE,
         truth="a thread waits 13 ms a batch, the loop takes each from a queue that is never empty",
     ),
+    Patient(
+        name="disk-hammered",
+        group="decoy",
+        bounds=ids("balanced"),
+        causes=ids("none"),
+        remedies=NONE,
+        disk_strangers=1,
+        truth="40 ms a step asleep for the accelerator, data in memory, and a stranger at the disk",
+    ),
 ]

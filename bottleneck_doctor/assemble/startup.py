@@ -1,0 +1,29 @@
+"""Divides the start of each training process into its stretches."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ..model.startup import Startup
+from .rows import Diary
+from .steps import S
+
+
+def read_startups(diaries: list[Diary], origin: int) -> list[Startup]:
+    """One entry per process that got a batch and imported torch under our eyes."""
+    return [found for diary in diaries if (found := _read(diary, origin)) is not None]
+
+
+def _read(diary: Diary, origin: int) -> Startup | None:
+    told = diary.first("startup")
+    instants = [told.get(name) for name in ("torch_begin_ns", "torch_end_ns", "first_batch_ns")]
+    begin, end, batch = (value if isinstance(value, int) else 0 for value in instants)
+    if not begin or not end or not batch:
+        return None
+    built = [fact.get("at_ns") for fact in diary.facts if fact.get("fact") == "loader"]
+    loader = min((at for at in built if isinstance(at, int)), default=batch)
+    marks = [origin, diary.start_ns, begin, end, min(loader, batch), batch]
+    launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
+    imports = told.get("imports_ns")
+    imports_s = max(0, imports if isinstance(imports, int) else 0) * S
+    return Startup(diary.pid, launch, before, torch, loading, first, imports_s)

@@ -1,0 +1,157 @@
+"""A container file (HDF5, zip, npz, tar, Parquet) is opened for each sample, or read far beyond what is used.
+
+## What it means
+Opening such a file reads its table of contents: for an archive of many members that is more work than one
+member. Reading one row may read, and unpack, the whole chunk that it lies in.
+
+## Why it costs
+The table is read again for every sample, and thrown away again; or most of what is read is.
+
+## How it is measured
+The constructors of `zipfile`, `tarfile`, h5py, PyTables and pyarrow's Parquet are timed inside fetches: wall
+and CPU time of each opening, and how many there are. Bytes read (the task's io counters) are held against the
+bytes of the finished batch.
+
+## Thresholds
+One opening for every two samples or more, which take 10 % of what a batch costs its maker (ours). Four times
+as many bytes read as delivered, from files with a container's suffix, most of the cost being asleep in
+storage.
+
+## When this advice is wrong
+A file that is opened before the workers fork must not be used by them: open it in the worker, at the first
+sample. Containers opened by libraries that are not on the list are not seen. Random crops use a part of what
+they read on purpose.
+
+## Prediction
+Replay without the measured time of opening. For a better chunk size a range: from a third of the sleep spared
+to a sleep that shrinks with the bytes.
+
+## Remedies
+`open-once-per-worker`, `rechunk`.
+
+## References
+h5py, "Chunked storage"; zipfile in the Python library; HDF5, "Improving I/O performance with chunking".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
+from ..model.profile import HotFiles, Payload
+from ..model.report import Evidence, Fix
+from .advice import (
+    MOST,
+    TASK_IO,
+    dearest,
+    making_s,
+    payload_of,
+    place_of,
+    spread,
+    unseen,
+    wait_evidence,
+    waits,
+)
+from .case import inputs_of, patient
+from .entry import Case, Entry
+
+ID = "container-format-misuse"
+OPENINGS_PER_SAMPLE = 0.5  # neighbours in a batch may share one [catalogue F25: about 1]
+OPENING_SHARE = 0.1  # of what a batch costs its maker (ours)
+OVERREAD = 4.0  # bytes read for each that is delivered [catalogue F25]
+SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat .bag .root".split())
+CAUTIOUS = 0.67  # of the sleep is left at worst, when chunks fit the samples (ours)
+
+ONCE = """\
+def __getitem__(self, i):
+    if self.file is None: self.file = zipfile.ZipFile(self.path)      # in the worker, at its first sample
+    return decode(self.file.read(self.names[i]))"""
+CHUNKS = "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))     # a chunk per sample, lzf or none"
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when openings, or bytes that nobody uses, are a part of what batches cost."""
+    blind = unseen(diagnosis, ID)
+    if blind is not None or not waits(diagnosis):
+        return blind
+    inputs = diagnosis.inputs
+    if inputs.containers is None:
+        return Abstention(ID, "openings of container files inside fetches")
+    cause = dearest(diagnosis, ("input.preprocess", "input.storage"))
+    openings = inputs.containers / max(inputs.samples, 1.0)
+    if openings >= OPENINGS_PER_SAMPLE and inputs.container >= OPENING_SHARE * making_s(inputs):
+        evidence = _openings(inputs, openings) + wait_evidence(diagnosis)
+        return Finding(ID, cause, evidence, [_open_once(diagnosis)], place_of(diagnosis))
+    return _overread(diagnosis)
+
+
+def _openings(inputs: Inputs, per_sample: float) -> list[Evidence]:
+    share = inputs.container / making_s(inputs)
+    known = (
+        ("container files opened per sample", "containers_per_sample", per_sample),
+        ("time to open one", "container_open_s", inputs.container / (inputs.containers or 1.0)),
+        ("share of a batch's cost that opening takes", "container_share", share),
+    )
+    return [Evidence(*one, "hook on the container's constructor") for one in known]
+
+
+def _open_once(diagnosis: Diagnosis) -> Cure:
+    """The measured openings fall away: their CPU, and what they slept in reads."""
+    inputs = diagnosis.inputs
+    fetching = max(inputs.cpu - inputs.collate, 1e-12)
+    asleep = min(inputs.storage, max(0.0, inputs.container - inputs.container_cpu))
+    spared = Change(
+        cpu=max(0.0, 1 - inputs.container_cpu / fetching),
+        storage=1 - asleep / inputs.storage if inputs.storage > 0 else 1.0,
+    )
+    return Cure("open-once-per-worker", "open the container once in each worker and keep it open",
+                Fix("open at the first sample, not at every one", ONCE, place_of(diagnosis)), change=spared,
+                risk="never hand an open HDF5 or zip file to a forked worker")  # fmt: skip
+
+
+def _overread(diagnosis: Diagnosis) -> Finding | None:
+    """Far more is read than the batch holds."""
+    inputs, payload = diagnosis.inputs, payload_of(diagnosis)
+    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    suffixes = {suffix for one in diagnosis.profile.hot_files if one.loader == key for suffix in one.suffixes}
+    delivered = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
+    if not delivered or not inputs.storage_bytes or not suffixes & SUFFIXES:
+        return None
+    ratio = inputs.storage_bytes / delivered
+    if ratio < OVERREAD or inputs.storage < MOST * making_s(inputs) or diagnosis.scenario is None:
+        return None
+    low, likely, high = (Change(storage=left) for left in (CAUTIOUS, min(CAUTIOUS, 2 / ratio), 1 / ratio))
+    cure = Cure("rechunk", "store the data in chunks that fit the samples",
+                Fix("rewrite the file once", CHUNKS, place_of(diagnosis)),
+                factor=spread(diagnosis.scenario, low, likely, high), apply="convert", effort="hours",
+                risk="chunks of one sample compress less well")  # fmt: skip
+    evidence = [Evidence("bytes read from storage for each that the batch holds", "overread", ratio, TASK_IO)]
+    return Finding(ID, "input.storage", evidence + wait_evidence(diagnosis), [cure], place_of(diagnosis))
+
+
+WORK = Work(0.02)
+REOPENED = inputs_of(WORK, 1, 0.02, containers=32.0, container=0.015, container_cpu=0.015)
+COLD = Work(0.002, storage=0.02)
+CHUNKED = inputs_of(COLD, 1, 0.022, storage_bytes=64e6, read_bytes=64e6, reads=32.0, containers=0.0)
+
+
+def _case(inputs: Inputs, work: Work = WORK) -> Diagnosis:
+    """A worker that reads rows out of an HDF5 file; batches of 1 MB."""
+    sick = patient(work, Turn(0.0, 0.002), workers=1, inputs=inputs)
+    hot = [HotFiles("1:1", 1, 0, {".h5": 1})]
+    return replace(sick, profile=replace(sick.profile, hot_files=hot, payloads=[Payload("1:1", 9, 1.0, 1e6)]))
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("opened for each sample", _case(REOPENED), "fires", "open-once-per-worker"),
+        Case("chunks of 64 rows", _case(CHUNKED, COLD), "fires", "rechunk"),
+        Case("opened for each sample, at no cost", _case(replace(REOPENED, container=0.001)), "silent"),
+        Case("opened once a batch", _case(replace(REOPENED, containers=1.0)), "silent"),
+        Case("as much read as used", _case(replace(CHUNKED, storage_bytes=2e6), COLD), "silent"),
+        Case("an older profile", _case(replace(REOPENED, containers=None)), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "input.preprocess", examine)

@@ -1,0 +1,153 @@
+"""Somebody else keeps the disk busy, and this training waits for it.
+
+## What it means
+Most of what the machine's disks read and write is not the job's. Its own reads, checkpoints or forced log
+lines stand in line behind them.
+
+## Why it costs
+A disk serves one line of requests. A read that takes 0.1 ms alone takes as long as what stands before it.
+
+## How it is measured
+Bytes that the physical disks moved, less what the job's processes read and wrote; the share of time in which
+the disks had work; the time that makers of batches sleep in reads, and that checkpoints and logging are
+blocked.
+
+## Thresholds
+Strangers cause more than 30 % of the traffic and 5 MB/s, on disks that are busy half of the time. Reads are a
+fifth of what a batch costs its maker and the loop waits for 5 % of the step; or blocked checkpoints and
+logging take 2 % of it (ours).
+
+## When this advice is wrong
+Counters are the machine's: where the data lies on one of many disks, the strangers may use another. Reads of
+the job that another process makes for it (a server, a FUSE daemon) look like strangers. What the job wrote
+before may still be on its way to the disk.
+
+## Prediction
+Replay with the sleep reduced to the job's share of the traffic, at worst halfway there. A read does not
+become faster than on an idle disk: likely a cloud volume's half a millisecond, at best a local NVMe disk's.
+
+## Remedies
+`io-isolate`.
+
+## References
+iostat(1); ionice(1); cgroup v2 `io.max`, `io.latency`; proc(5), "io".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.disks import Disks, measure_disks
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.profile import Series
+from ..model.report import Evidence, Fix
+from .advice import judge_reads, making_s, place_of, spread, step_share, wait_evidence, waits
+from .case import inputs_of, patient
+from .entry import Case, Entry
+from .surroundings import span
+
+ID = "disk-contended"
+READ_SHARE = 0.2  # of what a batch costs its maker (ours)
+WRITE_SHARE = 0.02  # of the step [catalogue F27]
+ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (ours)
+FAST_BYTES_PER_S = 3e9  # and what the latter delivers [catalogue B]
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the job waits for a disk that strangers keep busy."""
+    scenario, inputs = diagnosis.scenario, diagnosis.inputs
+    if scenario is None:
+        return None
+    reading = waits(diagnosis) and inputs.storage >= READ_SHARE * making_s(inputs)
+    writing = scenario.stored * (step_share(diagnosis, "checkpoint") + step_share(diagnosis, "logging"))
+    if not reading and writing < WRITE_SHARE:
+        return None
+    disks = measure_disks(diagnosis.profile, *span(diagnosis))
+    if disks is None:
+        return Abstention(ID, "what the disks moved, and how much of it was the job's")
+    if not disks.shared:
+        return None
+    known = (
+        ("the job's share of what the disks move", "disk_job_share", disks.job_share),
+        ("bytes per second that strangers move", "strangers_bytes_per_s", disks.strangers_bytes_per_s),
+        ("share of time in which the disks had work", "disk_busy", disks.busy),
+        ("mean number of requests in their queues", "disk_queue", disks.queue),
+    )
+    evidence = [Evidence(*one, "diskstats less task io") for one in known]
+    evidence += wait_evidence(diagnosis) if reading else []
+    return Finding(
+        ID, _cause(diagnosis, reading), evidence, [_alone(diagnosis, scenario, disks)], place_of(diagnosis)
+    )
+
+
+def _cause(diagnosis: Diagnosis, reading: bool) -> str:
+    if reading:
+        return "input.storage"
+    saving = step_share(diagnosis, "checkpoint") >= step_share(diagnosis, "logging")
+    return "host.checkpoint" if saving else "host.logging"
+
+
+def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Cure:
+    """Without strangers on the same disks, the job has their bandwidth too."""
+    share, (likely, least) = disks.job_share, _floors(diagnosis)
+    low, middle, high = (
+        _eased(scenario, left) for left in ((1 + share) / 2, max(share, likely), max(share, least))
+    )
+    return Cure(
+        id="io-isolate",
+        title="keep other jobs off the disk that this training uses",
+        fix=Fix("give it a volume of its own, or hold the others back",
+                "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it"),
+        factor=spread(scenario, low, middle, high),
+        apply="admin",
+        effort="hours",
+        risk="what the disk delivers to several readers together may be more than it gives to one",
+    )  # fmt: skip
+
+
+def _eased(scenario: Scenario, left: float) -> Change:
+    """So much of what is blocked by the disk is left."""
+    written = 1 - scenario.stored * (1 - left)
+    return Change(storage=left, checkpoint=written, logging=written)
+
+
+def _floors(diagnosis: Diagnosis) -> tuple[float, float]:
+    """The part of a read's time that it would take on an idle disk: likely, at best."""
+    reads = judge_reads(diagnosis)
+    if not reads.each_s or reads.each_bytes is None:
+        return 0.0, 0.0
+    moving = reads.each_bytes / FAST_BYTES_PER_S
+    slow, fast = (min(1.0, (alone + moving) / reads.each_s) for alone in ALONE_READ_S)
+    return slow, fast
+
+
+WORK = Work(0.002, storage=0.02)
+LOOP = Turn(0.0, 0.002)
+READ = inputs_of(WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=20.0)
+
+
+def _case(strangers: float | None, work: Work = WORK, turn: Turn = LOOP, busy: float = 1.0) -> Diagnosis:
+    """The job moves 90 MB/s and strangers so much; None = nobody counted."""
+    base = patient(work, turn, workers=1, inputs=replace(READ, storage=work.storage, cpu=work.cpu))
+    scene = replace(base.scenario or Scenario((), ()), stored=0.8)
+    times = [0.0, 50.0, 100.0]
+    per_s = {"disk_busy_s": busy, "disk_read_bytes": 9e7 + (strangers or 0.0), "job_read_bytes": 9e7}
+    series = Series(times, {name: [t * value for t in times] for name, value in per_s.items()})
+    facts = replace(base.profile, series=series if strangers is not None else Series())
+    return replace(base, scenario=scene, profile=facts)
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    saving = Turn(0.0, 0.01, checkpoint=0.005)
+    return (
+        Case("reads wait behind strangers", _case(3e8), "fires", "io-isolate"),
+        Case("checkpoints wait behind strangers", _case(3e8, Work(0.001), saving), "fires", "io-isolate"),
+        Case("the loader needs no disk", _case(3e8, Work(0.02)), "silent"),
+        Case("the disk is the job's", _case(1e6), "silent"),
+        Case("the disk is mostly idle", _case(3e8, busy=0.1), "silent"),
+        Case("nobody counted", _case(None), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "input.storage", examine)

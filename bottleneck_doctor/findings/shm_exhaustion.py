@@ -1,0 +1,139 @@
+"""Batches travel through shared memory, or through open files, and there is little left of one of them.
+
+## What it means
+Workers put each batch into `/dev/shm` and hand over descriptors, one per tensor. Where the room or the number
+of descriptors runs out, a worker dies of a bus error or with "too many open files", often hours later.
+
+## Why it costs
+Nothing, until it costs the run. Containers get 64 MB of `/dev/shm` unless told otherwise.
+
+## How it is measured
+The size of finished batches, the loader's slots (workers times prefetch), the room in `/dev/shm` at the
+start, open files of the process nearest to its limit, every two seconds.
+
+## Thresholds
+Twice what all slots and the batch in use can hold exceeds the room at the start; or 80 % of a process's
+descriptors are in use.
+
+## When this advice is wrong
+Batches that vary in size may need more than the mean says. The sharing strategy `file_system` needs no
+descriptors. What else uses `/dev/shm` is not foreseen.
+
+## Prediction
+No step becomes faster: the factor is 1. What a shallower prefetch costs is replayed.
+
+## Remedies
+`grow-shm`, `shrink-prefetch`, `raise-descriptor-limit`.
+
+## References
+torch.multiprocessing, "Sharing strategies"; docker run, `--shm-size`; getrlimit(2), RLIMIT_NOFILE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
+from ..model.profile import Loader, Payload, Series
+from ..model.report import Evidence, Fix
+from .advice import loader_call, payload_of, unlooped
+from .case import patient
+from .entry import Case, Entry
+from .surroundings import NOTHING, readings
+
+ID = "shm-exhaustion"
+ROOM = 2.0  # times what the slots hold: batches vary, and are freed late [catalogue F26]
+DESCRIPTORS = 0.8  # of the limit in use [catalogue F26]
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when shared memory or descriptors may not suffice."""
+    blind, loader = unlooped(diagnosis, ID), diagnosis.loader
+    if blind is not None or loader is None or not loader.num_workers:
+        return blind
+    payload, room = payload_of(diagnosis), _room(diagnosis)
+    if payload is None or room is None:
+        return Abstention(ID, "the size of a batch, and the room in /dev/shm")
+    slots = loader.num_workers * (loader.prefetch_factor or 2) + 1
+    need = slots * payload.tensor_bytes
+    used, limit = _descriptors(diagnosis)
+    tight, crowded = ROOM * need > room, limit > 0 and used >= DESCRIPTORS * limit
+    if not tight and not crowded:
+        return None
+    evidence = [
+        Evidence("bytes that the loader's batches can hold at once", "batches_bytes", need, "batches seen"),
+        Evidence("bytes of room in /dev/shm at the start", "shm_free_bytes", room, "statvfs"),
+    ]
+    if limit > 0:
+        evidence.append(Evidence("share of its descriptors that a process used", "descriptor_share",
+                                 used / limit, "/proc/PID/fd"))  # fmt: skip
+    cures = (_more_room() if tight else []) + (_more_files() if crowded else [])
+    return Finding(ID, "input.ipc", evidence, cures + _fewer_slots(loader), loader.location)
+
+
+def _room(diagnosis: Diagnosis) -> float | None:
+    """Bytes free in /dev/shm before the batches filled it."""
+    seen = readings(diagnosis.profile.series, "shm_free_bytes")
+    return max((value for _, value in seen), default=diagnosis.profile.machine.shm_free_bytes)
+
+
+def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
+    """The fullest reading: (in use, limit); zeros where none was taken."""
+    series = diagnosis.profile.series
+    used, limits = (readings(series, name) for name in ("descriptors", "descriptor_limit"))
+    pairs = [(one, most) for (_, one), (_, most) in zip(used, limits, strict=False) if most > 0]
+    return max(pairs, key=lambda pair: pair[0] / pair[1], default=(0.0, 0.0))
+
+
+def _more_room() -> list[Cure]:
+    return [
+        Cure("grow-shm", "give the container more shared memory",
+             Fix("raise its size; kubernetes: an emptyDir of medium Memory at /dev/shm",
+                 "docker run --shm-size=8g ...    # or --ipc=host"),
+             factor=NOTHING, apply="admin", risk="it counts as memory of the container")
+    ]  # fmt: skip
+
+
+def _more_files() -> list[Cure]:
+    return [
+        Cure("raise-descriptor-limit", "allow more open files, or share tensors by name",
+             Fix("raise the limit before the training starts",
+                 "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')"),
+             factor=NOTHING, apply="env")
+    ]  # fmt: skip
+
+
+def _fewer_slots(loader: Loader) -> list[Cure]:
+    """Less in flight, where more than one batch per worker waits."""
+    if (loader.prefetch_factor or 2) < 2:
+        return []
+    call = loader_call(loader, prefetch_factor=1)
+    return [Cure("shrink-prefetch", "prefetch one batch per worker",
+                 Fix("fewer batches in flight", call, loader.location), change=Change(prefetch=1),
+                 apply="hook", risk="rare slow batches are felt sooner")]  # fmt: skip
+
+
+def _case(batch_bytes: float, room: float | None = 64e6, used: float = 40.0, workers: int = 4) -> Diagnosis:
+    """Four workers in a container with so much room in /dev/shm."""
+    base = patient(Work(0.001), Turn(0.01), workers=workers)
+    values: dict[str, list[float | None]] = {"descriptors": [used], "descriptor_limit": [256.0]}
+    if room is not None:
+        values["shm_free_bytes"] = [room]
+    facts = replace(
+        base.profile, payloads=[Payload("1:1", 9, 2.0, batch_bytes)], series=Series([1.0], values)
+    )
+    return replace(base, profile=facts)
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("nine batches of 8 MB, 64 MB of room", _case(8e6), "fires"),
+        Case("most descriptors are in use", _case(1e5, used=240.0), "fires"),
+        Case("small batches", _case(1e6), "silent"),
+        Case("one process", _case(8e6, workers=0), "silent"),
+        Case("the room is not known", _case(8e6, room=None), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "input.ipc", examine)

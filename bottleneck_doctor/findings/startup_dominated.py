@@ -1,0 +1,115 @@
+"""A large part of the run was over before the first batch: not torch, but the script's own preparations.
+
+## What it means
+Between the interpreter's start and the first batch the script imports modules, lists files, reads labels,
+builds the model. In a short run, or one that is started often, that is what takes the time.
+
+## Why it costs
+While it goes on nothing is learned. The steady step does not show it: the cost is in the run's length, and is
+paid again at each start, each rank, each trial of a search.
+
+## How it is measured
+Instants: Python runs, torch begins to be imported, torch is complete, the first loader is built, the first
+batch is there. Imports are told from other work by the searches for modules, which follow each other closely.
+
+## Thresholds
+More than 20 % of the run and more than 2 s (ours), torch's own import apart, in a run that was not cut short.
+
+## When this advice is wrong
+A run of a few steps to try something out is mostly start. Downloads and conversions that happen only the
+first time are gone at the next start.
+
+## Prediction
+None for the step, which stays what it is: the remedies' factor is 1. What a start without these stretches
+would save of this run is in the evidence.
+
+## Remedies
+`cache-index`, `lazy-imports`.
+
+## References
+`python -X importtime`; os.scandir in the Python library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn, Work
+from ..model.report import Evidence, Fix
+from ..model.startup import Startup
+from .advice import place_of
+from .case import patient
+from .entry import Case, Entry
+from .surroundings import NOTHING
+
+ID = "startup-dominated"
+SHARE = 0.2  # of the run (ours; catalogue F62 has a tenth, which torch's own import takes of a minute)
+SECONDS = 2.0  # or nobody notices (ours)
+PART = 0.5  # of the preparations, from which one of them is what to cure (ours)
+CLOCKS = "import and loader hooks"
+
+INDEX = """\
+if cached.exists(): files = pickle.loads(cached.read_bytes())
+else: files = scan(root); cached.write_bytes(pickle.dumps(files))     # once; delete it when data changes"""
+LAZY = "def plot(history): import matplotlib.pyplot as plt; ...     # where it is used, not at the top"
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the script's own preparations are a fifth of the run."""
+    run, loop = diagnosis.profile.run, diagnosis.loop
+    start = next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
+    if start is None:
+        return Abstention(ID, "the start of the training process: it imported torch unseen, or got no batch")
+    own = start.before_torch_s + start.before_loader_s
+    if own < SECONDS or own < SHARE * run.duration_s:
+        return None
+    if run.stopped_by is not None:
+        return Abstention(ID, "how long the training would have taken: it was cut short")
+    known = (
+        ("share of the run that went before the first batch, torch apart", "startup_share",
+         own / run.duration_s),
+        ("time until torch was imported", "before_torch_s", start.before_torch_s),
+        ("time to import torch", "torch_import_s", start.torch_s),
+        ("time from there to the first loader", "before_loader_s", start.before_loader_s),
+        ("of these two, time in imports", "imports_s", start.imports_s),
+        ("time from there to the first batch", "first_batch_s", start.first_batch_s),
+        ("the run with instant preparations would have taken", "without_s", max(0.0, run.duration_s - own)),
+    )  # fmt: skip
+    evidence = [Evidence(*one, CLOCKS) for one in known]
+    return Finding(ID, "host.python", evidence, _cures(diagnosis, start, own), place_of(diagnosis))
+
+
+def _cures(diagnosis: Diagnosis, start: Startup, own: float) -> list[Cure]:
+    """What is not imports is work of the script's own: most often, finding the data."""
+    index = Cure("cache-index", "keep the list of files and labels instead of making it at every start",
+                 Fix("save what the scan found", INDEX, place_of(diagnosis)), factor=NOTHING,
+                 risk="delete the saved list when the data changes")  # fmt: skip
+    lazy = Cure("lazy-imports", "import what only some runs need where they need it",
+                Fix("move imports into the functions that use them", LAZY), factor=NOTHING)  # fmt: skip
+    imports = min(own, start.imports_s)
+    return ([index] if own - imports >= PART * own else []) + ([lazy] if imports >= PART * own else [])
+
+
+def _case(start: Startup | None, stopped_by: str | None = None) -> Diagnosis:
+    """A run of one minute."""
+    base = patient(Work(1e-4), Turn(0.01))
+    run = replace(base.profile.run, duration_s=60.0, stopped_by=stopped_by)
+    return replace(base, profile=replace(base.profile, run=run, startups=[start] if start else []))
+
+
+SCAN = Startup(1, 0.1, 0.2, 3.0, 30.0, 0.1, 1.0)
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("half of the run looks for files", _case(SCAN), "fires"),
+        Case("half of the run imports", _case(replace(SCAN, imports_s=28.0)), "fires"),
+        Case("torch alone is slow", _case(Startup(1, 0.1, 0.2, 30.0, 1.0, 0.1, 0.5)), "silent"),
+        Case("one second", _case(replace(SCAN, before_loader_s=1.0)), "silent"),
+        Case("stopped by --max-steps", _case(SCAN, "--max-steps"), "abstains"),
+        Case("the start was not seen", _case(None), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "host.python", examine)

@@ -1,0 +1,21 @@
+"""Where the start of a training process went, until its first batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Startup:
+    """Seconds of consecutive stretches: the launch until Python runs, until torch is imported, importing
+    torch, until the first loader is built, until its first batch. ``imports_s`` is what other modules than
+    torch took to import meanwhile.
+    """
+
+    pid: int
+    launch_s: float
+    before_torch_s: float
+    torch_s: float
+    before_loader_s: float
+    first_batch_s: float
+    imports_s: float
