@@ -300,13 +300,18 @@ class Outside:
 
 @dataclass(frozen=True)
 class Stack:
-    """Samples of one call path, outermost first; frames are ``function (file:line)``."""
+    """Samples of one call path, outermost first; frames are ``function (file:line)``.
+
+    ``count`` includes samples of a thread that slept. ``running`` is how many samples, of as many taken
+    apart from these, found it running or runnable; None where that was not seen.
+    """
 
     pid: int
     role: str
     thread: str
     frames: list[str]
     count: int
+    running: int | None = None
 
 
 @dataclass(frozen=True)
