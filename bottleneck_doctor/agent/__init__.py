@@ -32,6 +32,7 @@ def _install(folder: str) -> None:
         patch_loader,
         patch_saving,
         patch_training,
+        patch_unpackers,
         patch_worker,
         process,
         pulse,
@@ -57,4 +58,4 @@ def _install(folder: str) -> None:
         "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
         "safetensors.torch": patch_saving.patch_safetensors,
     }
-    when_imported({**callbacks, **patch_decoders.watchers()})
+    when_imported({**callbacks, **patch_decoders.watchers(), **patch_unpackers.watchers()})

@@ -7,7 +7,7 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 from zlib import crc32
 
-from . import clocks, wire
+from . import clocks, making, wire
 from .guard import quiet, replace
 from .payload import cargo, view
 from .pulse import state
@@ -99,6 +99,7 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     before = _readings()
     state.in_fetch, state.decode_ns, state.opens, ledger.collate = True, 0, 0, (0, 0)
     dataset, collate = fetcher.dataset, fetcher.collate_fn
+    making.begin(dataset, ledger.close)
     fetcher.dataset = _watched(fetcher, index) or dataset
     fetcher.collate_fn = _timed(collate)
     state.book.post(wire.FETCHING, get_native_id())
@@ -111,8 +112,13 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         state.book.post(wire.FETCHING, 0)
         fetcher.dataset, fetcher.collate_fn = dataset, collate
     _write(before, (start, taken, cpu, process), index, data)
+    making.end(start, _thing(), ledger.fetches, hasattr(fetcher, "dataset_iter"), data)
     state.cost_ns += thread_time_ns() - begin - cpu
     return data
+
+
+def _thing() -> int:
+    return state.inside.loader if state.inside is not None else 0
 
 
 def _readings() -> Readings:
@@ -133,7 +139,7 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
     ledger.total_ns += taken
     ledger.close += 1
     samples = len(index) if hasattr(index, "__len__") else 1
-    thing = state.inside.loader if state.inside is not None else 0
+    thing = _thing()
     state.row(wire.FETCH, start, taken, cpu, queue, process, stored, faults[0] - before[1][0], thing)
     state.row(
         wire.BATCH, start, ledger.collate[0], ledger.collate[1], samples, read, faults[1] - before[1][1],
@@ -144,7 +150,7 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
         state.row(wire.CARGO, start, 0, *cargo(data), thing=thing)
     if state.worker:  # about 12 microseconds of ours: at most 1 % of the worker, and its file lasts
         fast = int(1_200_000 / max(taken, 1_000)) if taken < CLOSE_EVERY_NS else 0
-        ledger.skip = max(fast, state.floor - 1)
+        ledger.skip = max(fast, state.floor - 1) if ledger.fetches >= making.FIRST_BATCHES else 0
 
 
 class Watched:
@@ -181,7 +187,7 @@ def _watched(fetcher: Any, index: Any) -> Watched | None:
             return None
         if not any(place % stride == 0 for place in index):
             return None
-        return Watched(fetcher.dataset, stride, state.inside.loader if state.inside else 0)
+        return Watched(fetcher.dataset, stride, _thing())
     except Exception:
         return None
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .making import Making
+
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 1
 
@@ -364,6 +366,7 @@ class Profile:
     fetches: list[FetchTable] = field(default_factory=list)
     payloads: list[Payload] = field(default_factory=list)
     repeats: list[Repeats] = field(default_factory=list)
+    makings: list[Making] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
     hot_files: list[HotFiles] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
