@@ -58,7 +58,7 @@ def cause_gains(
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0),
-        "host.python": Change(python=0),
+        "host.python": Change(python=0, sampling=0),
         "host.launch": Change(launch=0),
         "host.memory": Change(memory=0),
         "comm.allreduce": Change(comm=0),

@@ -9,6 +9,7 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
+from .makings import epoch_draws_s, making_of
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
 
@@ -38,6 +39,7 @@ def build_scenario(
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
     hand_over, serialise = _moving(profile, loader, steps, workers)
+    making = making_of(profile, loader)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
         turns=tuple(_turn(step, host.accelerated) for step in _spaced(steps)),
@@ -47,11 +49,12 @@ def build_scenario(
         cores=host.cores,
         strangers=strangers(host),
         threads=threads,
-        hand_over=hand_over,
+        hand_over=max(0.0, hand_over - (making.draw_cpu_s or 0.0)) if workers else hand_over,
+        sampling=making.draw_s or 0.0,
         serialise=serialise,
         delay=DELAY_S,
         epoch_steps=_epoch_steps(loop),
-        epoch_start=_epoch_start(loop, inputs, workers),
+        epoch_start=_epoch_start(loop, inputs, workers) if workers else epoch_draws_s(making, loop),
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
     )
