@@ -54,7 +54,9 @@ def _transforms(dataset: Any, depth: int) -> Iterator[Any]:
         return
     for name, value in list(vars(dataset).items()):
         if name in ("dataset", "datasets"):
-            yield from _transforms(value[0] if isinstance(value, (list, tuple)) and value else value, depth + 1)
+            yield from _transforms(
+                value[0] if isinstance(value, (list, tuple)) and value else value, depth + 1
+            )
         elif any(part in name.lower() for part in NAMES) or _steps(value):
             yield from _unrolled(value, 0)
 
@@ -82,7 +84,7 @@ def _steps(thing: Any) -> list[Any]:
 
 
 def _patch(thing: Any) -> None:
-    """Time the class's own call. Modules only in workers: elsewhere they may become part of a compiled graph."""
+    """Time the class's own call; modules only in workers, since elsewhere they may be compiled."""
     module_like = "_modules" in getattr(thing, "__dict__", {})
     name = "forward" if module_like else "__call__"
     owner = next((kind for kind in type(thing).__mro__ if name in kind.__dict__), None)

@@ -59,7 +59,9 @@ COLLECTION = 15  # garbage collection: a generation
 WINDOWED = 16  # a torch.profiler window: duration
 WORKERS = 17  # a worker's birth: a pid, b worker number
 STOPPED = 18  # the agent ended the training: a trained steps
-MAKING = 24  # a CPU, b bytes or draws, c index into MAKINGS, d number of the transform, or 1 = an epoch begins
+MAKING = (
+    24  # a CPU, b bytes or draws, c index into MAKINGS, d number of the transform, or 1 = an epoch begins
+)
 FIRSTLING = 25  # one of the first batches of an iterable data set in a worker: a checksum, b place from 1
 
 MAKINGS = ("unpack", "transform", "sampler")

@@ -11,7 +11,9 @@ from ..model.profile import Loader, Location, Outside, Profile, Stack
 from .outside import gap_stacks, parse_frame
 
 FETCH = "torch/utils/data/_utils/fetch.py:"
-LIBRARY = re.compile(r"/(?:site|dist)-packages/([^/:]+)|/lib/python3\.\d+t?/([^/:]+)|/(bottleneck_doctor)/agent/")
+LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/([^/:]+)|/lib/python3\.\d+t?/([^/:]+)|/(bottleneck_doctor)/agent/"
+)
 OURS = "bottleneck_doctor"
 SAMPLES_AT_LEAST = 20  # below which a share is a guess: 90 % intervals are then wider than 0.18 (ours)
 MOST = 0.5  # of the samples: the deepest line that still holds as much is the one to look at (ours)
@@ -112,8 +114,14 @@ def _mostly_inside(paths: list[tuple[int, Stack]]) -> str:
     return KNOWN_AS.get(name, name)
 
 
+def users_line(stack: Stack) -> Location | None:
+    """The user's innermost line of one call path."""
+    found = _users(stack.frames)
+    return parse_frame(found[-1][1]) if found else None
+
+
 def _users(path: list[str]) -> list[tuple[int, str]]:
-    """The user's own frames with their places, each line once: a comprehension stands on its caller's line."""
+    """The user's frames with their places, each line once: a comprehension stands on its caller's."""
     found: dict[str, tuple[int, str]] = {}
     for place, frame in enumerate(path):
         if LIBRARY.search(frame) is None and "<frozen" not in frame:

@@ -132,7 +132,7 @@ def _name_of(loop: Location) -> str:
 
 
 def _data_function(stack: Stack, trained: dict[str, tuple[int, int]]) -> str | None:
-    """The user's function that the loop called in the gap; "" in the loop's own lines; None in the training."""
+    """The user's function that the loop called in the gap; "" in the loop's own lines; None in training."""
     if any(mark in frame for frame in stack.frames for mark in TRAINING):
         return None
     start = next((place for place, frame in enumerate(stack.frames) if frame.startswith("<module>")), 0)

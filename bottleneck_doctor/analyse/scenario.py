@@ -8,7 +8,9 @@ from typing import Any
 
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
+from .crowding import crowding
 from .host import strangers
+from .interpreter_lock import held_by_lock
 from .makings import epoch_draws_s, making_of
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
@@ -40,8 +42,10 @@ def build_scenario(
     threads = _threads(profile, steps, inputs, workers)
     hand_over, serialise = _moving(profile, loader, steps, workers)
     making = making_of(profile, loader)
+    crowd = crowding(inputs, workers, serialise)
     base = Scenario(
-        works=works or tuple(_work_from(step) for step in _spaced(steps)),
+        works=tuple(replace(work, cpu=work.cpu * crowd) for work in works)
+        or tuple(_work_from(step) for step in _spaced(steps)),
         turns=tuple(_turn(step, host.accelerated) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
@@ -58,6 +62,7 @@ def build_scenario(
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
     )
+    base = held_by_lock(profile, loop, base)
     if _is_bulky(profile, loader):
         base = fit_transfer(base, fmean_wall(steps))
     return fit(base, fmean_wall(steps))

@@ -55,7 +55,11 @@ def _transforms(crews: list[Crew]) -> dict[str, float]:
     spent: dict[str, int] = defaultdict(int)
     timed = 0
     for crew in crews:
-        names = {one.get("number"): str(one.get("name")) for one in crew.diary.facts if one.get("fact") == "transform"}
+        names = {
+            one.get("number"): str(one.get("name"))
+            for one in crew.diary.facts
+            if one.get("fact") == "transform"
+        }
         rows = _rows(crew, TRANSFORM)
         timed += len({row.t for row in rows})
         for row in rows:

@@ -86,7 +86,9 @@ def _cures(scenario: Scenario, loader: Loader) -> list[Cure]:
     deeper = Cure(
         id="prefetch-deeper",
         title=f"let each worker be {depth} batches ahead",
-        fix=Fix("deepen the buffer; the order stays", loader_call(loader, prefetch_factor=depth), loader.location),
+        fix=Fix(
+            "deepen the buffer; the order stays", loader_call(loader, prefetch_factor=depth), loader.location
+        ),
         change=Change(prefetch=depth),
         apply="hook",
         risk=f"up to {depth * scenario.workers} finished batches lie in shared memory",

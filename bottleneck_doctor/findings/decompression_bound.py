@@ -71,7 +71,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    return Finding(ID, "input.preprocess", evidence, [_store(diagnosis, scenario, making)], hottest_place(diagnosis))
+    return Finding(
+        ID, "input.preprocess", evidence, [_store(diagnosis, scenario, making)], hottest_place(diagnosis)
+    )
 
 
 def _unpacked(inputs: Inputs, making: Making) -> Change:

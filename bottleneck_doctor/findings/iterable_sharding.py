@@ -76,7 +76,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
         text = "share of the workers' first batches that another worker gave as well"
         evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
-        evidence.append(Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums"))
+        evidence.append(
+            Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
+        )
         cures.append(_shard(diagnosis, loader))
     if working and working < loader.num_workers and waits(diagnosis):
         text = f"workers of {loader.num_workers} that fetched anything to speak of"
@@ -123,7 +125,9 @@ def _reshard(diagnosis: Diagnosis, loader: Loader, scenario: Scenario, working: 
 STREAM = Loader("1:1", "dataloader", 1, "Stream", dataset_kind="iterable", batch_size=32)
 
 
-def _case(firstlings: tuple[int, int], workers: list[int] | None = None, loader: Loader = STREAM) -> Diagnosis:
+def _case(
+    firstlings: tuple[int, int], workers: list[int] | None = None, loader: Loader = STREAM
+) -> Diagnosis:
     """Two workers over an iterable data set; ``workers`` made the fetches."""
     base = patient(Work(0.02), Turn(0.0, 0.004), workers=2, loader=loader)
     makings, made = [Making("1:1", 400, firstlings=firstlings)], workers or [0, 1] * 100

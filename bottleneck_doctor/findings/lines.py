@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 
 from ..analyse.hot_lines import HotLines, hot_lines
 from ..model.diagnosis import Diagnosis
@@ -19,15 +18,19 @@ def lines_of(diagnosis: Diagnosis) -> HotLines:
     return hot_lines(diagnosis.profile, diagnosis.loader, diagnosis.outside)
 
 
+def named(place: Location) -> str:
+    """A line as a sentence names it: the report shows the whole path beside it."""
+    return f"{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}"
+
+
 def line_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """The user's hottest line with its share of the making of batches; nothing where none was seen."""
     lines = lines_of(diagnosis)
     line = lines.hottest
     if line is None or line.share < NAMED_FROM:
         return []
-    where = f"{PurePath(line.location.file).name}:{line.location.line}"
     inside = f", mostly inside {lines.library}" if lines.library else ""
-    text = f"share of the making of batches that passes in line {where}{inside}"
+    text = f"share of the making of batches that passes in {named(line.location)}{inside}"
     return [Evidence(text, "line_share", line.share, STACKS)]
 
 

@@ -81,7 +81,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     lines = lines_of(diagnosis)
     line = lines.hottest
     if line is None:
-        return Abstention(ID, "stack samples of whoever makes the batches (py-spy, and some seconds of training)")
+        return Abstention(
+            ID, "stack samples of whoever makes the batches (py-spy, and some seconds of training)"
+        )
     share = least_cpu_share(line, inputs)
     if share < HOT_SHARE or lines.library in IMAGES or _spoken_for(diagnosis):
         return None
@@ -140,8 +142,12 @@ def _cure(id: str, scenario: Scenario, line: Line, share: float) -> Cure:
 
 
 BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
-PARSING = [*BELOW, "Logs.__getitem__ (/home/u/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
-TAKING = [*BELOW, "Logs.__getitem__ (/home/u/train.py:32)"]
+PARSING = [
+    *BELOW,
+    "Logs.__getitem__ (/data/train.py:31)",
+    "loads (/usr/lib/python3.11/json/__init__.py:346)",
+]
+TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
 
 
 def _case(parsing: tuple[int, int | None], work: Work = Work(0.02), seen: int = 100) -> Diagnosis:  # noqa: B008

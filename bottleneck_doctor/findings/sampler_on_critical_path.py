@@ -67,12 +67,17 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "timed draws of the loader's sampler")
     start_s = epoch_draws_s(making, diagnosis.loop)
     step_share = making.draw_s / max(diagnosis.step_s, 1e-12)
-    epoch_share = start_s / max(scenario.epoch_steps * diagnosis.step_s, 1e-12) if scenario.epoch_steps else 0.0
+    epoch_share = (
+        start_s / max(scenario.epoch_steps * diagnosis.step_s, 1e-12) if scenario.epoch_steps else 0.0
+    )
     if step_share < STEP_SHARE and epoch_share < EPOCH_SHARE:
         return None
     least = min(1.0, INDEX_S * diagnosis.inputs.samples / max(making.draw_s, 1e-12))
     starting = max(0.0, 1 - start_s / scenario.epoch_start) if scenario.epoch_start > 0 else 1.0
-    gone, half = Change(sampling=least, startup=starting), Change(sampling=(1 + least) / 2, startup=(1 + starting) / 2)
+    gone, half = (
+        Change(sampling=least, startup=starting),
+        Change(sampling=(1 + least) / 2, startup=(1 + starting) / 2),
+    )
     factor = spread(scenario, half, gone, gone)
     if factor[1] < WORTH:
         return None

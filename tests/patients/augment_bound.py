@@ -61,7 +61,9 @@ def main() -> None:
     given = options(__doc__, steps=700, step_s=0.010)
     book = Ledger(given.steps, given.truth)
     steps = [RandomCrop(), ColourJitter()] if given.cured else [ColourJitter(), RandomCrop()]
-    loader = DataLoader(Pictures(Compose(steps)), batch_size=16, shuffle=True, num_workers=2, persistent_workers=True)
+    loader = DataLoader(
+        Pictures(Compose(steps)), batch_size=24, shuffle=True, num_workers=2, persistent_workers=True
+    )
     model = torch.nn.Sequential(torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in book.epochs():

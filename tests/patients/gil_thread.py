@@ -1,4 +1,4 @@
-"""Sick: a thread of the training process counts in Python, and holds the interpreter's lock. Cure: no thread."""
+"""Sick: a Python thread beside the loop holds the interpreter's lock. Cure: no such thread."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Statistics(threading.Thread):
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=500, step_s=0.013)
+    given = options(__doc__, steps=200, step_s=0.030)
     book = Ledger(given.steps, given.truth)
     statistics = Statistics()
     if not given.cured:
         statistics.start()
     rows = TensorDataset(torch.randn(6400, 256), torch.arange(6400) % 10)
-    loader = DataLoader(rows, batch_size=64, shuffle=True, num_workers=1, persistent_workers=True)
-    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+    loader = DataLoader(rows, batch_size=64, shuffle=True)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in book.epochs():
         for x, y in book.loop(loader):

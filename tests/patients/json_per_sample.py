@@ -11,7 +11,7 @@ from props import options, simulated_accelerator
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-ROWS, EVENTS = 480, 400
+ROWS, EVENTS = 320, 700
 
 
 class Sessions(Dataset[tuple[torch.Tensor, int]]):
@@ -20,7 +20,12 @@ class Sessions(Dataset[tuple[torch.Tensor, int]]):
     def __init__(self, columns: bool) -> None:
         draw = random.Random(0)
         self.texts = [
-            json.dumps([{"item": draw.randrange(1000), "seconds": draw.random(), "kind": "click"} for _ in range(EVENTS)])
+            json.dumps(
+                [
+                    {"item": draw.randrange(1000), "seconds": draw.random(), "kind": "click"}
+                    for _ in range(EVENTS)
+                ]
+            )
             for _ in range(ROWS)
         ]
         self.columns = torch.tensor([self.parsed(text) for text in self.texts]) if columns else None
@@ -34,7 +39,9 @@ class Sessions(Dataset[tuple[torch.Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         place = index % ROWS
-        seconds = torch.tensor(self.parsed(self.texts[place])) if self.columns is None else self.columns[place]
+        seconds = (
+            torch.tensor(self.parsed(self.texts[place])) if self.columns is None else self.columns[place]
+        )
         return seconds + 0.01 * torch.randn(EVENTS), index % 10
 
 

@@ -11,7 +11,7 @@ from props import options, simulated_accelerator
 from torch.nn import functional
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
-ROWS, DRAWN = 2000, 1600
+ROWS, DRAWN = 4000, 1600
 
 
 class Weighted(Sampler[int]):
@@ -42,7 +42,7 @@ class Weighted(Sampler[int]):
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=700, step_s=0.0095)
+    given = options(__doc__, steps=500, step_s=0.0125)
     random.seed(0)
     book = Ledger(given.steps, given.truth)
     rows = TensorDataset(torch.randn(ROWS, 64), torch.arange(ROWS) % 10)

@@ -15,7 +15,7 @@ from props import options, simulated_accelerator
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-SIZE, TURNS = 160, 8
+SIZE, TURNS = 384, 1
 
 
 class Rotations(Dataset[tuple[torch.Tensor, int]]):
@@ -39,8 +39,10 @@ def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.014)
     book = Ledger(given.steps, given.truth)
-    loader = DataLoader(Rotations(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    loader = DataLoader(Rotations(), batch_size=4, shuffle=True, num_workers=2, persistent_workers=True)
+    model = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in book.epochs():
         for x, y in book.loop(loader):
