@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from ..analyse.hot_lines import HotLines, hot_lines
 from ..model.diagnosis import Diagnosis
 from ..model.profile import Location
