@@ -34,6 +34,7 @@ def _install(folder: str) -> None:
         patch_ranks,
         patch_saving,
         patch_training,
+        patch_unpackers,
         patch_worker,
         process,
         pulse,
@@ -65,4 +66,9 @@ def _install(folder: str) -> None:
         "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
         "safetensors.torch": patch_saving.patch_safetensors,
     }
-    when_imported({**callbacks, **patch_decoders.watchers(), **patch_containers.watchers()})
+    watchers = {
+        **patch_decoders.watchers(),
+        **patch_containers.watchers(),
+        **patch_unpackers.watchers(),
+    }
+    when_imported({**callbacks, **watchers})

@@ -8,7 +8,7 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 from zlib import crc32
 
-from . import clocks, patch_containers, wire
+from . import clocks, making, patch_containers, wire
 from .guard import quiet, replace
 from .padding import padding
 from .payload import cargo, leaves, view
@@ -102,6 +102,7 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     before = _readings()
     state.in_fetch, state.decode_ns, state.opens, ledger.collate = True, 0, 0, (0, 0)
     dataset, collate = fetcher.dataset, fetcher.collate_fn
+    making.begin(dataset, ledger.close)
     fetcher.dataset = _watched(fetcher, index) or dataset
     fetcher.collate_fn = _timed(collate)
     state.book.post(wire.FETCHING, get_native_id())
@@ -114,8 +115,16 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         state.book.post(wire.FETCHING, 0)
         fetcher.dataset, fetcher.collate_fn = dataset, collate
     _write(before, (start, taken, cpu, process), index, data)
+    iterates = hasattr(fetcher, "dataset_iter")
+    making.end(start, _thing(), ledger.fetches, iterates, data)
+    if iterates and ledger.fetches < making.FIRST_BATCHES:
+        ledger.skip = 0
     state.cost_ns += thread_time_ns() - begin - cpu
     return data
+
+
+def _thing() -> int:
+    return state.inside.loader if state.inside is not None else 0
 
 
 def _readings() -> Readings:
@@ -136,7 +145,7 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
     ledger.total_ns += taken
     ledger.close += 1
     samples = len(index) if hasattr(index, "__len__") else 1
-    thing = state.inside.loader if state.inside is not None else 0
+    thing = _thing()
     state.row(wire.FETCH, start, taken, cpu, queue, process, stored, faults[0] - before[1][0], thing)
     state.row(
         wire.BATCH, start, ledger.collate[0], ledger.collate[1], samples, read, faults[1] - before[1][1],
@@ -193,7 +202,7 @@ def _watched(fetcher: Any, index: Any) -> Watched | None:
             return None
         if not any(place % stride == 0 for place in index):
             return None
-        return Watched(fetcher.dataset, stride, state.inside.loader if state.inside else 0)
+        return Watched(fetcher.dataset, stride, _thing())
     except Exception:
         return None
 

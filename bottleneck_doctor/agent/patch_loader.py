@@ -10,6 +10,7 @@ from . import clocks, compilation, wire
 from .describe import loader_facts
 from .guard import quiet, replace
 from .patch_fetch import close_fetch, open_fetch
+from .patch_sampler import close_sampler, open_sampler
 from .patch_training import listen, rest
 from .profiler import end_window
 from .pulse import state
@@ -84,6 +85,7 @@ def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         state.iterators += 1
         self._bdoc = Account(number_of(loader), state.iterators, state.thread())
+        open_sampler(self)
         original(self, loader, *args, **kwargs)
 
     return __init__
@@ -92,6 +94,8 @@ def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
 def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
     def __iter__(self: Any) -> Any:
         start = now()
+        if self.__dict__.get("_iterator") is not None:  # persistent workers: the same iterator begins again
+            open_sampler(self._iterator)
         iterator = original(self)
         _opened(self, iterator, start)
         return iterator
@@ -105,7 +109,8 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
     account = iterator.__dict__.get("_bdoc")
     if account is None:
         return
-    if account.arrivals:  # persistent workers: the same iterator begins again
+    close_sampler(iterator, account.loader, begins=True)
+    if account.arrivals:
         state.iterators += 1
         account = iterator._bdoc = Account(account.loader, state.iterators, state.thread())
     taken = now() - start
@@ -162,6 +167,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         _settle(account)
     state.inside = account
     fetcher = open_fetch(iterator)
+    open_sampler(iterator)
     cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
     ready = _ready(iterator)
     start = now()
@@ -174,6 +180,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         end, done, queued = now(), thread_time_ns(), clocks.run_queue() - queue
         state.inside = None
         close_fetch(fetcher)
+        close_sampler(iterator, account.loader, begins=not account.arrivals)
     taken = end - start
     account.wait_ns += taken
     account.arrivals += 1

@@ -64,6 +64,7 @@ class Pulse:
         self.threads: dict[int, int] = {}
         self.sites: dict[tuple[str, str, int], int] = {}
         self.decode_ns = 0
+        self.unpack_ns = self.unpacked = 0
         self.opens = 0
         self.in_fetch = False
         self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
+from .crowding import crowding
 from .replay import apply, step_seconds
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [catalogue F09]
@@ -58,7 +59,7 @@ def cause_gains(
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0),
-        "host.python": Change(python=0),
+        "host.python": Change(python=0, sampling=0),
         "host.launch": Change(launch=0),
         "host.memory": Change(memory=0),
         "comm.allreduce": Change(comm=0),
@@ -73,7 +74,8 @@ def cause_gains(
     if host.accelerated:
         filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
         found["device.compute" if filled else "device.underfilled"] = gain(base, Change(idle=0))
-    found["input.oversubscribed"] = max(fewer_workers(base), uncrowded(base, held))
+    pools = gain(base, Change(cpu=1 / crowding(inputs, base.workers, base.serialise)))
+    found["input.oversubscribed"] = max(fewer_workers(base), uncrowded(base, held), pools)
     return found
 
 

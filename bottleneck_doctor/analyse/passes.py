@@ -30,8 +30,7 @@ class Pass:
 def passes_of(table: FetchTable, loop: Loop) -> list[Pass]:
     """The epochs of a loop, in order, as far as their bytes were counted."""
     rows: dict[int, list[tuple[int, int]]] = {}
-    for place, t in enumerate(table.t):
-        stored, read = table.storage_bytes[place], table.read_bytes[place]
+    for t, stored, read in zip(table.t, table.storage_bytes, table.read_bytes, strict=False):
         if stored is not None and read is not None:
             epoch = max(0, bisect_right(loop.epochs.t, t) - 1)
             rows.setdefault(epoch, []).append((stored, read))

@@ -8,7 +8,10 @@ from typing import Any
 
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
+from .crowding import crowding
 from .host import strangers
+from .interpreter_lock import held_by_lock
+from .makings import epoch_draws_s, making_of
 from .memory import loop_stall_s, measure_shortage, with_stalls
 from .ranks import straggler_share
 from .reads import judge_reads, streams_of
@@ -48,8 +51,11 @@ def build_scenario(
     release = RELEASE_S * _tensors(profile, loader)
     paid = release if workers else 0.0
     turns = tuple(_turn(step, host.accelerated, split, behind, paid) for step in _spaced(steps))
+    making = making_of(profile, loader)
+    crowd = crowding(inputs, workers, serialise)
     base = Scenario(
-        works=works or tuple(_work_from(step) for step in _spaced(steps)),
+        works=tuple(replace(work, cpu=work.cpu * crowd) for work in works)
+        or tuple(_work_from(step) for step in _spaced(steps)),
         turns=with_stalls(turns, _stall_s(profile, inputs, steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
@@ -57,15 +63,17 @@ def build_scenario(
         cores=host.cores,
         strangers=strangers(host),
         threads=threads,
-        hand_over=hand_over + release,
+        hand_over=release + max(0.0, hand_over - (making.draw_cpu_s or 0.0) if workers else hand_over),
+        sampling=making.draw_s or 0.0,
         serialise=serialise,
         delay=DELAY_S,
         waking=WAKE_S * (1 + _tensors(profile, loader)),
         epoch_steps=_epoch_steps(loop),
-        epoch_start=_epoch_start(loop, inputs, workers),
+        epoch_start=_epoch_start(loop, inputs, workers) if workers else epoch_draws_s(making, loop),
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
     )
+    base = held_by_lock(profile, loop, base)
     if _is_bulky(profile, loader):
         base = fit_transfer(base, fmean_wall(steps))
     return fit(base, fmean_wall(steps))

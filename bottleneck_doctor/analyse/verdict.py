@@ -8,6 +8,7 @@ from ..model.diagnosis import Host, Inputs, Scenario
 from ..model.profile import Loader
 from ..model.report import Verdict
 from .causes import RESOURCE, cause_gains, gains
+from .crowding import crowding
 
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
@@ -23,7 +24,7 @@ SENTENCES = {
     "input.storage": "whoever makes the batches sleeps in reads from storage",
     "input.network": "whoever makes the batches waits for data from the network",
     "input.worker_startup": "worker processes are started again and again",
-    "input.oversubscribed": "workers and the model's own threads fight for too few cores",
+    "input.oversubscribed": "workers, their threads, or the model's own threads fight for too few cores",
     "input.wait": "whoever makes the batches sleeps on a timer, a lock or a queue; "
     "no faster CPU, disk or GPU would help",
     "host.checkpoint": "saving checkpoints stops the training loop",
@@ -79,6 +80,8 @@ def decide(
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if cause == "model.compute" and threads >= CROWDED:
         cause = "model.threads"
+    if cause == "input.preprocess" and crowding(inputs, base.workers, base.serialise) >= CROWDED:
+        cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
     if causes["input.wait"] > known[bound] and causes["input.wait"] >= BALANCED:
         bound, cause = "balanced", "input.wait"
     others = [

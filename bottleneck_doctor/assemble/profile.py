@@ -12,6 +12,7 @@ from .computing import read_computing
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .loaders import read_loaders
 from .loops import read_loops, read_outside
+from .making import read_making
 from .operations import read_operations, read_operators, read_windows
 from .processes import read_processes
 from .ranks import read_collectives, read_ranks
@@ -64,6 +65,7 @@ def assemble(remains: Remains) -> Profile:
         fetches=[read_fetches(key, members, origin, sampled) for key, members in list(crews.items())[:64]],
         payloads=[payload for payload in payloads if payload],
         repeats=[repeat for repeat in repeats if repeat],
+        makings=[read_making(key, crew, diaries, numbering) for key, crew in list(crews.items())[:64]],
         blocked=read_blocked(remains.samples, loader_of, origin),
         hot_files=read_hot_files(diaries, remains.samples, loader_of),
         operations=[

@@ -41,6 +41,7 @@ from ..model.report import Evidence, Fix
 from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, payload_of, spread, unlooped, wait_evidence, waits
 from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
+from .lines import line_evidence
 
 ID = "collate-bound"
 COLLATE_SHARE = 0.25  # of a fetch's CPU [catalogue F11]
@@ -76,6 +77,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("CPU time to collate a batch", "collate_cpu_s", inputs.collate, "hook on collate_fn"),
         Evidence("share of it that one copy would cost", "copy_share", _copy_share(diagnosis), "batch bytes"),
         *([Evidence(TOUCH)] if torchs and scenario.workers else []),
+        *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
     cure = _smaller(scenario, loader) if torchs else _vectorise(scenario, loader, least)

@@ -58,6 +58,7 @@ from .advice import (
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
+from .lines import hottest_place, line_evidence
 
 ID = "decode-bound"
 DECODE_SHARE = 0.4  # of a batch's CPU [catalogue F06]
@@ -123,10 +124,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of a batch's CPU that decoders take", "decode_share", share, BOOKS),
         Evidence(seen),
         *([Evidence(STORED, "oversize_ratio", oversize, "bytes read")] if oversize else []),
+        *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
     cures = _cures(diagnosis, codec, oversize or 0.0)
-    return Finding(ID, "input.preprocess", evidence, cures, place_of(diagnosis))
+    return Finding(ID, "input.preprocess", evidence, cures, hottest_place(diagnosis))
 
 
 def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:

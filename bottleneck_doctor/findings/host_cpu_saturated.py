@@ -46,6 +46,7 @@ from ..model.report import Evidence, Fix
 from .advice import WORTH, dearest, loader_call, place_of, spread, unlooped, wait_evidence, waits
 from .case import patient
 from .entry import Case, Entry
+from .lines import hottest_place, line_evidence
 
 ID = "host-cpu-saturated"
 FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]
@@ -76,11 +77,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
         Evidence("cores that strangers keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
         Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
+        *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
     cures = [_cheaper(diagnosis, scenario), _grow(diagnosis, scenario), _warning(scenario, loader)]
     known = [one for one in evidence if one.value is not None]
-    return Finding(ID, dearest(diagnosis, CAUSES), known, cures, place_of(diagnosis))
+    return Finding(ID, dearest(diagnosis, CAUSES), known, cures, hottest_place(diagnosis))
 
 
 def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:

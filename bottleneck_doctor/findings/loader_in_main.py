@@ -22,7 +22,7 @@ batched indexing, not workers.
 
 ## Prediction
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
-best.
+best. A function or a generator may not be divisible: from what one worker brings.
 
 ## Remedies
 `workers-auto`, `thread-prefetch`.
@@ -39,9 +39,10 @@ from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location
 from ..model.report import Evidence, Fix
-from .advice import loader_call, wait_evidence
+from .advice import loader_call, spread, wait_evidence
 from .case import patient
 from .entry import Case, Entry
+from .lines import line_evidence
 
 IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (ours)
 AHEAD = """\
@@ -78,7 +79,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         "script's main part with `if __name__ == \"__main__\"` where workers are spawned",
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
-                *wait_evidence(diagnosis)]  # fmt: skip
+                *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], loader.location)
 
 
@@ -89,23 +90,28 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s:
         return None
     assert diagnosis.scenario is not None
-    place = diagnosis.loader.location if diagnosis.loader is not None else diagnosis.source
-    best = best_setting(diagnosis.scenario)
+    scenario, marked = diagnosis.scenario, diagnosis.loader
+    place = marked.location if marked is not None else diagnosis.source
+    best = best_setting(scenario)
+    one = Change(workers=1, startup=0.0)
     cure = Cure(
         id="workers-auto",
         title="move the making of batches into the data set of a DataLoader with workers",
         fix=Fix("make the function the data set's `__getitem__` or `__iter__`",
                 f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)",
                 place),
-        change=best.change,
+        factor=spread(scenario, one, best.change, best.change),
         effort="hours",
-        risk="random draws come from other streams; memory grows with each worker",
+        risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
+        "random draws come from other streams; memory grows with each worker",
+        basis="range",
     )  # fmt: skip
     cures = [cure, *_ahead(diagnosis.scenario, place)]
     function = place.function if place is not None else ""
     by = f" by {function}" if function else ""
     text = f"batches are made{by} in the loop's own thread"
-    evidence = [Evidence(text, "", None, "stack samples"), *wait_evidence(diagnosis)]
+    seen = [*line_evidence(diagnosis), *wait_evidence(diagnosis)]
+    evidence = [Evidence(text, "", None, "stack samples"), *seen]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, cures, place)
 
 

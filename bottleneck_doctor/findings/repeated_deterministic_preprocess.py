@@ -56,6 +56,7 @@ from .advice import (
 )
 from .case import patient
 from .entry import Case, Entry
+from .lines import hottest_place, line_evidence
 
 ID = "repeated-deterministic-preprocess"
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (ours)
@@ -92,11 +93,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of samples seen again that came out the same", "equal_share", equal, "checksums"),
         Evidence("samples that were seen again", "compared_samples", float(repeats.compared), "checksums"),
         Evidence("CPU time to prepare every sample once", "prepare_once_s", once_s or None, BOOKS),
+        *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
     known = [one for one in evidence if one.value is not None]
     cures = _cures(diagnosis, scenario, repeats, keep)
-    return Finding(ID, "input.preprocess", known, cures, place_of(diagnosis))
+    return Finding(ID, "input.preprocess", known, cures, hottest_place(diagnosis))
 
 
 def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Cure]:

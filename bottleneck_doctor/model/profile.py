@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .computing import Computing
+from .making import Making
 from .ranks import Ranks
 from .startup import Startup
 
@@ -312,13 +313,18 @@ class Outside:
 
 @dataclass(frozen=True)
 class Stack:
-    """Samples of one call path, outermost first; frames are ``function (file:line)``."""
+    """Samples of one call path, outermost first; frames are ``function (file:line)``.
+
+    ``count`` includes samples of a thread that slept. ``running`` is how many samples, of as many taken
+    apart from these, found it running or runnable; None where that was not seen.
+    """
 
     pid: int
     role: str
     thread: str
     frames: list[str]
     count: int
+    running: int | None = None
 
 
 @dataclass(frozen=True)
@@ -371,6 +377,7 @@ class Profile:
     fetches: list[FetchTable] = field(default_factory=list)
     payloads: list[Payload] = field(default_factory=list)
     repeats: list[Repeats] = field(default_factory=list)
+    makings: list[Making] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
     hot_files: list[HotFiles] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)

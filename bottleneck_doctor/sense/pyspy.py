@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ..model.profile import Gap, Stack
@@ -43,6 +44,21 @@ def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS)
         for (pid, thread, frames), count in counts.most_common(most)
         if frames
     ]
+
+
+def with_running(stacks: list[Stack], awake: list[Stack]) -> list[Stack]:
+    """The stacks with the samples of a second look, at threads on or ready for a core alone; unchanged when
+    that look saw nothing, which may also mean that it failed."""
+    if not awake:
+        return stacks
+    counts = Counter({_path(one): one.count for one in awake})
+    known = [replace(one, running=counts.pop(_path(one), 0)) for one in stacks]
+    missed = [replace(one, count=0, running=left) for one in awake if (left := counts.pop(_path(one), 0))]
+    return known + missed
+
+
+def _path(stack: Stack) -> tuple[int, str, tuple[str, ...]]:
+    return stack.pid, stack.thread, tuple(stack.frames)
 
 
 def explain(pid: int, message: str, root: Path = Path("/")) -> Gap:

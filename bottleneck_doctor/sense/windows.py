@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..model.profile import Gap, Stack, Window
 from ..model.progress import Progress
+from .pyspy import with_running
 from .stacks import StackWindow, start_window
 
 WARMUP_STEPS = 20
@@ -28,6 +29,7 @@ class Windows:
     gaps: list[Gap] = field(default_factory=list)
     _asked_ns: int = 0
     _spying: StackWindow | None = None
+    _awake: StackWindow | None = None  # the same look without threads that sleep: py-spy marks them nowhere
     _begun_ns: int = 0
 
     def look(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
@@ -43,26 +45,30 @@ class Windows:
         elif self.py_spy and (not self.profiler or progress[0].windows or _late(self._asked_ns, now_ns)):
             self.py_spy = False
             self._begun_ns = now_ns
-            self._spying = start_window([one.pid for one in progress], STACKS_S, STACKS_HZ)
+            pids = [one.pid for one in progress]
+            self._spying = start_window(pids, STACKS_S, STACKS_HZ)
+            self._awake = start_window(pids, STACKS_S, STACKS_HZ, idle=False)
 
     def _collect(self, now_ns: int, origin_ns: int) -> None:
-        assert self._spying is not None
-        found = self._spying.poll()
-        if found is not None:
-            self._file(found, now_ns, origin_ns)
+        assert self._spying is not None and self._awake is not None
+        found, awake = self._spying.poll(), self._awake.poll()
+        if found is not None and awake is not None:
+            self._file(with_running(found, awake), now_ns, origin_ns)
 
     def _file(self, found: list[Stack], now_ns: int, origin_ns: int) -> None:
         assert self._spying is not None
         self.stacks += found
         self.gaps += self._spying.gaps
         self.windows.append(Window("py-spy", (self._begun_ns - origin_ns) / 1e9, (now_ns - origin_ns) / 1e9))
-        self._spying = None
+        self._spying = self._awake = None
 
     def close(self, now_ns: int, origin_ns: int) -> None:
         """The training has ended: take what there is."""
-        if self._spying is not None:
+        if self._spying is not None and self._awake is not None:
             self._spying.close()
-            self._file(self._spying.poll() or [], now_ns, origin_ns)
+            self._awake.close()
+            stacks = with_running(self._spying.poll() or [], self._awake.poll() or [])
+            self._file(stacks, now_ns, origin_ns)
 
 
 def _warm(front: Progress, now_ns: int) -> bool:

@@ -166,8 +166,8 @@ def test_the_cure_that_a_case_names_would_be_reported(module: ModuleType, case: 
 def test_a_prediction_is_what_the_pipelines_arithmetic_says(module: ModuleType, case: Case) -> None:
     scenario = case.diagnosis.scenario
     for cure in _found(module, case).cures:
-        if cure.change is None or scenario is None:
-            continue
+        if cure.change is None or scenario is None or len(set(scenario.works)) > 1:
+            continue  # where batches vary, means say nothing about order and depth
         before, after = between(scenario), between(apply(cure.change, scenario))
         likely = _likely(case.diagnosis, cure)
         assert before[0] / after[1] <= likely <= before[1] / after[0], f"{cure.id}: {before} {after}"

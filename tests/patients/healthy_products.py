@@ -1,4 +1,4 @@
-"""Healthy: large products with one thread for each core, in the CPU's best precision, under a fused optimizer."""
+"""Healthy: large products, one thread a core, the best precision of the CPU, a fused optimizer."""
 
 from __future__ import annotations
 

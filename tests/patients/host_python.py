@@ -1,4 +1,4 @@
-"""Sick: a confusion matrix is counted in Python, label by label, after each step. Cure: one operator counts."""
+"""Sick: a confusion matrix is counted in Python, label by label, each step. Cure: one operator counts."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.model.profile import Stack
 from bottleneck_doctor.sense import pyspy
-from bottleneck_doctor.sense.pyspy import ALLOW, explain, find_py_spy, parse_folded
+from bottleneck_doctor.sense.pyspy import ALLOW, explain, find_py_spy, parse_folded, with_running
 from tests.sense.conftest import Plant
 
 MAIN = "<module> (/home/me/train.py:15);main (/home/me/train.py:13)"
@@ -86,3 +86,14 @@ def test_the_executable_is_the_given_one_or_beside_the_interpreter(
     assert find_py_spy() == str(tmp_path / "py-spy")
     assert find_py_spy(str(tmp_path / "mine")) == str(tmp_path / "mine")
     assert find_py_spy(str(tmp_path / "missing")) is None
+
+
+def test_a_second_look_says_who_was_awake() -> None:
+    asleep, awake = Stack(1, "", "T", ["f"], 9), Stack(1, "", "T", ["g"], 5)
+    known = with_running([asleep, awake], [Stack(1, "", "T", ["g"], 4), Stack(1, "", "T", ["h"], 2)])
+    assert [(one.frames[0], one.count, one.running) for one in known] == [
+        ("f", 9, 0),
+        ("g", 5, 4),
+        ("h", 0, 2),
+    ]
+    assert with_running([asleep], []) == [asleep], "a look that saw nothing may have failed"

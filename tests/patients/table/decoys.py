@@ -33,6 +33,16 @@ PATIENTS = [
         truth="files that the page cache holds, unpacked by gzip; raw, they need no CPU",
     ),
     Patient(
+        name="asleep-in-line",
+        group="decoy",
+        bounds=ids("balanced"),
+        causes=ids("input.wait"),
+        remedies=ids("workers-auto"),
+        twin="workers-auto",
+        never=ids("columnar-numpy", "more-cores", "cheaper-preprocess"),
+        truth="stacks show one line of the data set, where two workers sleep 24 ms a batch",
+    ),
+    Patient(
         name="foreign-load",
         group="decoy",
         bounds=ids("cpu"),

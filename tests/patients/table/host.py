@@ -6,6 +6,17 @@ from tests.patients.patient import Patient, ids
 
 PATIENTS = [
     Patient(
+        name="gil-thread",
+        group="ailment",
+        bounds=ids("cpu"),
+        causes=ids("host.python"),
+        findings=ids("gil-contention"),
+        remedies=ids("processes-not-threads"),
+        twin="processes-not-threads",
+        wait_tolerance=0.05,
+        truth="a thread counts in Python beside a loop that gives the lock away in each backward",
+    ),
+    Patient(
         name="logging-blocking",
         group="ailment",
         bounds=ids("cpu", "io"),

@@ -1,0 +1,133 @@
+"""Random transforms take much of the CPU that batches cost.
+
+## What it means
+The data set's transforms (a Compose, a Sequential, or anything shaped like them) change each sample anew:
+colours, blur, geometry. They, not decoding, fill the workers.
+
+## Why it costs
+Each transform runs once per sample on one core. What comes before a crop works on pixels that the crop throws
+away; on an accelerator the same transform takes a batch at once.
+
+## How it is measured
+The calls of the transforms' classes are timed on the thread's CPU clock, in every fourth fetch that is looked
+at. Plain functions are not seen, and modules only in workers.
+
+## Thresholds
+0.3 of a batch's CPU, and removing it would gain 3 % by replay.
+
+## When this advice is wrong
+Samples that come out the same every time need no transform at all in training: prepare them once. Per-batch
+random numbers, as some libraries draw them on the accelerator, augment less than per-sample ones.
+
+## Prediction
+Reordered: from nothing, over half of the transforms' time (ours), to all of it, since the areas before and
+after are not known. On the accelerator: all of their time, if it has time for them.
+
+## Remedies
+`aug-reorder`, `aug-gpu-batch`.
+
+## References
+torchvision.transforms.v2, "Performance considerations"; kornia.augmentation; albumentations, benchmarks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.causes import gain
+from ..analyse.makings import making_of
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
+from ..model.making import Making
+from ..model.profile import Repeats
+from ..model.report import Evidence, Fix
+from .advice import WORTH, place_of, repeats_of, spread, unlooped, wait_evidence, waits
+from .case import patient
+from .entry import Case, Entry
+from .lines import line_evidence
+
+ID = "augment-bound"
+TRANSFORM_SHARE = 0.3  # of a batch's CPU [catalogue F07]
+EQUAL_SHARE = 0.9  # of samples that came again: nothing random in them [catalogue F08]
+NAMED = 3  # transforms that a report names [catalogue F07]
+HALF = 0.5  # of their time likely goes when what shrinks a sample comes first (ours)
+COVERED = 0.95  # of the CPU may be a fetch's, as clocks of two kinds go (ours)
+
+FIRST = """\
+transforms.Compose([RandomCrop(size), HorizontalFlip(), ColorJitter(...), Blur(...)])   # smaller first"""
+BATCHED = """\
+augment = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(...), v2.ToDtype(torch.float32, scale=True)])
+x = augment(x.to("cuda", non_blocking=True))          # in the loop, on the whole batch"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when transforms that give something new each time take much of a batch's CPU."""
+    blind = unlooped(diagnosis, ID)
+    scenario, inputs = diagnosis.scenario, diagnosis.inputs
+    if blind is not None or scenario is None or not waits(diagnosis):
+        return blind
+    transforms = making_of(diagnosis.profile, diagnosis.loader).transforms
+    whole = min(sum(transforms.values()), COVERED * inputs.cpu)
+    repeats = repeats_of(diagnosis)
+    fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
+    if whole < TRANSFORM_SHARE * inputs.cpu or fixed:
+        return None
+    share = min(1.0, whole / max(inputs.cpu - inputs.collate, 1e-12))
+    if gain(scenario, Change(cpu=1 - share)) < WORTH:
+        return None
+    evidence = [
+        Evidence("share of a batch's CPU that transforms take", "transform_share", whole / inputs.cpu,
+                 "hooks on transforms"),
+        *(Evidence(f"CPU time a batch in {name}", "transform_cpu_s", spent, "hooks on transforms")
+          for name, spent in list(transforms.items())[:NAMED]),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]  # fmt: skip
+    return Finding(ID, "input.preprocess", evidence, _cures(diagnosis, scenario, share), place_of(diagnosis))
+
+
+def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float) -> list[Cure]:
+    place, gone = place_of(diagnosis), Change(cpu=1 - share)
+    half = Change(cpu=1 - HALF * share)
+    first = Cure(
+        id="aug-reorder",
+        title="transform fewer pixels: crop and resize before colours and blur",
+        fix=Fix("put what makes a sample smaller first", FIRST, place),
+        factor=spread(scenario, Change(), half, gone),
+        risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
+        basis="range",
+    )
+    if not diagnosis.host.accelerated:
+        return [first]
+    batched = Cure(
+        id="aug-gpu-batch",
+        title="transform whole batches on the accelerator",
+        fix=Fix("take the transforms out of the data set and apply them to the batch", BATCHED, place),
+        factor=spread(scenario, half, gone, gone),
+        effort="hours",
+        risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
+        basis="range",
+    )
+    return [batched, first]
+
+
+def _case(colour_s: float, equal: int = 0, accelerated: bool = False, own_s: float = 0.002) -> Diagnosis:
+    """Two workers, 20 ms of CPU a batch, so much of it in ColorJitter; half of 64 samples were compared."""
+    base = patient(Work(0.02), Turn(0.0, own_s), workers=2)
+    makings = [Making("1:1", 400, transforms={"ColorJitter": colour_s, "RandomCrop": 0.0004})]
+    facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
+    return replace(base, profile=facts, host=replace(base.host, accelerated=accelerated))
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("colours before the crop", _case(0.015), "fires", "aug-reorder"),
+        Case("the same beside an accelerator", _case(0.015, accelerated=True), "fires", "aug-gpu-batch"),
+        Case("samples come out the same", _case(0.015, equal=32), "silent"),
+        Case("decoding dominates", _case(0.003), "silent"),
+        Case("the workers keep up", _case(0.015, own_s=0.03), "silent"),
+        Case("no fetch was timed", replace(_case(0.015), inputs=Inputs()), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "input.preprocess", examine)

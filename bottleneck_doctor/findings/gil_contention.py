@@ -1,0 +1,123 @@
+"""The training loop is ready to go on, but another thread holds the interpreter's lock.
+
+## What it means
+A second Python thread of the training process is busy: a home-made loader, a logger, a statistics thread.
+Python runs one of them at a time.
+
+## Why it costs
+After each call that gives the lock away (backward, reading from a queue), the loop waits up to 5 ms to have
+it back. It looks like waiting for a device or a disk, and no monitor of the CPU shows it. 100 ms of CPU
+beside one busy thread took 224 ms (measured).
+
+## How it is measured
+py-spy looks at all threads, and says which were awake. Lines in which the loop's thread sometimes runs and
+sometimes does not, while another thread runs, are where it waits for the lock; lines in which it never runs
+are sleep or I/O, and do not count. Saving and logging have hooks of their own, and do not count either.
+
+## Thresholds
+At least 20 samples; the wait is 0.1 of the loop's time; another thread is on a core for 0.3 of the time
+(ours).
+
+## When this advice is wrong
+A thread that computes in compiled code does not hold the lock: the loop then runs beside it, and this stays
+silent. A free-threaded Python has no such lock. Samples of two seconds are few: the share is rough.
+
+## Prediction
+Replay without the wait at best and likely; from nothing, where the thread's work has to be done here.
+
+## Remedies
+`processes-not-threads`.
+
+## References
+Python, "sys.setswitchinterval"; py-spy; PEP 703.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.interpreter_lock import LockWait, lock_wait
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.profile import Stack
+from ..model.report import Evidence, Fix
+from .advice import WORTH, spread
+from .case import patient
+from .entry import Case, Entry
+from .lines import STACKS, named
+
+ID = "gil-contention"
+WAIT_SHARE = 0.1  # of the loop's time [catalogue F17]
+
+PROCESSES = """\
+process = multiprocessing.get_context("spawn").Process(target=work, args=(queue,), daemon=True)
+# a home-made pool of threads that makes batches: DataLoader(dataset, num_workers=4) instead"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the loop's thread waits for a lock while another thread of its process runs."""
+    scenario = diagnosis.scenario
+    if scenario is None or diagnosis.loop is None:
+        return Abstention(ID, "a training loop over a loader")
+    seen = lock_wait(diagnosis.profile, diagnosis.loop)
+    if seen is None:
+        return Abstention(ID, "stack samples that say which threads were awake (py-spy)")
+    if seen.share < WAIT_SHARE:
+        return None
+    factor = spread(scenario, Change(), Change(python=0.0), Change(python=0.0))
+    if factor[1] < WORTH:
+        return None
+    where = f", mostly in {named(seen.location)}" if seen.location else ""
+    evidence = [
+        Evidence(
+            "share of the loop's samples in which it stood still in a line that works",
+            "lock_wait_share",
+            seen.share,
+            STACKS,
+        ),
+        Evidence(
+            f"share of the time that other threads ran{where}", "other_threads_share", seen.others, STACKS
+        ),
+    ]
+    return Finding(ID, "host.python", evidence, [_cure(factor, seen)], seen.location)
+
+
+def _cure(factor: tuple[float, float, float], seen: LockWait) -> Cure:
+    return Cure(
+        id="processes-not-threads",
+        title="let that thread's work be done by a process, or less often",
+        fix=Fix("move the thread's work into a process of its own", PROCESSES, seen.location),
+        factor=factor,
+        effort="hours",
+        risk="what the thread shares with the loop must be sent to and fro",
+        basis="range",
+    )
+
+
+LOOP = ["<module> (/data/train.py:60)", "main (/data/train.py:41)"]
+OTHER = ["run (/usr/lib/python3.11/threading.py:982)", "count (/data/train.py:20)"]
+
+
+def _case(main: tuple[int, int | None], other: int | None) -> Diagnosis:
+    """A loop of 10 ms, 6 of them blocked: samples of its own line, and how often another thread ran."""
+    scene = Scenario((Work(1e-4),), (Turn(0.004, python=0.006),), cores=2.0)
+    base = patient(Work(1e-4), Turn(0.004, python=0.006), scenario=scene)
+    stacks = [
+        Stack(1, "trainer", "MainThread", LOOP, *main),
+        Stack(1, "trainer", "Thread-1 (count)", OTHER, 100, other),
+    ]
+    return replace(base, profile=replace(base.profile, stacks=stacks))
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("a thread that counts in Python", _case((100, 45), 97), "fires", "processes-not-threads"),
+        Case("the line sleeps", _case((100, 2), 97), "silent"),
+        Case("the other thread sleeps", _case((100, 45), 3), "silent"),
+        Case("both run at once", _case((100, 97), 97), "silent"),
+        Case("nobody saw who was awake", _case((100, None), None), "abstains"),
+        Case("no loop was seen", replace(_case((100, 45), 97), loop=None), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "host.python", examine)

@@ -1,0 +1,150 @@
+"""Workers read the same samples of an iterable data set, or some of them have nothing to read.
+
+## What it means
+Each worker holds a copy of the data set and iterates over it from its start. Unless the data set asks for
+its worker's number, every sample comes once per worker. Where it shards by files and has fewer files than
+workers, some workers end at once.
+
+## Why it costs
+W workers make an epoch W times as long, and the model sees each sample W times without anybody noticing:
+losses look better than they are. Idle workers are workers that you do not have.
+
+## How it is measured
+Checksums of the first eight batches of each worker, compared between workers at the same place. Fetches are
+counted per worker.
+
+## Thresholds
+At least four pairs of batches, 0.9 of them equal (ours), and batches of one worker that differ from each
+other: constant data proves nothing. A worker is idle below 0.05 of the busiest one's fetches.
+
+## When this advice is wrong
+Endless random streams may repeat on purpose, though equal random numbers in all workers seldom are meant.
+Random augmentation hides the repetition: silence is no proof. A recipe that counts steps, not epochs, gains
+no time by sharding.
+
+## Prediction
+Equal streams: nothing for a recipe that counts steps, W for one that counts epochs, since an epoch then has
+1/W of the steps. Idle workers: replay from those who work to all of them.
+
+## Remedies
+`shard-by-worker`, `more-shards`.
+
+## References
+torch.utils.data.IterableDataset, whose page warns of duplicates; torch.utils.data.get_worker_info.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from ..analyse.inputs import fetches_of
+from ..analyse.makings import making_of
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
+from ..model.making import Making
+from ..model.profile import FetchTable, Loader
+from ..model.report import Evidence, Fix
+from .advice import place_of, spread, unlooped, waits
+from .case import patient
+from .entry import Case, Entry
+
+ID = "iterable-sharding"
+COMPARED_AT_LEAST = 4  # pairs of batches (ours)
+EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (ours)
+IDLE_SHARE = 0.05  # of the busiest worker's fetches [catalogue F16]
+FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle one is not told from a late one (ours)
+
+SHARD = """\
+def __iter__(self):
+    info, source = torch.utils.data.get_worker_info(), self.samples()
+    return itertools.islice(source, info.id, None, info.num_workers) if info else source"""
+RESHARD = "split the data set into {count} files or more, so that each worker has as many as any other"
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when two workers gave the same batches, or when one gave none."""
+    blind = unlooped(diagnosis, ID)
+    loader, scenario = diagnosis.loader, diagnosis.scenario
+    if blind is not None or loader is None or scenario is None:
+        return blind
+    if loader.dataset_kind != "iterable" or loader.num_workers < 2:
+        return None
+    compared, equal = making_of(diagnosis.profile, loader).firstlings
+    working = _working(fetches_of(diagnosis.profile, loader.key))
+    evidence: list[Evidence] = []
+    cures: list[Cure] = []
+    if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
+        text = "share of the workers' first batches that another worker gave as well"
+        evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
+        evidence.append(
+            Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
+        )
+        cures.append(_shard(diagnosis, loader))
+    if working and working < loader.num_workers and waits(diagnosis):
+        text = f"workers of {loader.num_workers} that fetched anything to speak of"
+        evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
+        cures.append(_reshard(diagnosis, loader, scenario, working))
+    if evidence:
+        return Finding(ID, "input.preprocess", evidence, cures, place_of(diagnosis))
+    return None if compared else Abstention(ID, "comparable first batches from at least two workers")
+
+
+def _working(table: FetchTable | None) -> int:
+    """Workers with their part of the fetches; 0 where too few were seen to say."""
+    counts = Counter(table.worker) if table is not None else Counter[int]()
+    most = max(counts.values(), default=0)
+    return sum(count >= IDLE_SHARE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0
+
+
+def _shard(diagnosis: Diagnosis, loader: Loader) -> Cure:
+    workers = float(loader.num_workers)
+    return Cure(
+        id="shard-by-worker",
+        title=f"give each worker its own part: an epoch then has 1/{loader.num_workers} of the steps",
+        fix=Fix("let the data set ask which worker it is in", SHARD, place_of(diagnosis)),
+        factor=(1.0, workers, workers),
+        risk="losses change, since each sample comes once; steps themselves are as long as before",
+        basis="range",
+    )
+
+
+def _reshard(diagnosis: Diagnosis, loader: Loader, scenario: Scenario, working: int) -> Cure:
+    few, all_of_them = replace(scenario, workers=working), Change(workers=loader.num_workers)
+    return Cure(
+        id="more-shards",
+        title="cut the data set into enough shards for all workers",
+        fix=Fix("re-shard the data set", RESHARD.format(count=loader.num_workers), place_of(diagnosis)),
+        factor=spread(few, Change(), all_of_them, all_of_them),
+        apply="convert",
+        effort="hours",
+        risk="samples come in another order",
+        basis="range",
+    )
+
+
+STREAM = Loader("1:1", "dataloader", 1, "Stream", dataset_kind="iterable", batch_size=32)
+
+
+def _case(
+    firstlings: tuple[int, int], workers: list[int] | None = None, loader: Loader = STREAM
+) -> Diagnosis:
+    """Two workers over an iterable data set; ``workers`` made the fetches."""
+    base = patient(Work(0.02), Turn(0.0, 0.004), workers=2, loader=loader)
+    makings, made = [Making("1:1", 400, firstlings=firstlings)], workers or [0, 1] * 100
+    table = FetchTable("1:1", len(made), t=[0.01 * n for n in range(len(made))], worker=made)
+    return replace(base, profile=replace(base.profile, makings=makings, fetches=[table]))
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("both workers read everything", _case((8, 8)), "fires", "shard-by-worker"),
+        Case("one shard for two workers", _case((0, 0), [0] * 100), "fires", "more-shards"),
+        Case("each worker has its part", _case((8, 0)), "silent"),
+        Case("a map-style data set", _case((0, 0), loader=replace(STREAM, dataset_kind="map")), "silent"),
+        Case("batches without bytes to compare", _case((0, 0)), "abstains"),
+        Case("no fetch was timed", replace(_case((8, 8)), inputs=Inputs()), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "input.preprocess", examine)

@@ -1,0 +1,39 @@
+"""What findings about the making of batches say about the user's own lines, from stack samples."""
+
+from __future__ import annotations
+
+from ..analyse.hot_lines import HotLines, hot_lines
+from ..model.diagnosis import Diagnosis
+from ..model.profile import Location
+from ..model.report import Evidence
+from .advice import place_of
+
+STACKS = "stack samples"
+NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (ours)
+
+
+def lines_of(diagnosis: Diagnosis) -> HotLines:
+    """The user's lines in which the batches of the training loop are made."""
+    return hot_lines(diagnosis.profile, diagnosis.loader, diagnosis.outside)
+
+
+def named(place: Location) -> str:
+    """A line as a sentence names it: the report shows the whole path beside it."""
+    return f"{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}"
+
+
+def line_evidence(diagnosis: Diagnosis) -> list[Evidence]:
+    """The user's hottest line with its share of the making of batches; nothing where none was seen."""
+    lines = lines_of(diagnosis)
+    line = lines.hottest
+    if line is None or line.share < NAMED_FROM:
+        return []
+    inside = f", mostly inside {lines.library}" if lines.library else ""
+    text = f"share of the making of batches that passes in {named(line.location)}{inside}"
+    return [Evidence(text, "line_share", line.share, STACKS)]
+
+
+def hottest_place(diagnosis: Diagnosis) -> Location | None:
+    """The user's hottest line where one is worth naming; else where the data set is defined."""
+    line = lines_of(diagnosis).hottest
+    return line.location if line is not None and line.share >= NAMED_FROM else place_of(diagnosis)

@@ -1,0 +1,178 @@
+"""One line of the user's own code takes much of the CPU that batches cost.
+
+## What it means
+Samples of the threads that make batches stand in the same line again and again, and it is neither a decoder
+nor an unpacker nor the collate function: JSON, regular expressions, data frames row by row, tokenising,
+copying, loops over elements.
+
+## Why it costs
+Such code runs once per sample, in one thread, and again in every epoch. The same work on whole columns, or
+done once before training, costs a tenth or nothing.
+
+## How it is measured
+py-spy looks at the threads that fetch, for two seconds after warm-up, and says which of them were awake. The
+time of compiled code counts for the line that called it.
+
+## Thresholds
+At least 20 samples; a line with more than 0.3 of the CPU of a batch, or, where nobody saw who slept, one
+that has at least as much even if it slept whenever anything did. Removing it would gain 3 % by replay.
+
+## When this advice is wrong
+A line that hands the work to a well-written library cannot be made faster, only done less often. Random work
+cannot be done in advance. Samples of two seconds miss what happens once an hour.
+
+## Prediction
+From nothing, over half of the line's share (ours), to all of it: a ceiling. What a parser of text finds can
+be kept, always: there it is from half of the share to all of it.
+
+## Remedies
+`columnar-numpy`, `pretokenize-offline`, `precompute-deterministic`.
+
+## References
+py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "map" and its Arrow cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.causes import gain, is_indexing
+from ..analyse.hot_lines import Line, least_cpu_share
+from ..analyse.makings import making_of
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
+from ..model.profile import Process, Stack
+from ..model.report import Evidence, Fix
+from .advice import WORTH, repeats_of, spread, wait_evidence, waits
+from .case import patient
+from .entry import Case, Entry
+from .lines import STACKS, line_evidence, lines_of
+
+ID = "python-sample-code-hot"
+HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
+ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: their findings speak (ours)
+COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound speaks [catalogue F11]
+HALF = 0.5  # of the line's time can likely be saved (ours)
+EQUAL_SHARE = 0.9  # of samples that came again: the work has no random part [catalogue F08]
+IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
+PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
+TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
+
+COLUMNS = """\
+self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
+return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
+TOKENS = """\
+tokens = tokenizer(texts)["input_ids"]                              # once, before training
+np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
+ONCE = """\
+torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
+self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
+WAYS = {
+    "columnar-numpy": ("parse once, and keep the columns as arrays", "manual", COLUMNS),
+    "pretokenize-offline": ("tokenise once, before training", "convert", TOKENS),
+    "precompute-deterministic": ("do the work of this line once, before training", "convert", ONCE),
+}
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when one of the user's lines holds much of the CPU of batches that the loop waits for."""
+    scenario, inputs, loader = diagnosis.scenario, _inputs(diagnosis), diagnosis.loader
+    if scenario is None:
+        return Abstention(ID, "a training loop")
+    if not waits(diagnosis) or gain(scenario, Change(cpu=0)) < WORTH or is_indexing(inputs, loader):
+        return None
+    lines = lines_of(diagnosis)
+    line = lines.hottest
+    if line is None:
+        return Abstention(
+            ID, "stack samples of whoever makes the batches (py-spy, and some seconds of training)"
+        )
+    share = least_cpu_share(line, inputs)
+    if share < HOT_SHARE or lines.library in IMAGES or _spoken_for(diagnosis):
+        return None
+    change = Change(cpu=1 - min(1.0, share))
+    if gain(scenario, change) < WORTH:
+        return None
+    evidence = [
+        *line_evidence(diagnosis),
+        Evidence("share of a batch's CPU that this line has, at least", "line_cpu_share", share, STACKS),
+        *wait_evidence(diagnosis),
+    ]
+    parses = lines.library in PARSERS
+    cures = [_cure(one, scenario, line, share, parses) for one in _ways(diagnosis, lines.library)]
+    return Finding(ID, "input.preprocess", evidence, cures, line.location)
+
+
+def _inputs(diagnosis: Diagnosis) -> Inputs:
+    """A function of the user's is timed as a whole: what it takes on the CPU stands in the scenario."""
+    if diagnosis.inputs.batches or diagnosis.scenario is None:
+        return diagnosis.inputs
+    works = diagnosis.scenario.works
+    return Inputs(
+        cpu=sum(work.cpu for work in works) / len(works), wait=sum(work.wait for work in works) / len(works)
+    )
+
+
+def _spoken_for(diagnosis: Diagnosis) -> bool:
+    """Whether decoding, unpacking, transforms or collating is what takes the time."""
+    inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
+    known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
+    return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or inputs.collate >= COLLATES * inputs.cpu)
+
+
+def _ways(diagnosis: Diagnosis, library: str) -> list[str]:
+    """Tokens are made once; other work becomes columns, and where it has no random part, is done once."""
+    if library in TEXTS:
+        return ["pretokenize-offline"]
+    repeats = repeats_of(diagnosis)
+    fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
+    unknown = repeats is None and not diagnosis.inputs.batches
+    return ["columnar-numpy"] + (["precompute-deterministic"] if fixed or unknown else [])
+
+
+def _cure(id: str, scenario: Scenario, line: Line, share: float, parses: bool) -> Cure:
+    title, apply, snippet = WAYS[id]
+    half, gone = Change(cpu=1 - HALF * min(1.0, share)), Change(cpu=1 - min(1.0, share))
+    return Cure(
+        id=id,
+        title=title,
+        fix=Fix("move the work of this line out of the loop", snippet, line.location),
+        factor=spread(scenario, half, gone, gone) if parses else spread(scenario, Change(), half, gone),
+        apply=apply,
+        effort="hours",
+        risk="what can be saved was not measured; the top is all of the line",
+        basis="range",
+    )
+
+
+BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
+PARSING = [
+    *BELOW,
+    "Logs.__getitem__ (/data/train.py:31)",
+    "loads (/usr/lib/python3.11/json/__init__.py:346)",
+]
+TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
+
+
+def _case(parsing: tuple[int, int | None], work: Work = Work(0.02), seen: int = 100) -> Diagnosis:  # noqa: B008
+    """Two workers of whose samples so many were parsing JSON: (all, awake)."""
+    base = patient(work, Turn(0.0, 0.002), workers=2)
+    awake = None if parsing[1] is None else seen - parsing[0]
+    stacks = [Stack(7, "worker", "MainThread", PARSING, *parsing),
+              Stack(7, "worker", "MainThread", TAKING, seen - parsing[0], awake)]  # fmt: skip
+    workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1", worker=0)]
+    return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers))
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("every sample is parsed from JSON", _case((90, 88)), "fires", "columnar-numpy"),
+        Case("the same, though nobody saw who slept", _case((90, None)), "fires", "columnar-numpy"),
+        Case("the line sleeps", _case((90, 2), Work(0.004, wait=0.03)), "silent"),
+        Case("it sleeps, and nobody saw it", _case((90, None), Work(0.004, wait=0.03)), "silent"),
+        Case("no stacks", _case((8, 8), seen=10), "abstains"),
+        Case("no loop was seen", replace(_case((90, 88)), scenario=None), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "input.preprocess", examine)

@@ -1,0 +1,119 @@
+"""Libraries inside the workers start thread pools that fight each other for the cores.
+
+## What it means
+NumPy's BLAS, OpenCV, Arrow and others compute with as many threads as there are cores, in every worker. Torch
+sets itself to one thread there; they do not.
+
+## Why it costs
+W workers times N threads want N cores. A parallel region ends with its slowest thread, the others spin
+meanwhile: CPU is burnt, and nothing is computed.
+
+## How it is measured
+CPU of the process's other threads during a fetch, less what the pipe's feeder thread needs to serialise a
+batch; and how long the fetching thread stood ready without a core (schedstat).
+
+## Thresholds
+Other threads use 0.2 of a worker's CPU, and a fetch waits for a core for 0.25 of its time.
+
+## When this advice is wrong
+One worker beside idle cores may use them with a pool. `OMP_NUM_THREADS=1` in the environment also takes the
+model's threads away, when it computes on the CPU: set the limit inside the workers.
+
+## Prediction
+Replay with the CPU of the fetching thread alone; nothing where the pool's work was all useful; at best what a
+NumPy data set on two cores gave: 85.0 to 15.8 ms a batch (measured).
+
+## Remedies
+`worker-threads-1`.
+
+## References
+threadpoolctl; OpenBLAS, "OPENBLAS_NUM_THREADS"; OpenCV, "setNumThreads"; torch.utils.data, "worker_init_fn".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.crowding import crowding, pool_cpu
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
+from ..model.report import Evidence, Fix
+from .advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
+from .case import inputs_of, patient
+from .entry import Case, Entry
+from .lines import hottest_place, line_evidence
+
+ID = "worker-thread-oversubscription"
+OTHERS_SHARE = 0.2  # of a worker's CPU in other threads [catalogue F05]
+BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool [catalogue F05, measured]
+
+ONE_THREAD = """\
+def one_thread(_):                                   # import threadpoolctl, cv2
+    threadpoolctl.threadpool_limits(1); cv2.setNumThreads(0)
+{call}
+# or, where the model needs no CPU: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when pools inside several workers crowd the cores and the loop waits."""
+    blind = unlooped(diagnosis, ID)
+    loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
+    if blind is not None or loader is None or scenario is None or loader.num_workers < 2:
+        return blind
+    pool = pool_cpu(inputs, scenario.serialise)
+    if not waits(diagnosis) or pool < OTHERS_SHARE * (inputs.cpu + pool):
+        return None
+    if not inputs.queue and diagnosis.host.job_cores is None:
+        return Abstention(ID, "how long fetches wait for a core (schedstat)")
+    crowd = crowding(inputs, loader.num_workers, scenario.serialise)
+    if crowd == 1.0:
+        return None
+    likely = Change(cpu=1 / crowd)
+    factor = spread(scenario, Change(), likely, Change(cpu=min(1 / crowd, BEST)))
+    if factor[1] < WORTH:
+        return None
+    share = pool / (inputs.cpu + pool)
+    evidence = [
+        Evidence("share of the workers' CPU that threads beside the fetching one use", "pool_share", share,
+                 BOOKS),
+        Evidence("share of a fetch that it waits for a core", "fetch_queue_share", inputs.queue / inputs.wall,
+                 "schedstat"),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]  # fmt: skip
+    call = ONE_THREAD.format(
+        call=loader_call(loader, worker_init_fn="one_thread").replace("'one_thread'", "one_thread")
+    )
+    cure = Cure(
+        id="worker-threads-1",
+        title="one thread for the libraries inside each worker",
+        fix=Fix("limit the pools when a worker starts", call, loader.location),
+        factor=factor,
+        apply="env",
+        risk="sums in another order change the last digits",
+        basis="range",
+    )
+    return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))
+
+
+def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
+    """20 ms of CPU a batch in the fetching thread, and so much in a pool; the fetch queues for a core."""
+    work, turn = Work(0.02 + pool), Turn(0.0, 0.002)
+    inputs = replace(inputs_of(Work(0.02), workers, 0.02), other_cpu=pool, queue=queue, wall=0.02 + queue)
+    scene = Scenario((work,), (turn,), workers=workers, cores=2.0)
+    base = patient(work, turn, workers=workers, inputs=inputs, scenario=scene)
+    return replace(base, host=replace(base.host, job_cores=None))
+
+
+def cases() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("NumPy multiplies on all cores in each worker", _case(0.02, 0.025), "fires", "worker-threads-1"),
+        Case("one worker beside an idle core", _case(0.02, 0.001, 1), "silent"),
+        Case("pools with cores of their own", _case(0.02, 0.001), "silent"),
+        Case("only the pipe's feeder is busy", _case(0.001, 0.025), "silent"),
+        Case("nobody counted waits for a core", _case(0.02, 0.0), "abstains"),
+        Case("no fetch was timed", replace(_case(0.02, 0.025), inputs=Inputs()), "abstains"),
+    )
+
+
+FINDING = Entry(ID, "input.oversubscribed", examine)

@@ -1,0 +1,59 @@
+"""Standing still in a line that works, beside a busy thread, is waiting for the lock; sleeping is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
+from bottleneck_doctor.findings.case import loop_of
+from bottleneck_doctor.model.diagnosis import Scenario, Turn, Work
+from bottleneck_doctor.model.profile import Location, Machine, Profile, Run, Stack
+
+LOOP = loop_of(400)
+BACKWARD, SLEEP, SAVE = "run (graph.py:9)", "sleep (train.py:5)", "save (/x/torch/serialization.py:9)"
+COUNT = "count (/data/train.py:20)"
+
+
+def profile(main: dict[str, tuple[int, int | None]], other: int | None) -> Profile:
+    stacks = [Stack(1, "trainer", "MainThread", [line], *seen) for line, seen in main.items()]
+    stacks.append(Stack(1, "trainer", "Thread-1", [COUNT], 100, other))
+    return Profile(Run([], None, "/", "", 1.0, 0), Machine("", "", "", 2, 2.0), stacks=stacks)
+
+
+@pytest.mark.parametrize(
+    ("main", "other", "share"),
+    [
+        ({BACKWARD: (100, 40)}, 95, 0.6),
+        ({BACKWARD: (50, 20), SLEEP: (50, 1)}, 95, 0.3),
+        ({BACKWARD: (100, 40)}, 20, 0.0),
+        ({SAVE: (100, 40)}, 95, 0.0),
+        ({BACKWARD: (100, 110)}, 95, 0.0),
+    ],
+)
+def test_the_share_of_the_wait(main: dict[str, tuple[int, int | None]], other: int, share: float) -> None:
+    seen = lock_wait(profile(main, other), LOOP)
+    assert seen is not None
+    assert seen.share == pytest.approx(share)
+
+
+def test_the_busy_thread_is_named() -> None:
+    seen = lock_wait(profile({BACKWARD: (100, 40)}, 95), LOOP)
+    assert seen is not None
+    assert seen.location == Location("/data/train.py", 20, "count")
+
+
+def test_without_knowing_who_was_awake_nothing_is_said() -> None:
+    assert lock_wait(profile({BACKWARD: (100, None)}, None), LOOP) is None
+    assert lock_wait(profile({BACKWARD: (10, 4)}, 95), LOOP) is None
+    assert lock_wait(profile({BACKWARD: (100, 40)}, 95), replace(LOOP, thread=1)) is None
+
+
+def test_time_without_the_lock_is_the_interpreters() -> None:
+    base = Scenario((Work(0.001),), (Turn(0.004, 0.006),), threads=2.0)
+    held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
+    assert held.threads == 1.0
+    assert held.turns[0].python == pytest.approx(0.003)
+    assert held.turns[0].idle == pytest.approx(0.003)
+    assert held_by_lock(profile({SLEEP: (100, 1)}, 95), LOOP, base) == base
