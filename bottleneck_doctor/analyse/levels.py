@@ -18,7 +18,7 @@ BLOCKS_AT_MOST = 64
 SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (ours)
 SIDE_BLOCKS = 2  # a level that was seen in fewer is not believed
 APART = 0.3  # of the smaller step, from which two levels are two (ours)
-NOISE = 4.0  # median deviations within the levels, which their distance must beat: 2.7 standard ones
+NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their distance beats: 2.7 standard ones
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _broken(levels: list[float], cut: int) -> float:
 def _is_jump(levels: list[float], cut: int, least: float) -> bool:
     before, after = median(levels[:cut]), median(levels[cut:])
     left = [abs(level - before) for level in levels[:cut]] + [abs(level - after) for level in levels[cut:]]
-    noise = max(NOISE * median(left), NOISE / 2 * fmean(left))
+    noise = max(NOISE[0] * median(left), NOISE[1] * fmean(left))
     return abs(after - before) > max(least, noise) and _broken(levels, cut) < fit_line(levels).misfit
 
 

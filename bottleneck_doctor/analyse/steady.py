@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import median
 
 from ..model.diagnosis import Step
 from ..model.profile import Loader, Loop, Outside, Profile, StepTable
-from .levels import find_cut
+from .levels import APART, find_cut
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
@@ -89,8 +90,15 @@ def cuts_of(steps: list[Step], epoch: int) -> list[int]:
             kept.append(cut)
     if len(kept) < STRETCHES_AT_MOST:
         return kept
-    first = find_cut(steps)
-    return [first] if first is not None and is_early(first, epoch, length) else []
+    return kept[:1] if is_early(kept[0], epoch, length) and _is_unlike(steps, kept) else []
+
+
+def _is_unlike(steps: list[Step], cuts: list[int]) -> bool:
+    """Whether the first stretch is slower, or faster, than every other."""
+    first, *others = (
+        median(step.wall for step in steps[begin:end]) for begin, end in pairwise([0, *cuts, len(steps)])
+    )
+    return first > (1 + APART) * max(others) or (1 + APART) * first < min(others)
 
 
 def _cuts(steps: list[Step], offset: int) -> list[int]:
