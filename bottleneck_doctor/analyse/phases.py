@@ -76,5 +76,7 @@ def _saying_so(main: Diagnosis, phase: Phase, phases: int, beginning: bool) -> D
     """A bottleneck that changes in mid-run is said where it cannot be overlooked."""
     if phases <= (2 if beginning else 1):
         return main
-    said = f"{main.verdict.summary}; so it was in steps {phase.from_step} to {phase.to_step}, not in all others"
+    said = (
+        f"{main.verdict.summary}; so it was in steps {phase.from_step} to {phase.to_step}, not in all others"
+    )
     return replace(main, verdict=replace(main.verdict, summary=said))
