@@ -7,7 +7,7 @@ from statistics import median
 
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
-from ..model.report import Overhead, Quality
+from ..model.report import Overhead, Quality, Verdict
 from .budget import divide
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
@@ -18,6 +18,7 @@ from .replay import step_seconds
 from .scenario import build_scenario, fmean_wall
 from .steady import Window, choose_loop, find_window, loader_of, outside_steps, steps_of
 from .verdict import Trust, decide
+from .whole import evaluations_of, judge_whole, measure_whole
 
 
 def diagnose(profile: Profile) -> Diagnosis:
@@ -31,8 +32,9 @@ def diagnose(profile: Profile) -> Diagnosis:
         return _judge(profile, loop, loader, steps, gap)
 
     main, phases = tell_apart(window, judge)
+    whole = measure_whole(profile, loop, outside, _evaluation(profile, loop, outside))
     return replace(
-        main,
+        judge_whole(main, whole),
         outside=outside,
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
@@ -79,6 +81,16 @@ def _judge(
         model_error=error, metrics=metrics, budget=divide(steps), quality=_empty_quality(), verdict=verdict,
         causes=causes,
     )  # fmt: skip
+
+
+def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Verdict | None:
+    """The verdict on the steps of the longest evaluation loop, by the same rules as the training's."""
+    longest = next(iter(evaluations_of(profile, loop, outside)), None)
+    if longest is None:
+        return None
+    kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
+    steps = [step for step, flag in kept if flag != "instrument"]
+    return _judge(profile, longest, loader_of(profile, longest, None), steps, None).verdict
 
 
 def _model_error(scenario: Scenario | None, step_s: float) -> float:

@@ -1,8 +1,8 @@
 """Finds where the steps of a run change their level, and tells that from noise, single stalls and drift.
 
-Rows are put together into blocks, each without its slowest rows: a single stall then moves nothing, and batches
-that are long and short by turns look alike everywhere. Two levels are believed when they fit the blocks better
-than one straight line does, and lie further apart than blocks of the same level do.
+Rows are put together into blocks, each without its slowest rows: a single stall then moves nothing, and
+batches that are long and short by turns look alike everywhere. Two levels are believed when they fit the
+blocks better than one straight line does, and lie further apart than blocks of the same level do.
 """
 
 from __future__ import annotations

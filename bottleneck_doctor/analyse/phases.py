@@ -1,4 +1,4 @@
-"""Phases of a run: stretches at different levels, each with its verdict, and the one that the report is about."""
+"""Phases of a run: stretches at different levels, each with its verdict, and the one that is reported on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Judge = Callable[[list[Step]], Diagnosis]
 def tell_apart(window: Window, judge: Judge) -> tuple[Diagnosis, list[Phase]]:
     """The diagnosis of the phase that stands for the rest of the training, and all phases.
 
-    Neighbours with the same bottleneck are one phase at two paces; a beginning stays apart whatever limits it.
+    Neighbours with the same bottleneck are one phase at two paces; a beginning stays apart in any case.
     """
     if not window.stretches:
         return judge([]), []

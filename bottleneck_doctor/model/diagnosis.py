@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from .profile import Loader, Location, Loop, Outside, Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
+from .whole import Whole
 
 
 @dataclass(frozen=True)
@@ -204,13 +205,15 @@ class Diagnosis:
     quality: Quality
     verdict: Verdict
     phases: list[Phase] = field(default_factory=list)
+    whole: Whole = field(default_factory=Whole)
     causes: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cure:
     """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` (low, likely, high) is a
-    range from sources; ``calibrated`` says that the change's numbers were timed on the user's own objects."""
+    range from sources; ``calibrated`` says that the change's numbers were timed on the user's own objects.
+    ``scope`` is what the factor speeds up: the "step", or the "run" where no training step gets faster."""
 
     id: str
     title: str
@@ -221,6 +224,7 @@ class Cure:
     effort: str = "minutes"
     risk: str = ""
     basis: str = "replay"
+    scope: str = "step"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -79,4 +80,4 @@ def test_phases_cover_every_step_that_counts() -> None:
     phases = diagnose(after_another((READING, 120), (DECODING, 300), (COMPUTING, 200))).phases
     assert phases[0].from_step == 10
     assert phases[-1].to_step == 620
-    assert all(one.to_step == other.from_step for one, other in zip(phases, phases[1:], strict=False))
+    assert all(one.to_step == other.from_step for one, other in pairwise(phases))

@@ -98,10 +98,22 @@ def test_an_evaluation_iterator_kept_open_takes_only_its_own_time(script: Script
         trains(script, 15 + 10 * step)
         if step % 20 == 10:
             asks(script, 2, 16 + 10 * step, loader=2, wait_ms=2)
-    loop, evaluation = read(script)["100:1"], read(script)["100:2"]
-    assert evaluation.wall_s < 0.01
+    loop = read(script)["100:1"]
     assert loop.role == "train"
     assert sum(loop.table.wall_s) > 0.38
+
+
+def test_an_evaluation_takes_no_time_while_training_batches_come(script: Script) -> None:
+    opens(script, 2, 0, loader=2)
+    opens(script, 1, 1)
+    for step in range(40):
+        asks(script, 1, 10 + 20 * step)
+        trains(script, 15 + 20 * step)
+        for place in range(3 if step % 20 == 10 else 0):
+            asks(script, 2, 17 + 20 * step + 2 * place, loader=2)
+    evaluation = read(script)["100:2"]
+    assert evaluation.role == "evaluation"
+    assert evaluation.wall_s < 0.02
 
 
 def test_waits_for_a_loader_beside_it_count_too(script: Script) -> None:
