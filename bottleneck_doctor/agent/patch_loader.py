@@ -8,6 +8,7 @@ from time import process_time_ns, thread_time_ns
 
 from . import clocks, wire
 from .describe import loader_facts
+from .grad_mode import await_forward
 from .guard import quiet, replace
 from .patch_fetch import close_fetch, open_fetch
 from .patch_training import listen, rest
@@ -173,6 +174,8 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     account.countdown = state.skip() if state.window is None else 0
     state.looked(thread_time_ns() - done + cpu - begin, end, account.arrivals - account.looked)
     account.looked = account.arrivals
+    if ours and account.arrivals == 1:
+        await_forward(account)
     return batch
 
 

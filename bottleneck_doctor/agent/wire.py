@@ -59,6 +59,7 @@ COLLECTION = 15  # garbage collection: a generation
 WINDOWED = 16  # a torch.profiler window: duration
 WORKERS = 17  # a worker's birth: a pid, b worker number
 STOPPED = 18  # the agent ended the training: a trained steps
+GRAD_MODE = 28  # the first forward pass of an iterator: a iterator, b whether it records for a backward pass
 
 OPERATIONS = ("checkpoint", "logging", "copy")
 NOTHING = -1  # a reading that was not to be had

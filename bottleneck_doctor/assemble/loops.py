@@ -41,6 +41,8 @@ def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], ori
         table=table,
         backwards=sum(one.backwards for one in group),
         optimizer_steps=sum(one.optimizer_steps for one in group),
+        forwards=sum(one.grad is not None for one in group),
+        recorded_forwards=sum(one.grad is True for one in group),
     )
 
 
