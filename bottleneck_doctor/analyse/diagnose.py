@@ -7,7 +7,7 @@ from statistics import median
 
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
-from ..model.report import Overhead, Quality, Verdict
+from ..model.report import Overhead, Quality
 from .budget import divide
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
@@ -32,9 +32,9 @@ def diagnose(profile: Profile) -> Diagnosis:
         return _judge(profile, loop, loader, steps, gap)
 
     main, phases = tell_apart(window, judge)
-    whole = measure_whole(profile, loop, outside, _evaluation(profile, loop, outside))
+    whole = measure_whole(profile, loop, outside)
     return replace(
-        judge_whole(main, whole),
+        judge_whole(main, whole, _evaluation(profile, loop, outside)),
         outside=outside,
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
@@ -83,14 +83,14 @@ def _judge(
     )  # fmt: skip
 
 
-def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Verdict | None:
-    """The verdict on the steps of the longest evaluation loop, by the same rules as the training's."""
+def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Diagnosis | None:
+    """The diagnosis of the steps of the longest evaluation loop, by the same rules as the training's."""
     longest = next(iter(evaluations_of(profile, loop, outside)), None)
     if longest is None:
         return None
     kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
     steps = [step for step, flag in kept if flag != "instrument"]
-    return _judge(profile, longest, loader_of(profile, longest, None), steps, None).verdict
+    return _judge(profile, longest, loader_of(profile, longest, None), steps, None)
 
 
 def _model_error(scenario: Scenario | None, step_s: float) -> float:

@@ -5,11 +5,11 @@ E = sum(parts) / (sum(parts) - saved), the parts being training and evaluation, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from ..model.diagnosis import Diagnosis
 from ..model.profile import Loop, Outside, Profile
-from ..model.report import Verdict
 from ..model.whole import Whole
 from .verdict import BALANCED, SENTENCES
 
@@ -24,14 +24,12 @@ def evaluations_of(profile: Profile, loop: Loop | None, outside: Outside | None)
     return sorted(found, key=lambda one: -one.wall_s)
 
 
-def measure_whole(
-    profile: Profile, loop: Loop | None, outside: Outside | None, evaluation: Verdict | None
-) -> Whole:
+def measure_whole(profile: Profile, loop: Loop | None, outside: Outside | None) -> Whole:
     """How the run's time divides."""
     training = loop.wall_s if loop is not None else sum(outside.wall_s) if outside is not None else 0.0
     loops = evaluations_of(profile, loop, outside)
     times = sum(len(one.epochs.t) for one in loops)
-    return Whole(profile.run.duration_s, training, sum(one.wall_s for one in loops), times, evaluation)
+    return Whole(profile.run.duration_s, training, sum(one.wall_s for one in loops), times)
 
 
 def evaluation_share(whole: Whole) -> float:
@@ -52,23 +50,21 @@ def in_run(whole: Whole, speedup: float) -> float:
     return 1 / (1 - share * (1 - 1 / max(speedup, 1e-9)))
 
 
-def evaluating(whole: Whole, *left: float) -> tuple[float, float, float]:
-    """Speedups of training and evaluation together when such shares of the evaluation's time are left."""
+def with_faster_evaluation(whole: Whole, speedup: float) -> float:
+    """What a speedup of the evaluation brings training and evaluation together."""
     share = evaluation_share(whole)
-    low, likely, high = sorted(1 / max(1 - share * (1 - one), 1e-3) for one in left)
-    return low, likely, high
+    return 1 / max(1 - share * (1 - 1 / max(speedup, 1e-9)), 1e-3)
 
 
-def judge_whole(main: Diagnosis, whole: Whole) -> Diagnosis:
+def judge_whole(main: Diagnosis, whole: Whole, evaluation: Diagnosis | None) -> Diagnosis:
     """The diagnosis with the whole run in view: evaluation is its cause where saving all of it would bring
     more than removing any cause from the training's steps."""
     share, verdict = evaluation_share(whole), main.verdict
     best = with_evaluation(whole, max(main.causes.values(), default=1.0))
-    gained = evaluating(whole, 0.0, 0.0, 0.0)[0]
+    gained = with_faster_evaluation(whole, math.inf)
     if verdict.bound == "inconclusive" or share < HEAVY or gained < max(best, BALANCED):
-        return replace(main, whole=whole)
-    own = whole.evaluation.bound if whole.evaluation is not None else "inconclusive"
+        return replace(main, whole=whole, evaluation=evaluation)
+    own = evaluation.verdict.bound if evaluation is not None else "inconclusive"
     bound = verdict.bound if own in ("inconclusive", "balanced") else own
-    return replace(
-        main, whole=whole, verdict=replace(verdict, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])
-    )
+    verdict = replace(verdict, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])
+    return replace(main, whole=whole, evaluation=evaluation, verdict=verdict)

@@ -186,7 +186,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that findings may look at."""
+    """All that findings may look at. ``evaluation`` is the same about the steps of the longest evaluation."""
 
     profile: Profile
     loop: Loop | None
@@ -206,6 +206,7 @@ class Diagnosis:
     verdict: Verdict
     phases: list[Phase] = field(default_factory=list)
     whole: Whole = field(default_factory=Whole)
+    evaluation: Diagnosis | None = None
     causes: dict[str, float] = field(default_factory=dict)
 
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .report import Verdict
-
 
 @dataclass(frozen=True)
 class Whole:
-    """Seconds of a whole run, in training and in evaluation, of the process that the report is about.
-
-    ``evaluation`` is the verdict on the evaluation's own steps, None where none were seen.
-    """
+    """Seconds of a whole run, in training and in evaluation, of the process that the report is about."""
 
     run_s: float = 0.0
     training_s: float = 0.0
     evaluation_s: float = 0.0
     evaluations: int = 0
-    evaluation: Verdict | None = None

@@ -19,7 +19,8 @@ class Patient:
     """One script and its known illness.
 
     ``remedies`` are the acceptable first ones: empty means that none may promise more than 1.05, ``None``
-    that the remedy is not judged. ``twin`` is the remedy that ``--cured`` applies. ``truth`` says how the
+    that the remedy is not judged. ``scope`` is what the twin makes faster: the training "step", or the "run".
+    ``twin`` is the remedy that ``--cured`` applies. ``truth`` says how the
     illness is known without measuring it. ``never`` lists remedies that would not help.
     """
 
@@ -36,6 +37,7 @@ class Patient:
     strangers: int = 0
     limit: ReadLimit | None = None
     bounds_without_limit: frozenset[str] = field(default_factory=frozenset)
+    scope: str = "step"
 
 
 def script(patient: Patient) -> Path:
