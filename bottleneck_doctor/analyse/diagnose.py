@@ -9,12 +9,14 @@ from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
 from ..model.report import Overhead, Quality
 from .budget import divide
+from .drift import find_drift
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
 from .metrics import measure
 from .outside import Gap, judge_gap
 from .phases import tell_apart
 from .replay import step_seconds
+from .rhythms import find_rhythms
 from .scenario import build_scenario, fmean_wall
 from .steady import Window, choose_loop, find_window, loader_of, outside_steps, steps_of
 from .verdict import Trust, decide
@@ -39,6 +41,8 @@ def diagnose(profile: Profile) -> Diagnosis:
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
         phases=phases,
+        rhythms=find_rhythms(profile, loop, main.steps),
+        drift=find_drift(main.steps),
     )
 
 

@@ -48,6 +48,7 @@ from ..model.whole import Whole
 from .advice import WORTH, loader_call, spread, waits
 from .case import patient
 from .entry import Case, Entry
+from .stalls import rhythm_evidence
 
 RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)
 UNRECORDED = (1.0, 0.9, 0.73)  # of a forward pass's time is left without autograd [catalogue F50, measured]
@@ -80,7 +81,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("evaluations seen", "evaluations", float(whole.evaluations)),
         ("share of their time that waits for data", "evaluation_data_wait", main.wait_s / main.wall_s),
     ]
-    evidence = [Evidence(*one, LOOPS) for one in known]
+    evidence = [Evidence(*one, LOOPS) for one in known] + rhythm_evidence(diagnosis, "evaluation")
     if forwards:
         text, hook = "share of their forward passes that record for a backward one", "hook on forward passes"
         evidence.append(Evidence(text, "recorded_share", recorded / forwards, hook))

@@ -42,6 +42,7 @@ from ..model.report import Evidence, Fix
 from .advice import operations_of, place_of, step_share
 from .case import patient
 from .entry import Case, Entry
+from .stalls import rhythm_evidence
 
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of the time is left: young collections (ours; full ones took no time at all [measured])
@@ -68,6 +69,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
             Evidence("collections of 0.2 ms and more, whole run", "collections", float(one.count), HOOK)
         )
         evidence.append(Evidence("the longest of them", "collection_max_s", one.max_s, HOOK))
+    evidence += rhythm_evidence(diagnosis, "collect")
     freeze = Cure(
         id="gc-freeze",
         title="take what lives forever out of the collector's sight",

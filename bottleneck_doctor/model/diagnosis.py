@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from .profile import Loader, Location, Loop, Outside, Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
+from .rhythm import Drift, Rhythm
 from .whole import Whole
 
 
@@ -207,6 +208,8 @@ class Diagnosis:
     phases: list[Phase] = field(default_factory=list)
     whole: Whole = field(default_factory=Whole)
     evaluation: Diagnosis | None = None
+    rhythms: list[Rhythm] = field(default_factory=list)
+    drift: Drift | None = None
     causes: dict[str, float] = field(default_factory=dict)
 
 
