@@ -12,6 +12,7 @@ GROWN = 1.2  # last step over first, by the line (ours)
 RISING = 0.85  # of all pairs of blocks: the later one is slower (ours; 0.5 is noise, 0.75 a single step up)
 CLEAR = 4.0  # mean misfits of the line that the growth must exceed (ours)
 BLOCKS_AT_LEAST = 8
+OWN = ("compute", "backward", "optimizer", "copy")
 PARTS = ("wait", "compute", "backward", "optimizer", "checkpoint", "logging", "collect", "copy")
 
 
@@ -29,6 +30,8 @@ def find_drift(steps: list[Step]) -> Drift | None:
     parts = {name: fit_line(blocks_of([getattr(step, name) for step in steps])[1]) for name in PARTS}
     part = max(parts, key=lambda name: parts[name].last - parts[name].first)
     first, last = max(0.0, parts[part].first), parts[part].last
+    whole = OWN if part in OWN else (part,)  # the replay knows the loop's own parts as one
     mean = fmean([getattr(step, part) for step in steps])
-    left = min(1.0, first / mean) if mean > 0 else 1.0
+    base = fmean([sum(getattr(step, name) for name in whole) for step in steps])
+    left = 1 - max(0.0, mean - first) / base if base > 0 else 1.0
     return Drift(line.first, line.last, part, first, last, left, sum(step.steps for step in steps))
