@@ -1,4 +1,7 @@
-"""Tells steps that get slower and slower from noise and from changes of level."""
+"""Tells steps that get slower and slower from noise and from changes of level.
+
+Time spent waiting for a core is left out: strangers who come are no drift.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ PARTS = ("wait", "compute", "backward", "optimizer", "checkpoint", "logging", "c
 
 def find_drift(steps: list[Step]) -> Drift | None:
     """The growth of the step over the steady window, None where it does not grow steadily."""
-    _, levels = blocks_of([step.wall for step in steps]) if steps else (0, [])
+    _, levels = blocks_of([step.wall - (step.queue or 0.0) for step in steps]) if steps else (0, [])
     if len(levels) < BLOCKS_AT_LEAST or find_cut(steps) is not None:
         return None
     line = fit_line(levels)

@@ -2,13 +2,15 @@
 
 Rows are put together into blocks, each without its slowest rows: a single stall then moves nothing, and
 batches that are long and short by turns look alike everywhere. Two levels are believed when they fit the
-blocks better than one straight line does, and lie further apart than blocks of the same level do.
+blocks better than one straight line does, and lie further apart than blocks of the same level do; ratios are
+compared, since a slow level is also a noisy one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from math import log
 from statistics import fmean, median
 
 from ..model.diagnosis import Step
@@ -17,7 +19,8 @@ BLOCK_ROWS = 5  # in a block at least
 BLOCKS_AT_MOST = 64
 SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (ours)
 SIDE_BLOCKS = 2  # a level that was seen in fewer is not believed
-APART = 0.3  # of the smaller step, from which two levels are two (ours)
+APART = 1.3  # times the smaller step, from which two levels are two (ours)
+WAITING = 0.3  # of a step more, or less, spent waiting: a level of its own too (ours)
 NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their distance beats: 2.7 standard ones
 
 
@@ -44,13 +47,14 @@ def find_cut(steps: list[Step]) -> int | None:
     size, walls = blocks_of([step.wall for step in steps])
     _, waits = blocks_of([step.wait for step in steps])
     places = range(SIDE_BLOCKS, len(walls) - SIDE_BLOCKS + 1)
-    if not places:
+    if not places or min(walls) <= 0:
         return None
-    cut = min(places, key=lambda place: _broken(walls, place) + _broken(waits, place))
-    least = APART * min(median(walls[:cut]), median(walls[cut:]))
-    if not any(_is_jump(levels, cut, least) for levels in (walls, waits)):
-        return None
-    return _exactly(steps, cut * size, size)
+    paces = [log(wall) for wall in walls]
+    shares = [wait / wall for wait, wall in zip(waits, walls, strict=True)]
+    cut = min(places, key=lambda place: _broken(paces, place) + _broken(shares, place))
+    slower = _is_jump(paces, cut, log(APART)) and not _is_line(walls, cut)
+    waiting = _is_jump(shares, cut, WAITING) and not _is_line(shares, cut)
+    return _exactly(steps, cut * size, size) if slower or waiting else None
 
 
 def fit_line(levels: list[float]) -> Line:
@@ -84,11 +88,17 @@ def _is_jump(levels: list[float], cut: int, least: float) -> bool:
     before, after = median(levels[:cut]), median(levels[cut:])
     left = [abs(level - before) for level in levels[:cut]] + [abs(level - after) for level in levels[cut:]]
     noise = max(NOISE[0] * median(left), NOISE[1] * fmean(left))
-    return abs(after - before) > max(least, noise) and _broken(levels, cut) < fit_line(levels).misfit
+    return abs(after - before) > max(least, noise)
+
+
+def _is_line(levels: list[float], cut: int) -> bool:
+    return fit_line(levels).misfit <= _broken(levels, cut)
 
 
 def _exactly(steps: list[Step], near: int, reach: int) -> int:
     """The row within a block of the cut that parts the two levels best."""
     begin, end = max(0, near - 2 * reach), min(len(steps), near + 2 * reach)
-    walls = [step.wall for step in steps[begin:end]]
-    return begin + min(range(1, len(walls)), key=lambda place: _broken(walls, place))
+    paces = [log(max(step.wall, 1e-9)) for step in steps[begin:end]]
+    shares = [step.wait / max(step.wall, 1e-9) for step in steps[begin:end]]
+    places = range(1, len(paces))
+    return begin + min(places, key=lambda place: _broken(paces, place) + _broken(shares, place))

@@ -66,7 +66,8 @@ def _rhythm(
         every_steps=every,
         each_s=fmean(extra),
         share=sum(extra) / whole,
-        cpu_share=_cpu_share(steps, rows),
+        cpu_s=_extra(steps, rows, "cpu"),
+        queue_s=_extra(steps, rows, "queue"),
         name=call.name if call is not None else "",
         location=call.location if call is not None else None,
     )
@@ -83,15 +84,13 @@ def regular_distance(at: Sequence[int], resolution: int) -> float | None:
     return usual if alike >= REGULAR * len(distances) and usual >= max(RARE, 2 * resolution) else None
 
 
-def _cpu_share(steps: list[Step], rows: list[Step]) -> float | None:
-    """How much of the stalls the loop's thread spent computing."""
-    known = [step.cpu for step in steps if step.cpu is not None]
-    if not known or any(row.cpu is None for row in rows):
+def _extra(steps: list[Step], rows: list[Step], name: str) -> float | None:
+    """How much more of the thread's CPU, or of waiting for one, each of these rows has than is usual."""
+    known = [value for step in steps if (value := getattr(step, name)) is not None]
+    if not known or any(getattr(row, name) is None for row in rows):
         return None
-    usual, cpu = median(step.wall for step in steps), median(known)
-    extra = sum((row.wall - usual) * row.steps for row in rows)
-    spent = sum(((row.cpu or 0.0) - cpu) * row.steps for row in rows)
-    return min(1.0, max(0.0, spent / extra)) if extra > 0 else None
+    usual = median(known)
+    return max(0.0, fmean((getattr(row, name) - usual) * row.steps for row in rows))
 
 
 def _at_epochs(loop: Loop, rows: list[Step]) -> bool:

@@ -74,7 +74,7 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
     epoch = sum(step.t < first_epoch_s for step in kept)
     begins = [0, *cuts_of(kept, epoch)]
     stretches = [kept[begin:end] for begin, end in pairwise([*begins, len(kept)])] if kept else []
-    return Window(stretches, warmup, aside, len(begins) > 1 and is_early(begins[1], epoch, len(kept)))
+    return Window(stretches, warmup, aside, len(begins) > 1 and is_early(kept, begins[1], epoch))
 
 
 def cuts_of(steps: list[Step], epoch: int) -> list[int]:
@@ -85,12 +85,12 @@ def cuts_of(steps: list[Step], epoch: int) -> list[int]:
     least, length = max(SEGMENT_STEPS, int(STRETCH_SHARE * len(steps))), len(steps)
     kept: list[int] = []
     for cut in _cuts(steps, 0):
-        early = not kept and is_early(cut, epoch, length)
+        early = not kept and is_early(steps, cut, epoch)
         if early or (cut - (kept[-1] if kept else 0) >= least and length - cut >= least):
             kept.append(cut)
     if len(kept) < STRETCHES_AT_MOST:
         return kept
-    return kept[:1] if is_early(kept[0], epoch, length) and _is_unlike(steps, kept) else []
+    return kept[:1] if is_early(steps, kept[0], epoch) and _is_unlike(steps, kept) else []
 
 
 def _is_unlike(steps: list[Step], cuts: list[int]) -> bool:
@@ -98,7 +98,7 @@ def _is_unlike(steps: list[Step], cuts: list[int]) -> bool:
     first, *others = (
         median(step.wall for step in steps[begin:end]) for begin, end in pairwise([0, *cuts, len(steps)])
     )
-    return first > (1 + APART) * max(others) or (1 + APART) * first < min(others)
+    return first > APART * max(others) or APART * first < min(others)
 
 
 def _cuts(steps: list[Step], offset: int) -> list[int]:
@@ -108,9 +108,10 @@ def _cuts(steps: list[Step], offset: int) -> list[int]:
     return [*_cuts(steps[:cut], offset), offset + cut, *_cuts(steps[cut:], offset + cut)]
 
 
-def is_early(cut: int, epoch: int, length: int) -> bool:
+def is_early(steps: list[Step], cut: int, epoch: int) -> bool:
     """Whether a cut ends the run's beginning: early, or where the first epoch ends."""
-    return cut <= EARLY * length or abs(cut - epoch) <= NEAR_ROWS
+    counts = [step.steps for step in steps]
+    return sum(counts[:cut]) <= EARLY * sum(counts) or abs(cut - epoch) <= NEAR_ROWS
 
 
 def steps_of(table: StepTable) -> list[Step]:

@@ -64,15 +64,15 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the steady time that these stalls take", "stall_share", rhythm.share, TIMES),
         Evidence("stalls seen", "stalls", float(rhythm.count), TIMES),
     ]
-    if rhythm.cpu_share is not None:
-        text = "share of a stall that the loop's thread computes"
-        evidence.append(Evidence(text, "stall_cpu_share", rhythm.cpu_share, "thread CPU clock"))
-    return Finding(ID, "host.python", evidence, [_less(diagnosis.scenario, rhythm, diagnosis.step_s)])
+    if rhythm.cpu_s is not None:
+        text = "time of a stall in which the loop's thread computes"
+        evidence.append(Evidence(text, "stall_cpu_s", rhythm.cpu_s, "thread CPU clock"))
+    return Finding(ID, "host.python", evidence, [_less(diagnosis.scenario, rhythm)])
 
 
-def _less(scenario: Scenario, rhythm: Rhythm, step_s: float) -> Cure:
+def _less(scenario: Scenario, rhythm: Rhythm) -> Cure:
     every = round(rhythm.every_steps)
-    low, likely, high = (_with(scenario, rhythm, step_s, left) for left in RARER)
+    low, likely, high = (_with(scenario, rhythm, left) for left in RARER)
     return Cure(
         id="stall-less-often",
         title=f"do what the loop does every {every} steps five times less often, or beside the training",
@@ -85,18 +85,24 @@ def _less(scenario: Scenario, rhythm: Rhythm, step_s: float) -> Cure:
     )
 
 
-def _with(scenario: Scenario, rhythm: Rhythm, step_s: float, left: float) -> Change:
+def _with(scenario: Scenario, rhythm: Rhythm, left: float) -> Change:
     """Stalls computed and slept through are taken from the two parts of the loop's own turn."""
-    gone = (1 - left) * rhythm.share * step_s
-    computed = gone * (rhythm.cpu_share if rhythm.cpu_share is not None else 1.0)
-    cpu = fmean(turn.compute + turn.python + turn.launch for turn in scenario.turns)
-    idle = fmean(turn.idle for turn in scenario.turns)
-    kept = max(0.0, 1 - computed / cpu) if cpu > 0 else 1.0
-    awake = max(0.0, 1 - (gone - computed) / idle) if idle > 0 else 1.0
+    queue, took = rhythm.queue_s or 0.0, rhythm.each_s
+    computed = took - queue if rhythm.cpu_s is None else rhythm.cpu_s
+    kept = _kept(
+        fmean(turn.compute + turn.python + turn.launch for turn in scenario.turns), computed, rhythm, left
+    )
+    awake = _kept(fmean(turn.idle for turn in scenario.turns), took - queue - computed, rhythm, left)
     return Change(compute=kept, python=kept, launch=kept, idle=awake)
 
 
-STALL = Rhythm("compute", 8, 50.0, 0.5, 0.5, 1.0)
+def _kept(part_s: float, stall_s: float, rhythm: Rhythm, left: float) -> float:
+    """The share of a part of the step that is left when such a share of the stalls is."""
+    gone = (1 - left) * max(0.0, stall_s) / rhythm.every_steps
+    return max(0.0, 1 - gone / part_s) if part_s > 0 else 1.0
+
+
+STALL = Rhythm("compute", 8, 50.0, 0.5, 0.5, 0.5, 0.0)
 
 
 def _case(rhythm: Rhythm) -> Diagnosis:
@@ -108,7 +114,7 @@ def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
         Case("half a second every fifty steps", _case(STALL), "fires", "stall-less-often"),
-        Case("the loop sleeps through it", replace(_case(replace(STALL, cpu_share=0.0)),
+        Case("the loop sleeps through it", replace(_case(replace(STALL, cpu_s=0.0)),
              scenario=patient(Work(1e-4), Turn(0.01, idle=0.01)).scenario), "fires", "stall-less-often"),
         Case("they are checkpoints", _case(replace(STALL, part="checkpoint")), "silent"),
         Case("they take a hundredth of the time", _case(replace(STALL, share=0.01)), "silent"),

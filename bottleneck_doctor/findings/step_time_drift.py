@@ -13,7 +13,7 @@ A line through the mean times of blocks of steps, each without its slowest ones:
 between all pairs of blocks. The same for every part of the step says which one grows.
 
 ## Thresholds
-The line's end lies 20 % above its beginning and clearly outside of the noise, and in 85 % of the pairs the
+Time spent waiting for a core is left out. The line's end lies 20 % above its beginning and clearly outside of the noise, and in 85 % of the pairs the
 later block is the slower one (ours). A change of level is no drift: it makes phases.
 
 ## When this advice is wrong

@@ -12,8 +12,8 @@ class Rhythm:
     """Steps that take much longer than the others, at a regular distance.
 
     ``part`` is the part of the step that grows: a field of ``Step``, or "epoch start" or "evaluation".
-    ``every_steps`` lies between two of them, each takes ``each_s`` seconds longer than other steps, of which
-    ``cpu_share`` on the loop thread's CPU (None = not measured); ``share`` is theirs of the time.
+    ``every_steps`` lies between two of them, each takes ``each_s`` seconds longer than other steps: ``cpu_s``
+    on the loop thread's CPU, ``queue_s`` waiting for one (None = not measured); ``share`` of the time.
     """
 
     part: str
@@ -21,14 +21,16 @@ class Rhythm:
     every_steps: float
     each_s: float
     share: float
-    cpu_share: float | None = None
+    cpu_s: float | None = None
+    queue_s: float | None = None
     name: str = ""
     location: Location | None = None
 
 
 @dataclass(frozen=True)
 class Drift:
-    """Steps that take longer and longer: seconds at the beginning and at the end of a straight line.
+    """Steps that take longer and longer: seconds at the beginning and at the end of a straight line, without
+    waiting for a core.
 
     ``part`` is the part of the step that grows most; ``left`` the share of it that would be left, on average,
     had it stayed as it was at the beginning.

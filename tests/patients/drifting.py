@@ -8,15 +8,15 @@ import torch
 from ledger import Ledger
 from props import options
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 
 def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=700, step_s=0.0090)
     book = Ledger(given.steps, given.truth)
-    data = TensorDataset(torch.randn(12800, 64), torch.randint(0, 10, (12800,)))
-    loader = DataLoader(data, batch_size=256)
+    batches = [(torch.randn(256, 64), torch.randint(0, 10, (256,))) for _ in range(100)]
+    loader = DataLoader(batches, batch_size=None)
     model = torch.nn.Sequential(torch.nn.Linear(64, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     history: deque[float] = deque(maxlen=1000 if given.cured else None)

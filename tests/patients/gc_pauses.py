@@ -8,7 +8,7 @@ import torch
 from ledger import Ledger
 from props import options, simulated_accelerator
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 
 def main() -> None:
@@ -16,8 +16,8 @@ def main() -> None:
     given = options(__doc__, steps=700, step_s=0.0080)
     book = Ledger(given.steps, given.truth)
     index = [{"box": [place, place + 1]} for place in range(300_000)]
-    data = TensorDataset(torch.randn(3200, 64), torch.randint(0, 10, (3200,)))
-    loader = DataLoader(data, batch_size=32)
+    batches = [(torch.randn(32, 64), torch.randint(0, 10, (32,))) for _ in range(100)]
+    loader = DataLoader(batches, batch_size=None)
     model = torch.nn.Linear(64, 10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     newest: list[list[dict[str, int]]] = []

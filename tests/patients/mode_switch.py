@@ -1,4 +1,4 @@
-"""Sick from the middle on: half of the data lies in memory, the other half on the disk. Cure: all in memory."""
+"""Sick from the middle on: half of the data is in memory, the rest on the disk. Cure: all in memory."""
 
 from __future__ import annotations
 

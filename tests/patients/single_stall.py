@@ -8,15 +8,15 @@ import torch
 from ledger import Ledger
 from props import options
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 
 def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=600, step_s=0.0080)
     book = Ledger(given.steps, given.truth)
-    data = TensorDataset(torch.randn(3200, 64), torch.randint(0, 10, (3200,)))
-    loader = DataLoader(data, batch_size=64)
+    batches = [(torch.randn(64, 64), torch.randint(0, 10, (64,))) for _ in range(100)]
+    loader = DataLoader(batches, batch_size=None)
     model = torch.nn.Sequential(
         torch.nn.Linear(64, 1024), torch.nn.Linear(1024, 1024), torch.nn.Linear(1024, 10)
     )
