@@ -69,6 +69,12 @@ def fit_line(levels: list[float]) -> Line:
     return Line(start, start + slope * (len(levels) - 1), misfit, rising)
 
 
+def is_straight(levels: list[float]) -> bool:
+    """Whether one line explains the levels better than any two levels would."""
+    places = range(SIDE_BLOCKS, len(levels) - SIDE_BLOCKS + 1)
+    return fit_line(levels).misfit <= min((_broken(levels, place) for place in places), default=0.0)
+
+
 def _level(values: list[float]) -> float:
     kept = sorted(values)[: max(1, len(values) - max(1, int(SLOWEST * len(values))))]
     return fmean(kept)

@@ -50,8 +50,8 @@ def _stalls(steps: list[Step]) -> list[int]:
 def _rhythm(
     profile: Profile, loop: Loop | None, steps: list[Step], part: str, places: list[int]
 ) -> Rhythm | None:
-    ends = list(accumulate(step.steps for step in steps))
-    every = regular_distance([ends[place] for place in places], max(steps[place].steps for place in places))
+    at = _positions(loop, steps)
+    every = regular_distance([at[place] for place in places], max(steps[place].steps for place in places))
     if every is None:
         return None
     usual, rows = median(step.wall for step in steps), [steps[place] for place in places]
@@ -71,6 +71,14 @@ def _rhythm(
         name=call.name if call is not None else "",
         location=call.location if call is not None else None,
     )
+
+
+def _positions(loop: Loop | None, steps: list[Step]) -> list[int]:
+    """How many steps the loop had taken at each row, those that were set aside included."""
+    if loop is None or not loop.table.t:
+        return list(accumulate(step.steps for step in steps))
+    counts = list(accumulate(loop.table.steps))
+    return [counts[min(bisect_left(loop.table.t, step.t), len(counts) - 1)] for step in steps]
 
 
 def regular_distance(at: Sequence[int], resolution: int) -> float | None:

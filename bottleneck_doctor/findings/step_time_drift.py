@@ -10,10 +10,11 @@ training ends many times slower than it began.
 
 ## How it is measured
 A line through the mean times of blocks of steps, each without its slowest ones: the median of the slopes
-between all pairs of blocks. The same for every part of the step says which one grows.
+between all pairs of blocks. The CPU time of the loop's thread is looked at first, which others on the cores
+do not disturb, then the wall time. The same for every part of the step says which one grows.
 
 ## Thresholds
-Time spent waiting for a core is left out. The line's end lies 20 % above its beginning and clearly outside of the noise, and in 85 % of the pairs the
+The line's end lies 20 % above its beginning and clearly outside of the noise, and in 85 % of the pairs the
 later block is the slower one (ours). A change of level is no drift: it makes phases.
 
 ## When this advice is wrong
@@ -64,8 +65,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     part = NAMES[drift.part]
     known = (
-        ("step time where the steady part begins", "drift_first_s", drift.first_s),
-        (f"step time {drift.steps} steps later", "drift_last_s", drift.last_s),
+        ("step where the steady part begins", "drift_first_s", drift.first_s),
+        (f"step as it was {drift.steps} steps later", "drift_last_s", drift.last_s),
         (f"what grows most: {part}, at the beginning", "drift_part_first_s", drift.part_first_s),
         (f"{part}, at the end", "drift_part_last_s", drift.part_last_s),
     )

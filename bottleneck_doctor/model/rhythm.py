@@ -29,8 +29,7 @@ class Rhythm:
 
 @dataclass(frozen=True)
 class Drift:
-    """Steps that take longer and longer: seconds at the beginning and at the end of a straight line, without
-    waiting for a core.
+    """Steps that take longer and longer: seconds, of CPU or of wall time, at both ends of a straight line.
 
     ``part`` is the part of the step that grows most; ``left`` the share of it that would be left, on average,
     had it stayed as it was at the beginning.

@@ -49,6 +49,20 @@ def test_an_epochs_start_belongs_to_the_step_that_spans_it(script: Script) -> No
     assert table.wait_s == pytest.approx([0.001, 0.031, 0.001])
 
 
+def test_an_epochs_last_steps_count_though_nobody_looked(script: Script) -> None:
+    for epoch in range(2):
+        opens(script, 1 + epoch, 200 * epoch)
+        asks(script, 1 + epoch, 200 * epoch + 10)
+        trains(script, 200 * epoch + 20, steps=10)
+        asks(script, 1 + epoch, 200 * epoch + 110, skipped=9)
+        trains(script, 200 * epoch + 120, steps=7)
+        script.arrived[1 + epoch] += 7
+        ends(script, 1 + epoch, 200 * epoch + 190)
+    table = read(script)["100:1"].table
+    assert table.steps == [10, 8, 10]
+    assert table.wall_s == pytest.approx([0.1, 0.1, 0.1])
+
+
 def test_skipped_steps_are_summed_up(script: Script) -> None:
     opens(script, 1, 0)
     asks(script, 1, 10)
