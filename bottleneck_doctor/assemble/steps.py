@@ -81,8 +81,8 @@ class Point:
 def line_up(iterations: list[Iteration]) -> list[Point]:
     """All arrivals of a loop in order, with the steps and the wait since the previous one.
 
-    ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end, its last steps
-    that were not looked at, and what building the next one took belong to the row that spans the two.
+    ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end, its last
+    steps that were not looked at, and what building the next one took belong to the row that spans the two.
     """
     points: list[Point] = []
     left_over = unseen = 0
