@@ -8,6 +8,7 @@ from time import process_time_ns, thread_time_ns
 
 from . import clocks, compilation, wire
 from .describe import loader_facts
+from .grad_mode import await_forward
 from .guard import quiet, replace
 from .patch_fetch import close_fetch, open_fetch
 from .patch_sampler import close_sampler, open_sampler
@@ -197,6 +198,8 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     took = min(start - entry + account.spent_ns, PREEMPTED * burnt)
     state.looked(took, end, account.arrivals - account.looked)
     account.looked = account.arrivals
+    if ours and account.arrivals == 1:
+        await_forward(account)
     return batch
 
 

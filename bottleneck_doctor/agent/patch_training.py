@@ -63,7 +63,7 @@ def rest() -> None:
     """Take them off until the next close look: on a short step even a wrapper that does nothing, cold in the
     caches, costs a microsecond or two. Compiled code may guard on them: there they stay, and do nothing."""
     state.close, state.resting = False, True
-    if _compiling():
+    if compiling():
         return
     for owner, name, wrapper, original in _ears.functions:
         if getattr(owner, name) is wrapper:
@@ -182,7 +182,7 @@ def _alone() -> None:
 def _await_forward(end: int) -> None:
     """Register a forward hook that removes itself at the first call; never where code is compiled."""
     module: Any = sys.modules.get("torch.nn.modules.module")
-    if module is None or _Open.handle is not None or _compiling():
+    if module is None or _Open.handle is not None or compiling():
         return
 
     cpu, queue = thread_time_ns(), clocks.run_queue()
@@ -200,6 +200,7 @@ def _await_forward(end: int) -> None:
     _Open.handle = module.register_module_forward_pre_hook(hook)
 
 
-def _compiling() -> bool:
+def compiling() -> bool:
+    """Whether torch.compile has compiled anything: then hooks must not come and go."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     return bool(dynamo is not None and dynamo.counters.get("frames"))

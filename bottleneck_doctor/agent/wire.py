@@ -66,10 +66,9 @@ COLLECTIVE = 21  # thing = site; a thread CPU, b run queue, c bytes of the first
 PADDING = 22  # a batch of token numbers: a places, b of these padding
 COMPILED = 23  # torch.compile so far: a frames, b graph breaks, c nanoseconds
 CONTAINER = 26  # follows COUNT: duration of opening container files in this fetch; a files opened, b CPU
-MAKING = (
-    24  # a CPU, b bytes or draws, c index into MAKINGS, d number of the transform, or 1 = an epoch begins
-)
+MAKING = 24  # a CPU, b bytes or draws, c index into MAKINGS, d the transform's number, or 1 = an epoch begins
 FIRSTLING = 25  # one of the first batches of an iterable data set in a worker: a checksum, b place from 1
+GRAD_MODE = 28  # the first forward pass of an iterator: a iterator, b whether it records for a backward pass
 
 MAKINGS = ("unpack", "transform", "sampler")
 OPERATIONS = ("checkpoint", "logging", "copy")

@@ -7,17 +7,21 @@ from statistics import median
 
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
-from ..model.report import Overhead, Phase, Quality
+from ..model.report import Overhead, Quality
 from .budget import divide
+from .drift import find_drift
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
 from .metrics import measure
 from .outside import Gap, judge_gap
+from .phases import tell_apart
 from .replay import step_seconds
+from .rhythms import find_rhythms
 from .scenario import build_scenario, fmean_wall
-from .steady import SEGMENT_STEPS, Window, choose_loop, find_window, loader_of, outside_steps, steps_of
+from .steady import Window, choose_loop, find_window, loader_of, outside_steps, steps_of
 from .threads import judge_threads
 from .verdict import Trust, decide
+from .whole import evaluations_of, judge_whole, measure_whole
 
 
 def diagnose(profile: Profile) -> Diagnosis:
@@ -26,14 +30,20 @@ def diagnose(profile: Profile) -> Diagnosis:
     loader = loader_of(profile, loop, outside)
     gap = judge_gap(profile, outside) if outside is not None else None
     window = _window(loop, outside, loader, gap)
-    main = _judge(profile, loop, loader, window.steady, gap)
-    phases = [*_before(profile, loop, loader, window, gap), _phase(window, main)] if window.steady else []
+
+    def judge(steps: list[Step]) -> Diagnosis:
+        return _judge(profile, loop, loader, steps, gap)
+
+    main, phases = tell_apart(window, judge)
+    whole = measure_whole(profile, loop, outside)
     return replace(
-        main,
+        judge_whole(main, whole, _evaluation(profile, loop, outside)),
         outside=outside,
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
         phases=phases,
+        rhythms=find_rhythms(profile, loop, main.steps),
+        drift=find_drift(main.steps),
     )
 
 
@@ -45,7 +55,7 @@ def _window(loop: Loop | None, outside: Outside | None, loader: Loader | None, g
     if outside is not None:
         steps = outside_steps(outside, gap.share if gap else None)
         return find_window(steps, [""] * len(steps), 0)
-    return Window([], [], 0)
+    return Window([], 0)
 
 
 def _judge(
@@ -79,6 +89,16 @@ def _judge(
     )  # fmt: skip
 
 
+def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Diagnosis | None:
+    """The diagnosis of the steps of the longest evaluation loop, by the same rules as the training's."""
+    longest = next(iter(evaluations_of(profile, loop, outside)), None)
+    if longest is None:
+        return None
+    kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
+    steps = [step for step, flag in kept if flag != "instrument"]
+    return _judge(profile, longest, loader_of(profile, longest, None), steps, None)
+
+
 def _model_error(scenario: Scenario | None, step_s: float) -> float:
     """How far the replay of the run as it was lies from what was measured."""
     if scenario is None or step_s <= 0:
@@ -102,24 +122,6 @@ def _noise(steps: list[Step]) -> float:
     return median(abs(step.wall - centre) for step in steps) / centre if centre > 0 else 0.0
 
 
-def _before(
-    profile: Profile, loop: Loop | None, loader: Loader | None, window: Window, gap: Gap | None
-) -> list[Phase]:
-    """The verdict of a cold first stretch, when there is one."""
-    if not window.cold or len(window.before) < SEGMENT_STEPS:
-        return []
-    early = _judge(profile, loop, loader, window.before, gap)
-    first = window.warmup_steps
-    return [
-        Phase(first, first + sum(step.steps for step in window.before), "first stretch (cold)", early.verdict)
-    ]
-
-
-def _phase(window: Window, main: Diagnosis) -> Phase:
-    first = window.warmup_steps + sum(step.steps for step in window.before)
-    return Phase(first, first + sum(step.steps for step in window.steady), "steady", main.verdict)
-
-
 def _quality(profile: Profile, window: Window, main: Diagnosis) -> Quality:
     cost, duration = profile.cost, profile.run.duration_s
     per_step = cost.agent_s_per_step
@@ -131,9 +133,9 @@ def _quality(profile: Profile, window: Window, main: Diagnosis) -> Quality:
         else None,
     )
     return Quality(
-        steady_steps=sum(step.steps for step in window.steady),
+        steady_steps=sum(step.steps for step in main.steps),
         warmup_steps=window.warmup_steps,
-        step_time_noise=_noise(window.steady) if window.steady else None,
+        step_time_noise=_noise(main.steps) if main.steps else None,
         overhead=overhead,
         gaps=list(profile.gaps),
         set_aside=window.set_aside,

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from ..model.diagnosis import Step
 from ..model.profile import Loader, Loop, Outside, Profile, StepTable
+from .levels import APART, find_cut
 from .ranks import pick
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
-COLD_RATIO = 1.3  # a first stretch this much slower or faster than the rest is a phase of its own (ours)
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)
+NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
+STRETCH_SHARE = 0.1  # of a run at least, for a later phase (ours)
+STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (ours)
 
 
 @dataclass(frozen=True)
 class Window:
-    """The steps of one loop, in order. ``steady`` are those that count."""
+    """The steps of one loop that count, in order, cut where their level changes. ``beginning`` says that the
+    first stretch is the run's beginning, apart from all the rest."""
 
-    steady: list[Step]
-    before: list[Step]
+    stretches: list[list[Step]]
     warmup_steps: int
     set_aside: dict[str, int] = field(default_factory=dict)
-    cold: bool = False
+    beginning: bool = False
 
 
 def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
@@ -54,7 +58,7 @@ def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> L
 
 
 def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: float = 0.0) -> Window:
-    """Split warm-up, steps set aside, a cold first stretch, and the steady rest."""
+    """Split warm-up, steps set aside, and the stretches of the rest; the first may be a beginning apart."""
     total = sum(step.steps for step in steps)
     warmup = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * total))
     seen, kept = 0, []
@@ -69,42 +73,47 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
             kept.append(step)
     if aside and sum(step.steps for step in kept) < SEGMENT_STEPS:  # a short run: use what there is
         kept, aside = [step for step, flag in zip(steps, flags, strict=True) if flag != "evaluation"][1:], {}
-    cut = cold_stretch(kept, first_epoch_s)
-    return Window(kept[cut:], kept[:cut], warmup, aside, cut > 0)
+    epoch = sum(step.t < first_epoch_s for step in kept)
+    begins = [0, *cuts_of(kept, epoch)]
+    stretches = [kept[begin:end] for begin, end in pairwise([*begins, len(kept)])] if kept else []
+    return Window(stretches, warmup, aside, len(begins) > 1 and is_early(kept, begins[1], epoch))
 
 
-def cold_stretch(steps: list[Step], first_epoch_s: float = 0.0) -> int:
-    """How many leading rows form a stretch of their own: the best split of two levels, early in the run or
-    where the first epoch ends.
+def cuts_of(steps: list[Step], epoch: int) -> list[int]:
+    """Where the level changes for good; ``epoch`` is the row at which the first epoch ends.
 
-    Best = least sum of deviations from the two medians, so that a single stall splits nothing. The levels
-    must differ by COLD_RATIO and by twice the noise, and both sides need SEGMENT_STEPS rows.
+    Levels that come and go are the run's rhythm: then only a beginning apart from all the rest is cut off.
     """
-    walls = [step.wall for step in steps]
-    length = len(walls)
-    if length < 3 * SEGMENT_STEPS:
-        return 0
-    epoch = sum(step.t < first_epoch_s for step in steps)
-    early = range(SEGMENT_STEPS, int(EARLY * length) + 1, max(1, length // 80))
-    places = [*early, *range(epoch - 3, epoch + 4)]
-    places = [place for place in places if SEGMENT_STEPS <= place <= length - 2 * SEGMENT_STEPS]
-    if not places:
-        return 0
-    cut = min(places, key=lambda place: _misfit(walls[:place]) + _misfit(walls[place:]))
-    before, after = median(walls[:cut]), median(walls[cut:])
-    apart = max(before, after) > COLD_RATIO * min(before, after)
-    return cut if apart and abs(before - after) > 2 * _spread(walls[cut:]) else 0
+    least, length = max(SEGMENT_STEPS, int(STRETCH_SHARE * len(steps))), len(steps)
+    kept: list[int] = []
+    for cut in _cuts(steps, 0):
+        early = not kept and is_early(steps, cut, epoch)
+        if early or (cut - (kept[-1] if kept else 0) >= least and length - cut >= least):
+            kept.append(cut)
+    if len(kept) < STRETCHES_AT_MOST:
+        return kept
+    return kept[:1] if is_early(steps, kept[0], epoch) and _is_unlike(steps, kept) else []
 
 
-def _misfit(values: list[float]) -> float:
-    centre = median(values)
-    return sum(abs(value - centre) for value in values)
+def _is_unlike(steps: list[Step], cuts: list[int]) -> bool:
+    """Whether the first stretch is slower, or faster, than every other."""
+    first, *others = (
+        median(step.wall for step in steps[begin:end]) for begin, end in pairwise([0, *cuts, len(steps)])
+    )
+    return first > APART * max(others) or APART * first < min(others)
 
 
-def _spread(values: list[float]) -> float:
-    """Median absolute deviation, the noise that a difference has to beat."""
-    centre = median(values)
-    return median(abs(value - centre) for value in values)
+def _cuts(steps: list[Step], offset: int) -> list[int]:
+    cut = find_cut(steps) if len(steps) >= 3 * SEGMENT_STEPS else None
+    if cut is None:
+        return []
+    return [*_cuts(steps[:cut], offset), offset + cut, *_cuts(steps[cut:], offset + cut)]
+
+
+def is_early(steps: list[Step], cut: int, epoch: int) -> bool:
+    """Whether a cut ends the run's beginning: early, or where the first epoch ends."""
+    counts = [step.steps for step in steps]
+    return sum(counts[:cut]) <= EARLY * sum(counts) or abs(cut - epoch) <= NEAR_ROWS
 
 
 def steps_of(table: StepTable) -> list[Step]:

@@ -38,6 +38,7 @@ class Iteration:
     end: Row | None = None
     backwards: int = 0
     optimizer_steps: int = 0
+    grad: bool | None = None
     role: str = ""
 
     @property
@@ -69,6 +70,8 @@ def read_iterations(diary: Diary, numbering: Numbering) -> list[Iteration]:
             _arrived(found, diary, numbering, pending.pop((row.thread, row.t)), row)
         elif row.kind == wire.END and row.a in found:
             found[row.a].end = row
+        elif row.kind == wire.GRAD_MODE and row.a in found:
+            found[row.a].grad = bool(row.b)
     iterations = sorted(found.values(), key=lambda one: one.begin)
     _assign_roles(iterations, diary)
     return iterations

@@ -25,7 +25,7 @@ def read_loops(diary: Diary, iterations: list[Iteration], origin: int) -> list[L
 def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
     first = group[0]
     points = line_up(group)
-    away = _evaluations(first, everything) if first.role == "train" else sums([])
+    away = _evaluations(first, everything) if first.role == "train" else _between(group, everything)
     others = _waits_for_others(first, everything) if first.role == "train" else sums([])
     table = tabulate(
         points, read_marks(diary, first.thread), Gone(away, _looks(diary, group)), others, origin
@@ -43,6 +43,8 @@ def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], ori
         table=table,
         backwards=sum(one.backwards for one in group),
         optimizer_steps=sum(one.optimizer_steps for one in group),
+        forwards=sum(one.grad is not None for one in group),
+        recorded_forwards=sum(one.grad is True for one in group),
     )
 
 
@@ -54,14 +56,34 @@ def _looks(diary: Diary, group: list[Iteration]) -> Sums:
 
 def _evaluations(first: Iteration, everything: list[Iteration]) -> Sums:
     """The time that evaluation took on this loop's thread, in pieces during which no training batch came."""
-    same = [one for one in everything if one.thread == first.thread]
-    trained = sorted(arrival.t for one in same if one.role == "train" for arrival in one.arrivals)
-    spans = []
-    for one in same:
-        if one.role == "evaluation":
-            times = [one.begin, *(arrival.t for arrival in one.arrivals), one.finish]
-            spans += [(t, end - t) for t, end in pairwise(times) if t < end]
-    return sums((t, took) for t, took in spans if bisect_left(trained, t) == bisect_left(trained, t + took))
+    same = [one for one in everything if one.thread == first.thread and one.role == "evaluation"]
+    trained = _trained(first, everything)
+    return sums(
+        (t, end - t) for t, end in _pieces(same) if bisect_left(trained, t) == bisect_left(trained, end)
+    )
+
+
+def _between(group: list[Iteration], everything: list[Iteration]) -> Sums:
+    """The time in which an evaluation's thread did not evaluate: from one pass to the next, and while
+    training batches came."""
+    trained = _trained(group[0], everything)
+    gaps = [(one.finish, later.begin) for one, later in pairwise(group) if one.finish < later.begin]
+    busy = [
+        piece for piece in _pieces(group) if bisect_left(trained, piece[0]) < bisect_left(trained, piece[1])
+    ]
+    return sums((t, end - t) for t, end in gaps + busy)
+
+
+def _trained(first: Iteration, everything: list[Iteration]) -> list[int]:
+    """When training batches came to a thread."""
+    same = (one for one in everything if one.thread == first.thread and one.role == "train")
+    return sorted(arrival.t for one in same for arrival in one.arrivals)
+
+
+def _pieces(iterations: list[Iteration]) -> list[tuple[int, int]]:
+    """From one event of a pass to the next: its begin, its batches, its end."""
+    times = [[one.begin, *(arrival.t for arrival in one.arrivals), one.finish] for one in iterations]
+    return [(t, end) for one in times for t, end in pairwise(one) if t < end]
 
 
 def _waits_for_others(first: Iteration, everything: list[Iteration]) -> Sums:

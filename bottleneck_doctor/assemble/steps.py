@@ -97,31 +97,31 @@ class Gone:
 
 @dataclass(frozen=True)
 class Point:
-    """An arrival on the loop's time line. ``carried`` = wait since the last point outside this iteration."""
+    """An arrival on the loop's time line, with the steps and the wait since the last point."""
 
     arrival: Arrival
     epoch: int
     steps: int
     wait: int
-    same: bool
 
 
 def line_up(iterations: list[Iteration]) -> list[Point]:
     """All arrivals of a loop in order, with the steps and the wait since the previous one.
 
-    ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end and what
-    building the next one took belong to the step that spans the two.
+    ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end, its last
+    steps that were not looked at, and what building the next one took belong to the row that spans the two.
     """
     points: list[Point] = []
-    left_over = 0
+    left_over = unseen = 0
     for epoch, one in enumerate(iterations):
-        seen, waited, same = 0, 0, False
+        seen, waited = 0, 0
         for arrival in one.arrivals:
             wait = arrival.next.c - waited + left_over
-            points.append(Point(arrival, epoch, arrival.next.a - seen, wait, same))
-            seen, waited, left_over, same = arrival.next.a, arrival.next.c, 0, True
+            points.append(Point(arrival, epoch, arrival.next.a - seen + unseen, wait))
+            seen, waited, left_over, unseen = arrival.next.a, arrival.next.c, 0, 0
         if one.end is not None:
             left_over += max(0, one.end.c - waited)
+            unseen += max(0, one.end.d - seen)
     return points
 
 
@@ -149,7 +149,7 @@ def _append(
     wait = point.wait + others.between(begin, end)
     wall = max(end - begin - absent - gone.looks.between(begin, end), wait, 1)
     first, last = before.arrival, point.arrival
-    inside = last.next.b * (steps if point.same else 1)
+    inside = last.next.b * steps
     table.t.append((end - origin) * S)
     table.steps.append(steps)
     table.epoch.append(point.epoch)

@@ -41,6 +41,7 @@ from ..model.report import Evidence, Fix
 from .advice import operations_of, spread, step_share
 from .case import patient
 from .entry import Case, Entry
+from .stalls import rhythm_evidence
 
 SHARE = 0.02  # of the step [catalogue F27, ours]
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known
@@ -79,7 +80,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("time per checkpoint", "checkpoint_s", total_s / count),
         ("share of that on the CPU", "checkpoint_cpu_share", cpu_share),
     )
-    evidence = [Evidence(*one, HOOKS) for one in known]
+    evidence = [Evidence(*one, HOOKS) for one in known] + rhythm_evidence(diagnosis, "checkpoint")
     return Finding(
         "checkpoint-blocking", "host.checkpoint", evidence, _cures(diagnosis.scenario, place), place
     )

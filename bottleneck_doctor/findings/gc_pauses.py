@@ -39,9 +39,10 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
 from ..model.profile import Operation
 from ..model.report import Evidence, Fix
-from .advice import operations_of, place_of, step_share
+from .advice import operations_of, step_share
 from .case import patient
 from .entry import Case, Entry
+from .stalls import rhythm_evidence
 
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of the time is left: young collections (ours; full ones took no time at all [measured])
@@ -68,10 +69,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
             Evidence("collections of 0.2 ms and more, whole run", "collections", float(one.count), HOOK)
         )
         evidence.append(Evidence("the longest of them", "collection_max_s", one.max_s, HOOK))
+    evidence += rhythm_evidence(diagnosis, "collect")
+    place = diagnosis.loader.location if diagnosis.loader is not None else None
     freeze = Cure(
         id="gc-freeze",
         title="take what lives forever out of the collector's sight",
-        fix=Fix("freeze the heap once data set and model are built", FREEZE, place_of(diagnosis)),
+        fix=Fix("freeze the heap once data set and model are built", FREEZE, place),
         change=Change(collect=FROZEN),
         apply="hook",
         risk="objects built before the freeze are never collected, if they form cycles",
@@ -80,13 +83,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     space = Cure(
         id="gc-interval",
         title="collect at chosen steps only",
-        fix=Fix("switch automatic collection off, and collect now and then", SPACE, place_of(diagnosis)),
+        fix=Fix("switch automatic collection off, and collect now and then", SPACE, place),
         change=Change(collect=SPACED),
         apply="hook",
         risk="memory grows between two collections where steps leave cycles behind",
         basis="range",
     )
-    return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place_of(diagnosis))
+    return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place)
 
 
 PAUSES = Operation("collection", 1, 0, "", 8, 1.6, 1.6, 0.25)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from .profile import Loader, Location, Loop, Outside, Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
+from .rhythm import Drift, Rhythm
+from .whole import Whole
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that findings may look at."""
+    """All that findings may look at. ``evaluation`` is the same about the steps of the longest evaluation."""
 
     profile: Profile
     loop: Loop | None
@@ -212,13 +214,18 @@ class Diagnosis:
     quality: Quality
     verdict: Verdict
     phases: list[Phase] = field(default_factory=list)
+    whole: Whole = field(default_factory=Whole)
+    evaluation: Diagnosis | None = None
+    rhythms: list[Rhythm] = field(default_factory=list)
+    drift: Drift | None = None
     causes: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cure:
     """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` (low, likely, high) is a
-    range from sources; ``calibrated`` says that the change's numbers were timed on the user's own objects."""
+    range from sources; ``calibrated`` says that the change's numbers were timed on the user's own objects.
+    ``scope`` is what the factor speeds up: the "step", or the "run" where no training step gets faster."""
 
     id: str
     title: str
@@ -229,6 +236,7 @@ class Cure:
     effort: str = "minutes"
     risk: str = ""
     basis: str = "replay"
+    scope: str = "step"
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,10 @@ class StepTable:
 
 @dataclass(frozen=True)
 class Loop:
-    """A thread that consumes a loader. role: train, evaluation, prefetch (a background thread)."""
+    """A thread that consumes a loader. role: train, evaluation, prefetch (a background thread).
+
+    Of ``forwards`` forward passes that were looked at, ``recorded_forwards`` kept what a backward pass needs.
+    """
 
     loader: str
     pid: int
@@ -180,6 +183,8 @@ class Loop:
     table: StepTable
     backwards: int = 0
     optimizer_steps: int = 0
+    forwards: int = 0
+    recorded_forwards: int = 0
 
 
 @dataclass(frozen=True)

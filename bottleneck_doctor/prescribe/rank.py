@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import floor, log
 
 from ..analyse.predict import merge, predict, step_after, widened
 from ..analyse.replay import step_seconds
+from ..analyse.whole import with_evaluation
 from ..model.diagnosis import Change, Cure, Diagnosis, Finding
 from ..model.report import Remedy, Speedup
+from ..model.whole import Whole
 
 WORTH = 1.03  # a remedy that brings less is not said [catalogue 2.3]
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
@@ -24,27 +27,31 @@ Offer = tuple[Finding, Cure, Speedup]
 def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
     """Every cure with its predicted speedup; of the same remedy offered twice the better-founded."""
     best: dict[str, Offer] = {}
+    order = partial(_order, diagnosis.whole)
     for finding in found:
         for cure in finding.cures:
             offer = (finding, cure, _predicted(diagnosis, cure))
-            if cure.id not in best or _order(offer) < _order(best[cure.id]):
+            if cure.id not in best or order(offer) < order(best[cure.id]):
                 best[cure.id] = offer
-    return sorted(best.values(), key=_order)
+    return sorted(best.values(), key=order)
 
 
 def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     if cure.change is not None:
         return predict(diagnosis, cure.change, cure.basis)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
+    if cure.scope == "run":
+        return Speedup(low, likely, high, cure.basis)
     return widened(diagnosis, low, likely, high)
 
 
-def _order(offer: Offer) -> tuple[bool, int, int, int, int, float]:
+def _order(whole: Whole, offer: Offer) -> tuple[bool, int, int, int, int, float]:
+    """Steps that get faster leave evaluation as it was: what is compared is what either brings to both."""
     _, cure, speedup = offer
-    rung = -floor(log(max(speedup.low, 1e-6)) / TIE)
+    low = speedup.low if cure.scope == "run" else with_evaluation(whole, speedup.low)
     return (
         promises_nothing(cure),
-        rung,
+        -floor(log(max(low, 1e-6)) / TIE),
         TRUST[speedup.basis],
         EASE[cure.apply],
         EFFORT.get(cure.effort, 1),
@@ -82,7 +89,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
                 title=cure.title,
                 finding=finding.id,
                 predicted_speedup=speedup,
-                predicted_step_s=diagnosis.step_s / max(speedup.likely, 1e-9),
+                predicted_step_s=diagnosis.step_s / (1 if cure.scope == "run" else max(speedup.likely, 1e-9)),
                 combined_speedup=combined,
                 fix=cure.fix,
                 apply=cure.apply,

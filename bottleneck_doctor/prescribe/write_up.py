@@ -8,8 +8,9 @@ from ..analyse.diagnose import diagnose
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstained, Remedy, Report, ReportedFinding, RunSummary
-from .rank import offers, remedies, worth_saying
+from .rank import Offer, offers, remedies, worth_saying
 from .shelf import entries
+from .whole_run import in_whole_run
 
 
 def write_up(profile: Profile) -> Report:
@@ -27,7 +28,7 @@ def write_up(profile: Profile) -> Report:
         budget=diagnosis.budget,
         verdict=diagnosis.verdict,
         phases=diagnosis.phases,
-        findings=[_reported(diagnosis, finding, told) for finding in kept],
+        findings=[_reported(diagnosis, finding, told, ranked) for finding in kept],
         remedies=told,
         abstentions=[Abstained(one.finding, one.missing) for one in abstained],
     )
@@ -42,12 +43,18 @@ def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
     return found, [outcome for outcome in outcomes if isinstance(outcome, Abstention)]
 
 
-def _reported(diagnosis: Diagnosis, finding: Finding, told: list[Remedy]) -> ReportedFinding:
+def _reported(
+    diagnosis: Diagnosis, finding: Finding, told: list[Remedy], ranked: list[Offer]
+) -> ReportedFinding:
     mine = [remedy for remedy in told if remedy.finding == finding.id]
     helps = any(remedy.predicted_speedup.likely > 1 for remedy in mine)
     severity = "primary" if finding.cause == diagnosis.verdict.cause else "secondary"
     return ReportedFinding(
-        finding.id, finding.cause, severity if helps else "notice", finding.evidence, finding.location
+        finding.id,
+        finding.cause,
+        severity if helps else "notice",
+        [*finding.evidence, *in_whole_run(diagnosis, finding, ranked)],
+        finding.location,
     )
 
 

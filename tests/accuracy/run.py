@@ -62,8 +62,8 @@ def examine(patient: Patient, repeats: int, length: list[str]) -> Judgement | No
         seen.report,
         seen.truth,
         limited=limited(patient),
-        sick_s=[run.truth["step_mean_s"] for run in sick],
-        cured_s=[run.truth["step_mean_s"] for run in cured],
+        sick_s=[run.truth[f"{patient.scope}_mean_s"] for run in sick],
+        cured_s=[run.truth[f"{patient.scope}_mean_s"] for run in cured],
         same_output=all((run.stdout, run.status) == (seen.stdout, seen.status) for run in sick),
     )
 

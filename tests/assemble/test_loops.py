@@ -61,6 +61,20 @@ def test_an_epochs_start_belongs_to_the_step_that_spans_it(script: Script) -> No
     assert table.wait_s == pytest.approx([0.001, 0.031, 0.001])
 
 
+def test_an_epochs_last_steps_count_though_nobody_looked(script: Script) -> None:
+    for epoch in range(2):
+        opens(script, 1 + epoch, 200 * epoch)
+        asks(script, 1 + epoch, 200 * epoch + 10)
+        trains(script, 200 * epoch + 20, steps=10)
+        asks(script, 1 + epoch, 200 * epoch + 110, skipped=9)
+        trains(script, 200 * epoch + 120, steps=7)
+        script.arrived[1 + epoch] += 7
+        ends(script, 1 + epoch, 200 * epoch + 190)
+    table = read(script)["100:1"].table
+    assert table.steps == [10, 8, 10]
+    assert table.wall_s == pytest.approx([0.1, 0.1, 0.1])
+
+
 def test_skipped_steps_are_summed_up(script: Script) -> None:
     opens(script, 1, 0)
     asks(script, 1, 10)
@@ -87,6 +101,21 @@ def test_evaluation_is_not_in_the_wall_time(script: Script) -> None:
     assert loops["100:1"].table.set_aside == ["", "evaluation"]
 
 
+def test_the_training_between_two_evaluations_is_not_evaluation(script: Script) -> None:
+    for epoch in range(2):
+        opens(script, 1 + 2 * epoch, 1000 * epoch)
+        asks(script, 1 + 2 * epoch, 1000 * epoch + 10)
+        trains(script, 1000 * epoch + 20)
+        ends(script, 1 + 2 * epoch, 1000 * epoch + 900)
+        opens(script, 2 + 2 * epoch, 1000 * epoch + 910, loader=2)
+        for place in range(2):
+            asks(script, 2 + 2 * epoch, 1000 * epoch + 920 + 20 * place, loader=2)
+        ends(script, 2 + 2 * epoch, 1000 * epoch + 960, loader=2)
+    evaluation = read(script)["100:2"]
+    assert evaluation.role == "evaluation"
+    assert evaluation.wall_s == pytest.approx(0.07, abs=0.012), "20 ms, 30 ms across the gap, 20 ms"
+
+
 def test_an_evaluation_iterator_kept_open_takes_only_its_own_time(script: Script) -> None:
     opens(script, 2, 0, loader=2)
     opens(script, 1, 1)
@@ -98,6 +127,19 @@ def test_an_evaluation_iterator_kept_open_takes_only_its_own_time(script: Script
     loop = read(script)["100:1"]
     assert loop.role == "train"
     assert sum(loop.table.wall_s) > 0.38
+
+
+def test_an_evaluation_takes_no_time_while_training_batches_come(script: Script) -> None:
+    opens(script, 2, 0, loader=2)
+    opens(script, 1, 1)
+    for step in range(40):
+        asks(script, 1, 10 + 20 * step)
+        trains(script, 15 + 20 * step)
+        for place in range(3 if step % 20 == 10 else 0):
+            asks(script, 2, 17 + 20 * step + 2 * place, loader=2)
+    evaluation = read(script)["100:2"]
+    assert evaluation.role == "evaluation"
+    assert evaluation.wall_s < 0.02
 
 
 def test_waits_for_a_loader_beside_it_count_too(script: Script) -> None:

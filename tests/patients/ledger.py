@@ -111,6 +111,7 @@ class Ledger:
             "aside_s": sum(aside_s),
             "step_median_s": statistics.median(step_s) if step_s else None,
             "step_mean_s": statistics.fmean(step_s) if step_s else None,
+            "run_mean_s": (wall_s + sum(aside_s)) / len(step_s) if step_s else None,
             "first_epoch_s": self._epoch_s[0] if self._epoch_s else None,
             "losses": self._losses,
         }

@@ -19,7 +19,8 @@ class Patient:
     """One script and its known illness.
 
     ``remedies`` are the acceptable first ones: empty means that none may promise more than 1.05, ``None``
-    that the remedy is not judged. ``twin`` is the remedy that ``--cured`` applies. ``truth`` says how the
+    that the remedy is not judged. ``scope`` is what the twin makes faster: the training "step", or the "run".
+    ``twin`` is the remedy that ``--cured`` applies. ``truth`` says how the
     illness is known without measuring it. ``never`` lists remedies that would not help.
     ``strangers`` spin on its cores, ``disk_strangers`` read from its disk; ``limit``, ``memory_bytes``
     and ``quota_cores`` are what control groups hold it to, where the kernel lets us.
@@ -41,6 +42,7 @@ class Patient:
     quota_cores: float | None = None
     limit: ReadLimit | None = None
     bounds_without_limit: frozenset[str] = field(default_factory=frozenset)
+    scope: str = "step"
 
 
 def script(patient: Patient) -> Path:

@@ -56,7 +56,11 @@ PATIENTS = [
         name="evaluation-heavy",
         group="shape",
         bounds=ids("cpu"),
-        causes=ids("host.evaluation", "model.compute"),
+        causes=ids("host.evaluation"),
+        findings=ids("evaluation-heavy"),
+        remedies=ids("eval-less"),
+        twin="eval-less",
+        scope="run",
         truth="each epoch of sixty steps is followed by 200 batches of evaluation, which take longer",
     ),
 ]

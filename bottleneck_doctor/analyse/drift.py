@@ -1,0 +1,58 @@
+"""Tells steps that get slower and slower from noise and from changes of level.
+
+The thread's CPU clock shows it even where strangers take the cores; what grows asleep, or on a device, shows
+in the wall time alone.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean, median
+
+from ..model.diagnosis import Step
+from ..model.rhythm import Drift
+from .levels import blocks_of, fit_line, is_straight
+
+GROWN = 1.2  # last step over first, by the line (ours)
+RISING = 0.85  # of all pairs of blocks: the later one is slower (ours; 0.5 is noise, 0.75 a single step up)
+CLEAR = 4.0  # mean misfits of the line that the growth must exceed (ours)
+MATTERS = 0.1  # of the step that the growth must be (ours)
+BLOCKS_AT_LEAST = 8
+PARTS = ("wait", "compute", "backward", "optimizer", "checkpoint", "logging", "collect", "copy")
+OWN = ("compute", "backward", "optimizer", "copy")  # which the replay knows as one
+
+
+def find_drift(steps: list[Step]) -> Drift | None:
+    """The growth of the step over the steady window, None where it does not grow steadily."""
+    cpu = [step.cpu for step in steps if step.cpu is not None]
+    fetched = [step.wait_cpu for step in steps if step.wait_cpu is not None]
+    if len(cpu) == len(fetched) == len(steps):
+        both = [one + other for one, other in zip(cpu, fetched, strict=True)]
+        if _grows(both, steps):
+            return _drift(both, {"compute": cpu, "wait": fetched}, steps)
+    walls = [step.wall for step in steps]
+    if not _grows(walls, steps):
+        return None
+    parts = {name: [float(getattr(step, name)) for step in steps] for name in PARTS}
+    return _drift(walls, parts, steps)
+
+
+def _grows(values: list[float], steps: list[Step]) -> bool:
+    levels = blocks_of(values)[1] if values else []
+    if len(levels) < BLOCKS_AT_LEAST or not is_straight(levels):
+        return False
+    line = fit_line(levels)
+    grown = line.last - line.first
+    clear = max(CLEAR * line.misfit / len(levels), MATTERS * median(step.wall for step in steps))
+    return line.rising >= RISING and line.last >= GROWN * max(0.0, line.first) and grown > clear
+
+
+def _drift(values: list[float], parts: dict[str, list[float]], steps: list[Step]) -> Drift:
+    whole = fit_line(blocks_of(values)[1])
+    lines = {name: fit_line(blocks_of(part)[1]) for name, part in parts.items()}
+    part = max(lines, key=lambda name: lines[name].last - lines[name].first)
+    first = max(0.0, lines[part].first)
+    together = [name for name in parts if name == part or (name in OWN and part in OWN)]
+    base = sum(fmean(parts[name]) for name in together)
+    left = 1 - max(0.0, fmean(parts[part]) - first) / base if base > 0 else 1.0
+    count = sum(step.steps for step in steps)
+    return Drift(max(0.0, whole.first), whole.last, part, first, lines[part].last, left, count)

@@ -1,0 +1,110 @@
+"""Finds where the steps of a run change their level, and tells that from noise, single stalls and drift.
+
+Rows are put together into blocks, each without its slowest rows: a single stall then moves nothing, and
+batches that are long and short by turns look alike everywhere. Two levels are believed when they fit the
+blocks better than one straight line does, and lie further apart than blocks of the same level do; ratios are
+compared, since a slow level is also a noisy one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import log
+from statistics import fmean, median
+
+from ..model.diagnosis import Step
+
+BLOCK_ROWS = 5  # in a block at least
+BLOCKS_AT_MOST = 64
+SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (ours)
+SIDE_BLOCKS = 2  # a level that was seen in fewer is not believed
+APART = 1.3  # times the smaller step, from which two levels are two (ours)
+WAITING = 0.3  # of a step more, or less, spent waiting: a level of its own too (ours)
+NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their distance beats: 2.7 standard ones
+
+
+@dataclass(frozen=True)
+class Line:
+    """A straight line through the levels of blocks: value at the first and at the last step."""
+
+    first: float
+    last: float
+    misfit: float
+    rising: float
+
+
+def blocks_of(values: list[float]) -> tuple[int, list[float]]:
+    """(rows per block, mean of each block without its slowest rows); a rest joins the last block."""
+    size = max(BLOCK_ROWS, -(-len(values) // BLOCKS_AT_MOST))
+    starts = range(0, max(1, len(values) - size + 1), size)
+    ends = [*starts[1:], len(values)]
+    return size, [_level(values[begin:end]) for begin, end in zip(starts, ends, strict=True)]
+
+
+def find_cut(steps: list[Step]) -> int | None:
+    """The row at which the level changes, None where it does not."""
+    size, walls = blocks_of([step.wall for step in steps])
+    _, waits = blocks_of([step.wait for step in steps])
+    places = range(SIDE_BLOCKS, len(walls) - SIDE_BLOCKS + 1)
+    if not places or min(walls) <= 0:
+        return None
+    paces = [log(wall) for wall in walls]
+    shares = [wait / wall for wait, wall in zip(waits, walls, strict=True)]
+    cut = min(places, key=lambda place: _broken(paces, place) + _broken(shares, place))
+    slower = _is_jump(paces, cut, log(APART)) and not _is_line(walls, cut)
+    waiting = _is_jump(shares, cut, WAITING) and not _is_line(shares, cut)
+    return _exactly(steps, cut * size, size) if slower or waiting else None
+
+
+def fit_line(levels: list[float]) -> Line:
+    """The median of all slopes, and the share of pairs of blocks in which the later one is higher."""
+    pairs = list(combinations(range(len(levels)), 2))
+    if not pairs:
+        return Line(levels[0], levels[0], 0.0, 0.0)
+    slope = median((levels[b] - levels[a]) / (b - a) for a, b in pairs)
+    start = median(level - slope * place for place, level in enumerate(levels))
+    misfit = sum(abs(level - start - slope * place) for place, level in enumerate(levels))
+    rising = sum(levels[b] > levels[a] for a, b in pairs) / len(pairs)
+    return Line(start, start + slope * (len(levels) - 1), misfit, rising)
+
+
+def is_straight(levels: list[float]) -> bool:
+    """Whether one line explains the levels better than any two levels would."""
+    places = range(SIDE_BLOCKS, len(levels) - SIDE_BLOCKS + 1)
+    return fit_line(levels).misfit <= min((_broken(levels, place) for place in places), default=0.0)
+
+
+def _level(values: list[float]) -> float:
+    kept = sorted(values)[: max(1, len(values) - max(1, int(SLOWEST * len(values))))]
+    return fmean(kept)
+
+
+def _misfit(levels: list[float]) -> float:
+    centre = median(levels)
+    return sum(abs(level - centre) for level in levels)
+
+
+def _broken(levels: list[float], cut: int) -> float:
+    """What two levels leave unexplained."""
+    return _misfit(levels[:cut]) + _misfit(levels[cut:])
+
+
+def _is_jump(levels: list[float], cut: int, least: float) -> bool:
+    before, after = median(levels[:cut]), median(levels[cut:])
+    left = [abs(level - before) for level in levels[:cut]] + [abs(level - after) for level in levels[cut:]]
+    noise = max(NOISE[0] * median(left), NOISE[1] * fmean(left))
+    return abs(after - before) > max(least, noise)
+
+
+def _is_line(levels: list[float], cut: int) -> bool:
+    return fit_line(levels).misfit <= _broken(levels, cut)
+
+
+def _exactly(steps: list[Step], near: int, reach: int) -> int:
+    """The row within a block of the cut that parts the two levels best."""
+    begin, end = max(0, near - 2 * reach), min(len(steps), near + 2 * reach)
+    paces = [log(max(step.wall, 1e-9)) for step in steps[begin:end]]
+    shares = [step.wait / max(step.wall, 1e-9) for step in steps[begin:end]]
+    places = range(1, len(paces))
+    return begin + min(places, key=lambda place: _broken(paces, place) + _broken(shares, place))

@@ -1,0 +1,64 @@
+"""Steps that get slower: told from noise, from levels, and by the part that grows."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bottleneck_doctor.analyse.drift import find_drift
+from bottleneck_doctor.model.diagnosis import Step
+
+MS = 1e-3
+
+
+def grown(first: float, last: float, noise: float = 0.1, seed: int = 1, rows: int = 400) -> list[Step]:
+    """Steps whose own work grows from one value to the other; data takes 2 ms. Strangers make some wait."""
+    chance = random.Random(seed)
+    steps, t = [], 0.0
+    for place in range(rows):
+        own = first + (last - first) * place / rows
+        own *= 1 + chance.uniform(-noise, noise)
+        queue = chance.choice((0.0, 0.0, 3 * own)) if noise > 0.2 else 0.0
+        wall = own + 2 * MS + queue
+        t += wall
+        steps.append(Step(t, 1, wall, 2 * MS, 0.3 * own, *[0.0] * 5, wall - 2 * MS - 0.3 * own,
+                          own, queue, own, 2 * MS, None))  # fmt: skip
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("noise", [0.1, 0.4])
+def test_a_step_that_grows_is_seen_whatever_the_strangers_do(seed: int, noise: float) -> None:
+    drift = find_drift(grown(5 * MS, 15 * MS, noise, seed))
+    assert drift is not None
+    assert drift.part == "compute"
+    assert drift.part_first_s == pytest.approx(5 * MS, rel=0.2)
+    assert drift.part_last_s == pytest.approx(15 * MS, rel=0.2)
+    assert drift.left == pytest.approx(0.5, abs=0.1), "five of ten milliseconds on average"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda seed: grown(10 * MS, 10 * MS, 0.4, seed),
+        lambda seed: grown(15 * MS, 5 * MS, 0.1, seed),
+        lambda seed: grown(10 * MS, 10.5 * MS, 0.1, seed),
+        lambda seed: grown(5 * MS, 5 * MS, 0.1, seed, 200) + grown(15 * MS, 15 * MS, 0.1, seed, 200),
+        lambda seed: grown(5 * MS, 15 * MS, 0.1, seed, 20),
+    ],
+    ids=["noise", "faster", "hardly slower", "two levels", "too few"],
+)
+def test_nothing_else_is_a_drift(steps, seed: int) -> None:  # type: ignore[no-untyped-def]
+    assert find_drift(steps(seed)) is None
+
+
+def test_without_the_threads_clock_the_wall_time_says_which_part_grows() -> None:
+    blind = [
+        Step(one.t, 1, one.wall, 0.0, 0.0, 0.0, 0.0, one.wall - MS, 0.0, 0.0, MS, *[None] * 5)
+        for one in grown(5 * MS, 15 * MS)
+    ]
+    drift = find_drift(blind)
+    assert drift is not None
+    assert drift.part == "logging"
