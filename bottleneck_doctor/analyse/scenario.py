@@ -6,8 +6,10 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
+from ..model.device import DeviceView
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
+from .accelerated import device_turn, runs_ahead
 from .host import strangers
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
@@ -30,6 +32,7 @@ def build_scenario(
     works: tuple[Work, ...],
     inputs: Inputs,
     host: Host,
+    device: DeviceView | None = None,
 ) -> Scenario:
     """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
     fetches for itself."""
@@ -40,7 +43,7 @@ def build_scenario(
     hand_over, serialise = _moving(profile, loader, steps, workers)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, host.accelerated) for step in _spaced(steps)),
+        turns=tuple(_turn(step, host.accelerated, device) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -54,6 +57,7 @@ def build_scenario(
         epoch_start=_epoch_start(loop, inputs, workers),
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
+        ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
     )
     if _is_bulky(profile, loader):
         base = fit_transfer(base, fmean_wall(steps))
@@ -123,11 +127,13 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, accelerated: bool) -> Turn:
+def _turn(step: Step, accelerated: bool, device: DeviceView | None = None) -> Turn:
     """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
 
-    With an accelerator the thread's CPU clock says nothing: waiting for a device spins.
+    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
     """
+    if device is not None and device.beat is not None:
+        return device_turn(device.beat, step.checkpoint, step.logging, step.collect)
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
     host_work = step.checkpoint + step.logging + step.collect

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .device import DeviceFacts
+
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 1
 
@@ -368,3 +370,4 @@ class Profile:
     windows: list[Window] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
     gaps: list[Gap] = field(default_factory=list)
+    device: DeviceFacts | None = None

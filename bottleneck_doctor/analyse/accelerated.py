@@ -1,0 +1,95 @@
+"""How the replay sees an accelerated loop, and which Change takes away each of the device's troubles.
+
+Host and device are two timelines that meet where the loop waits for the device [catalogue P1.7]: without such
+a wait a step takes as long as the slower of the two, with one it takes both, one after the other.
+"""
+
+from __future__ import annotations
+
+from ..model.device import Beat, DeviceView
+from ..model.diagnosis import Change, Host, Scenario, Turn
+
+DRAINED = (
+    0.02  # of the step idle after waits, from which the loop does wait for all of the device's work (ours)
+)
+OFTEN = 0.5  # blocking calls a step, from which it may (ours)
+SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (ours)
+SLOWED = 0.1  # of busy readings with a reason for low clocks [catalogue F45]
+CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow [catalogue F45]
+FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (ours)
+WORKING = 30  # NVML readings of a busy device, at least: 15 s (ours)
+
+
+def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool = True) -> float:
+    """1.0 where the loop leaves work queued on the device when it goes on, 0.0 where it waits for all of it.
+
+    ``syncs``/``copies`` False: asked as if the calls that read values back, or copies, did not block. The
+    count of blocking calls proves nothing: that the device was idle for a batch, or after the call, does.
+    """
+    beat, facts = view.beat, view.facts
+    if beat is None:
+        return 0.0
+    waits = sum(one.count for one in facts.syncs or []) if syncs else 0.0
+    waits += sum(one.count for one in facts.copies or [] if one.blocking) if copies else 0.0
+    if syncs and beat.sync_s + beat.memory_s >= DRAINED * beat.wall_s:
+        return 0.0
+    exposed = wait_s > 0 and beat.input_s >= SEEN * wait_s
+    return 0.0 if waits >= OFTEN and exposed else 1.0
+
+
+def device_turn(beat: Beat, checkpoint: float = 0.0, logging: float = 0.0, collect: float = 0.0) -> Turn:
+    """The turn of a loop whose device's clock was read: nothing of it is guessed from the thread's CPU clock,
+    since waiting for a device spins."""
+    return Turn(
+        compute=0.0,
+        checkpoint=checkpoint,
+        logging=logging,
+        collect=collect,
+        launch=max(0.0, beat.host_s - beat.sync_s),
+        comm=beat.collective_s,
+        device=beat.busy_s,
+        copying=beat.transfer_s,
+        lead_in=beat.sync_s,
+        allocating=beat.memory_s,
+    )
+
+
+def is_clocked(base: Scenario) -> bool:
+    """Whether the replay knows the device's own time, rather than how long the loop was not elsewhere."""
+    return any(turn.device > 0 for turn in base.turns)
+
+
+def scaled_device(base: Scenario, host: Host, factor: float) -> Change:
+    """The device's own work made to take ``factor`` of its time. Without its clock only the share in which
+    the driver saw a kernel resident is known to be its own."""
+    if is_clocked(base):
+        return Change(device=factor)
+    return Change(idle=1 - (host.device_busy or 0.0) * (1 - factor))
+
+
+def troubles(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, Change]:
+    """Causes for which the device is slower than it could be at the same work, and what takes each away."""
+    if view is None:
+        return {}
+    driver, found = view.driver, {}
+    if driver.our_share is not None:
+        found["device.shared"] = scaled_device(base, host, driver.our_share)
+    slow = clock_loss(view)
+    if slow is not None and slow < CLOCK_LOW:
+        found["device.throttled"] = scaled_device(base, host, slow)
+    filled = view.facts.sm_active_share
+    if filled is not None and filled < FILLED:
+        found["device.underfilled"] = scaled_device(base, host, filled)
+    if view.beat is not None and view.beat.memory_s > 0:
+        found["device.memory"] = Change(allocating=0.0)
+    return found
+
+
+def clock_loss(view: DeviceView) -> float | None:
+    """The clock while busy over the highest, where the driver names a reason for it; None where it does not.
+
+    A low clock alone proves nothing: users lock clocks, and idle devices lower them by design.
+    """
+    driver = view.driver
+    named = max(driver.slowed.values(), default=0.0) > SLOWED
+    return driver.clock_share if named and driver.readings >= WORKING else None
