@@ -6,7 +6,7 @@ a wait a step takes as long as the slower of the two, with one it takes both, on
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceView
+from ..model.device import Beat, DeviceView, DriverView
 from ..model.diagnosis import Change, Host, Scenario, Turn
 
 DRAINED = (
@@ -17,6 +17,7 @@ SEEN = 0.5  # of the data wait idle on the device, or the device was working ahe
 SLOWED = 0.1  # of busy readings with a reason for low clocks [catalogue F45]
 CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow [catalogue F45]
 FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (ours)
+LOWERED = 0.98  # of the card's own power limit, below which somebody has lowered it (ours)
 WORKING = 30  # NVML readings of a busy device, at least: 15 s (ours)
 
 
@@ -86,10 +87,23 @@ def troubles(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, C
 
 
 def clock_loss(view: DeviceView) -> float | None:
-    """The clock while busy over the highest, where the driver names a reason for it; None where it does not.
+    """The clock while busy over the highest, where something holds it down; None where nothing is known to.
 
-    A low clock alone proves nothing: users lock clocks, and idle devices lower them by design.
+    A low clock alone proves nothing: users lock clocks, and a large device at work is limited by its power as
+    designed. Heat, a hardware slowdown, a power brake or a limit below the card's own is what counts.
     """
     driver = view.driver
-    named = max(driver.slowed.values(), default=0.0) > SLOWED
-    return driver.clock_share if named and driver.readings >= WORKING else None
+    if driver.readings < WORKING or driver.clock_share is None or not held_down(driver):
+        return None
+    return min(1.0, driver.clock_share)
+
+
+def held_down(driver: DriverView) -> dict[str, float]:
+    """Why clocks are low that should not be, with the share of busy readings that named it."""
+    limit, default = driver.power_limit_w, driver.power_default_w
+    lowered = limit is not None and default is not None and limit < LOWERED * default
+    return {
+        name: share
+        for name, share in driver.slowed.items()
+        if share > SLOWED and (name != "power_cap" or lowered)
+    }

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """The device's timeline, from pairs of events read some steps later. A row covers ``steps``, ends at ``t``.
+    """The device's timeline, from pairs of events read some steps later. A row covers ``steps`` up to ``t``.
 
     Seconds are sums over the covered steps. ``wall_s`` = ``busy_s`` + the idle times, each named after who
     left the compute stream without work: ``input_s`` the loop waited for a batch, ``launch_s`` it was still
     issuing work, ``sync_s`` it had waited for the device and had nothing queued behind, ``transfer_s`` work
     waited for a copy, ``memory_s`` the allocator went to the driver, ``collective_s`` other ranks were
-    awaited. ``host_s`` is what the loop's thread needs to issue the work, without any wait for device or data.
+    awaited. ``host_s`` is what the loop's thread needs to issue the work, without waits for device or data.
     """
 
     t: list[float] = field(default_factory=list)
