@@ -14,11 +14,12 @@ DRAINED = (
 )
 OFTEN = 0.5  # blocking calls a step, from which it may (ours)
 SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (ours)
+LEAST = 0.1  # of the device's time left by one cure: nobody would believe more (ours)
 SLOWED = 0.1  # of busy readings with a reason for low clocks [catalogue F45]
 CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow [catalogue F45]
 FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (ours)
 LOWERED = 0.98  # of the card's own power limit, below which somebody has lowered it (ours)
-WORKING = 30  # NVML readings of a busy device, at least: 15 s (ours)
+WORKING = 10  # NVML readings of a busy device, at least: 5 s (ours)
 
 
 def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool = True) -> float:
@@ -32,7 +33,9 @@ def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool
         return 0.0
     waits = sum(one.count for one in facts.syncs or []) if syncs else 0.0
     waits += sum(one.count for one in facts.copies or [] if one.blocking) if copies else 0.0
-    if syncs and beat.sync_s + beat.memory_s >= DRAINED * beat.wall_s:
+    read = beat.sync_s if facts.syncs is None else min(beat.sync_s, sum(one.idle_s for one in facts.syncs))
+    drained = beat.memory_s + (read if syncs else 0.0) + (beat.sync_s - read if copies else 0.0)
+    if drained >= DRAINED * beat.wall_s:
         return 0.0
     exposed = wait_s > 0 and beat.input_s >= SEEN * wait_s
     return 0.0 if waits >= OFTEN and exposed else 1.0
@@ -63,6 +66,7 @@ def is_clocked(base: Scenario) -> bool:
 def scaled_device(base: Scenario, host: Host, factor: float) -> Change:
     """The device's own work made to take ``factor`` of its time. Without its clock only the share in which
     the driver saw a kernel resident is known to be its own."""
+    factor = max(LEAST, factor)
     if is_clocked(base):
         return Change(device=factor)
     return Change(idle=1 - (host.device_busy or 0.0) * (1 - factor))

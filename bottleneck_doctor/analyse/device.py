@@ -20,13 +20,7 @@ def view_device(profile: Profile, begin: float, end: float) -> DeviceView | None
         return None
     facts = profile.device or DeviceFacts()
     driver = view_driver(profile.series, f"gpu{facts.index}_", begin, end)
-    return DeviceView(facts, driver, mean_beat(facts.table, begin, end), blocking_calls(facts))
-
-
-def blocking_calls(facts: DeviceFacts) -> float:
-    """Calls per step that return only when the device has done all work queued before them."""
-    syncs = sum(sync.count for sync in facts.syncs or [])
-    return syncs + sum(copy.count for copy in facts.copies or [] if copy.blocking)
+    return DeviceView(facts, driver, mean_beat(facts.table, begin, end))
 
 
 def mean_beat(table: DeviceTable, begin: float, end: float) -> Beat | None:
@@ -89,7 +83,7 @@ def _link(gen: float | None, width: float | None, once: Reading) -> float | None
     lanes, gen_max = _ratio(width, once.get("pcie_width_max")), once.get("pcie_gen_max")
     if gen is None or lanes is None or gen_max is None:
         return None
-    return float(min(1.0, lanes * 2.0 ** (gen - gen_max)))
+    return float(min(1.0, lanes * 2.0 ** min(0.0, gen - gen_max)))
 
 
 def _shared(readings: list[Reading]) -> dict[str, float | None]:

@@ -91,7 +91,8 @@ def _asleep(turn: Turn) -> float:
 
 def _accelerated(turn: Turn) -> float:
     """What the accelerator goes through for a turn; with one, ranks wait for each other on it."""
-    return turn.copying + turn.device + turn.comm + turn.straggler if turn.device else 0.0
+    exchange = turn.comm + turn.straggler if turn.device else 0.0
+    return turn.copying + turn.device + exchange
 
 
 def cpu_stretch(scenario: Scenario, demand: float) -> float:

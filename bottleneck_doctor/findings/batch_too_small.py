@@ -71,7 +71,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     peak = peak_share(view)
     if peak is None:
         return Abstention(ID, "the peak of the device's memory")
-    times = 1 << int(FULL / peak).bit_length() - 1 if FULL / peak < TIMES_AT_MOST else TIMES_AT_MOST
+    times = _times(peak)
     if peak >= PEAK_SHARE or times < 2:
         return None
     evidence = [
@@ -83,6 +83,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]  # fmt: skip
     cure = _larger(diagnosis, diagnosis.scenario, times, filled if sparse and filled else 1.0)
     return Finding(ID, "device.underfilled" if sparse else "host.launch", evidence, [cure])
+
+
+def _times(peak: float) -> int:
+    """The largest power of two by which the peak may grow, within bounds."""
+    times = 1
+    while 2 * times * peak <= FULL and times < TIMES_AT_MOST:
+        times *= 2
+    return times
 
 
 def _otherwise_held_up(diagnosis: Diagnosis) -> bool:

@@ -66,7 +66,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     took, all_took = (sum(one.device_s for one in some) for some in (odd, eligible))
     if diagnosis.scenario is None or of_step(diagnosis, took) < SHARE_OF_STEP:
         return None
-    times = min(FASTER_AT_MOST, _rate([one for one in eligible if _aligned(one)]) / _rate(odd))
+    times = min(FASTER_AT_MOST, _rate([one for one in eligible if _aligned(one)]) / max(_rate(odd), 1e-12))
     if took < SHARE_OF_PRODUCTS * all_took or times <= 1.0:
         return None
     worst = max(odd, key=lambda one: one.device_s)

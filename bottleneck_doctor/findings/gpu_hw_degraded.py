@@ -12,7 +12,7 @@ The driver's clock event reasons, clocks and link, read twice a second, and only
 idle devices lower both by design. Not yet proven on hardware.
 
 ## Thresholds
-A tenth of at least 30 busy readings names heat, a hardware slowdown, a power brake, or a power limit that
+A tenth of at least 10 busy readings names heat, a hardware slowdown, a power brake, or a power limit that
 somebody set below the card's own; and the clock is below 0.85 of the highest [catalogue F45]. The link is
 below 0.9 of its width and generation (ours: any step down is at least a half).
 

@@ -39,7 +39,7 @@ synchronization behavior"; NVIDIA, "How to Optimize Data Transfers in CUDA C/C++
 from __future__ import annotations
 
 from ..analyse.accelerated import runs_ahead
-from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
+from ..model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
@@ -104,20 +104,25 @@ def _copy(pinned: bool = False, blocking: bool = True, host_s: float = 0.009) ->
     return [DeviceCopy(4e7, 2.0, host_s, 0.006, pinned, blocking, "float32", "train.py", 31)]
 
 
+EMPTIED = Beat(400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009)  # idle after each copy
 READS = [DeviceSync("item", 1.0, 0.01, 0.0, "train.py", 40)]
 PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000)
 
 
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains; all simulated."""
+    paged, quiet, few = _copy(), _copy(True, False), _copy(host_s=1e-4)
     return (
-        Case("40 MB a step from pageable memory", accelerated(COPYING, DeviceFacts(copies=_copy())), "fires",
+        Case("40 MB a step from pageable memory", accelerated(COPYING, DeviceFacts(copies=paged)), "fires",
+             "pin-and-nonblocking"),
+        Case("the queue is empty after each",
+             accelerated(EMPTIED, DeviceFacts(copies=paged, syncs=[])), "fires",
              "pin-and-nonblocking"),
         Case("the same, and the loss is read every step",
-             accelerated(COPYING, DeviceFacts(copies=_copy(), syncs=READS), loader=PLAIN), "fires",
+             accelerated(COPYING, DeviceFacts(copies=paged, syncs=READS), loader=PLAIN), "fires",
              "pin-and-nonblocking"),
-        Case("no copy blocks", accelerated(COPYING, DeviceFacts(copies=_copy(True, False))), "silent"),
-        Case("a few labels", accelerated(SATURATED, DeviceFacts(copies=_copy(host_s=1e-4))), "silent"),
+        Case("no copy blocks", accelerated(COPYING, DeviceFacts(copies=quiet)), "silent"),
+        Case("a few labels", accelerated(SATURATED, DeviceFacts(copies=few)), "silent"),
         Case("copies were not watched", accelerated(COPYING), "abstains"),
         Case("only the driver was asked", accelerated(None), "abstains"),
     )  # fmt: skip

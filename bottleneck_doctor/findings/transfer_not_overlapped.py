@@ -75,7 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if blind := unclocked(diagnosis, ID):
         return blind
     beat, copies = beat_of(diagnosis), view.facts.copies
-    if diagnosis.scenario is None or beat.transfer_s < EXPOSED_SHARE * beat.busy_s:
+    if diagnosis.scenario is None or beat.transfer_s <= EXPOSED_SHARE * beat.busy_s:
         return None
     if not copies:
         return Abstention(ID, "the loop's copies to the device")

@@ -182,4 +182,3 @@ class DeviceView:
     facts: DeviceFacts
     driver: DriverView
     beat: Beat | None = None
-    blocking: float = 0.0
