@@ -49,6 +49,14 @@ SENTENCES = {
     "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
 }
 
+# The same two causes where only the driver was asked: it cannot say who waits for whom.
+UNCLOCKED = {
+    "device.compute": "data is there in time; the driver reports a busy accelerator, whether with much work "
+    "or with many small kernels is not known without its own clock",
+    "device.underfilled": "data is there in time, and the driver often sees no kernel on the accelerator; "
+    "who keeps it waiting is not known without its own clock",
+}
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -93,8 +101,10 @@ def decide(
         if name != bound and known[name] >= max(BALANCED, CLOSE * known.get(bound, 1e9))
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
-    sure = confidence(trust, inputs, clocked or bound != "gpu")
-    return Verdict(bound, cause, SENTENCES[cause], sure, runner_up, gain), causes
+    sure, words = confidence(trust, inputs, clocked), SENTENCES[cause]
+    if not clocked and cause in UNCLOCKED:
+        sure, words = "low" if cause == "device.underfilled" else sure, UNCLOCKED[cause]
+    return Verdict(bound, cause, words, sure, runner_up, gain), causes
 
 
 def _cause_of(bound: str, causes: dict[str, float]) -> str:
@@ -106,7 +116,7 @@ def _cause_of(bound: str, causes: dict[str, float]) -> str:
 def confidence(trust: Trust, inputs: Inputs, clocked: bool = True) -> str:
     """high, medium or low: how well the replay reproduces the run, and how much was observed.
 
-    A device whose own clock was not read may be what the loop waits for, or may not: never high.
+    Where a device's own clock was not read, a wait in the loop may be hidden behind it: never high.
     """
     blocked = inputs.storage + inputs.network + inputs.wait
     guessed = inputs.wall > 0 and blocked > 0.3 * inputs.wall and trust.blocked_samples < 20

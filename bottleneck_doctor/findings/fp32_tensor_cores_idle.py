@@ -1,8 +1,8 @@
 """Products and convolutions run in plain float32 on a device whose tensor cores stand idle.
 
 ## What it means
-Since compute capability 7.0 devices have units for matrix products in lower precision. PyTorch leaves matrix
-products in full float32 unless told otherwise; convolutions may use TF32 by default.
+Since compute capability 7.0 nearly all devices have units for matrix products in lower precision. PyTorch
+leaves matrix products in full float32 unless told otherwise; convolutions may use TF32 by default.
 
 ## Why it costs
 The peak in plain float32 is a small part of what the same device does with tensor cores: 19.5 against 156

@@ -96,7 +96,6 @@ def _cure(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) 
         factor=spread(scenario, *changes),
         apply="hook",
         risk="page-locked memory is taken from the rest of the machine",
-        basis="replay",
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ READY_MADE = 0.5  # of these kernels that a fused module exists for (ours)
 
 MODULES = """\
 F.scaled_dot_product_attention(q, k, v)      # instead of matmul, softmax, dropout, matmul
-nn.RMSNorm(width); nn.GELU(approximate="tanh"); AdamW(parameters, fused=True)"""
+nn.LayerNorm(width); torch.optim.AdamW(parameters, fused=True)"""
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:

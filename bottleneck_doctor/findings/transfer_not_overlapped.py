@@ -107,7 +107,6 @@ def _ahead(scenario: Scenario, beat: Beat, copying_s: float, where: Location | N
         apply="hook",
         effort="hours",
         risk="one batch more on the device; memory is reused too early without record_stream",
-        basis="replay",
     )
 
 

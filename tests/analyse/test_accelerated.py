@@ -81,6 +81,12 @@ def test_without_the_devices_clock_confidence_is_never_high():
     seen = diagnose(device_run(**FULL)).verdict
     guessed = diagnose(device_run(nvml={"busy_share": 0.95})).verdict
     assert (seen.confidence, guessed.confidence) == ("high", "medium")
+    assert "not known without its own clock" in guessed.summary
+
+
+def test_who_keeps_a_device_idle_is_a_guess_without_its_clock():
+    verdict = diagnose(device_run(nvml={"busy_share": 0.3})).verdict
+    assert (verdict.confidence, "not known" in verdict.summary) == ("low", True)
 
 
 def test_a_faster_device_does_not_help_a_loop_that_cannot_feed_it():
