@@ -9,9 +9,7 @@ from __future__ import annotations
 from ..model.device import Beat, DeviceView, DriverView
 from ..model.diagnosis import Change, Host, Scenario, Turn
 
-DRAINED = (
-    0.02  # of the step idle after waits, from which the loop does wait for all of the device's work (ours)
-)
+DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (ours)
 OFTEN = 0.5  # blocking calls a step, from which it may (ours)
 SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (ours)
 LEAST = 0.1  # of the device's time left by one cure: nobody would believe more (ours)

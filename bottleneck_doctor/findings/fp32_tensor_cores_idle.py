@@ -36,6 +36,8 @@ Mixed Precision"; NVIDIA A100 data sheet.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..model.device import Beat, DeviceFacts, DeviceView, Kernels, Switches
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
@@ -87,7 +89,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "compute capability, and kernels by kind and precision")
     if view.facts.capability < FIRST_WITH_TENSOR_CORES or diagnosis.scenario is None:
         return None
-    share = kernel_share(view, TENSOR_KINDS, PLAIN)
+    share = _plain(view, TENSOR_KINDS)
     if share < FLOAT32_SHARE:
         return None
     evidence = [
@@ -100,10 +102,19 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "device.compute", evidence, _cures(diagnosis.scenario, view))
 
 
+def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
+    """The share of kernels in float32 that no tensor core was seen in: some are TF32 under that name."""
+    whole = sum(one.device_s for one in view.facts.kernels or [])
+    plain = [one for one in view.facts.kernels or [] if one.kind in kinds and one.precision == PLAIN]
+    idle = sum(one.device_s * (1 - min(1.0, one.tensor_core_share or 0.0)) for one in plain)
+    return idle / whole if whole > 0 else 0.0
+
+
 def _cures(scenario: Scenario, view: DeviceView) -> list[Cure]:
     newer = (view.facts.capability or (0, 0)) >= FIRST_WITH_TF32
     mixed = view.facts.switches is not None and view.facts.switches.autocast
-    cures = [_tf32(scenario, kernel_share(view, ("matmul", "convolution"), PLAIN))] if newer else []
+    asked = view.facts.switches is not None and view.facts.switches.matmul_precision in ("high", "medium")
+    cures = [_tf32(scenario, _plain(view, ("matmul", "convolution")))] if newer and not asked else []
     return cures if mixed else [*cures, _amp(scenario, view, newer)]
 
 
@@ -119,7 +130,7 @@ def _tf32(scenario: Scenario, share: float) -> Cure:
 
 
 def _amp(scenario: Scenario, view: DeviceView, newer: bool) -> Cure:
-    tensors = kernel_share(view, TENSOR_KINDS, PLAIN)
+    tensors = _plain(view, TENSOR_KINDS)
     memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
     pairs = zip(HALF_TIMES, MEMORY_TIMES, strict=True)
     changes = [Change(device=saving(tensors, one) + saving(memory, other) - 1) for one, other in pairs]
@@ -135,6 +146,7 @@ def _amp(scenario: Scenario, view: DeviceView, newer: bool) -> Cure:
 
 
 FLOAT32 = [kernels("matmul", 0.7, PLAIN), kernels("elementwise", 0.3, PLAIN)]
+TENSORS = [replace(one, tensor_core_share=1.0) for one in FLOAT32]
 HALF = [kernels("matmul", 0.6, "bfloat16"), kernels("elementwise", 0.4, PLAIN)]
 
 
@@ -149,6 +161,7 @@ def cases() -> tuple[Case, ...]:
         Case("the same on a V100", _case(SATURATED, FLOAT32, (7, 0)), "fires", "amp"),
         Case("and where launching sets the pace", _case(LAUNCHING, FLOAT32), "fires"),
         Case("no tensor cores", _case(SATURATED, FLOAT32, (6, 1)), "silent"),
+        Case("float32 by name, TF32 in fact", _case(SATURATED, TENSORS), "silent"),
         Case("mixed precision already", _case(SATURATED, HALF), "silent"),
         Case("no window of the profiler", _case(SATURATED, None), "abstains"),
         Case("only the driver was asked", _case(None, FLOAT32), "abstains"),

@@ -75,7 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  waiting, CLOCK),
         Evidence("share of the step in which it is busy", "gpu_busy_fraction",
                  of_step(diagnosis, beat.busy_s), CLOCK),
-        Evidence("time that the loop needs to issue a step", "host_issue_s", beat.host_s, CLOCK),
+        Evidence("time that the loop needs to issue a step", "host_issue_s", beat.host_s, WINDOW),
         Evidence("kernels per step", "kernels", count, WINDOW),
         Evidence("length of the median kernel", "median_kernel_s", median, WINDOW),
         *([Evidence("cores that others used", "foreign_cores", foreign, "/proc/stat less the process tree")]

@@ -5,7 +5,7 @@ Copies and kernels stand one behind the other on the same stream. The device can
 engines work beside its multiprocessors.
 
 ## Why it costs
-The link to the host is some hundred times slower than the device's own memory. Kernels that wait for it
+The link to the host is tens of times slower than the device's own memory. Kernels that wait for it
 compute nothing, however busy the driver's utilisation looks.
 
 ## How it is measured

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 class DeviceTable:
     """The device's timeline, from pairs of events read some steps later. A row covers ``steps`` up to ``t``.
 
-    Seconds are sums over the covered steps. ``wall_s`` = ``busy_s`` + the idle times, each named after who
-    left the compute stream without work: ``input_s`` the loop waited for a batch, ``launch_s`` it was still
-    issuing work, ``sync_s`` it had waited for the device and had nothing queued behind, ``transfer_s`` work
-    waited for a copy, ``memory_s`` the allocator went to the driver, ``collective_s`` other ranks were
-    awaited. ``host_s`` is what the loop's thread needs to issue the work, without waits for device or data.
+    Seconds are sums over the covered steps; rows inside of an instrument's window are left out. ``wall_s`` =
+    ``busy_s`` + the idle times, each named after who left the compute stream without work: ``input_s`` the
+    loop waited for a batch, ``launch_s`` it was still issuing work, ``sync_s`` it had waited for the device
+    and had nothing queued behind, ``transfer_s`` work waited for a copy, ``memory_s`` the allocator went to
+    the driver, ``collective_s`` other ranks were awaited, ``other_s`` the loop was saving, logging or
+    collecting garbage. ``host_s`` is what the loop's thread needs to issue the work, without waits for device
+    or data and without those.
     """
 
     t: list[float] = field(default_factory=list)
@@ -30,6 +32,7 @@ class DeviceTable:
     transfer_s: list[float] = field(default_factory=list)
     memory_s: list[float] = field(default_factory=list)
     collective_s: list[float] = field(default_factory=list)
+    other_s: list[float] = field(default_factory=list)
     host_s: list[float] = field(default_factory=list)
 
 
@@ -64,8 +67,8 @@ class DeviceSync:
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels of one kind and precision: matmul, convolution, attention, elementwise, reduction, optimizer,
-    communication, copy or other."""
+    """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, optimizer, communication,
+    copy, other) and precision: that of the arithmetic, where it is known (tf32 is not float32)."""
 
     kind: str
     device_s: float
@@ -144,6 +147,7 @@ class Beat:
     transfer_s: float = 0.0
     memory_s: float = 0.0
     collective_s: float = 0.0
+    other_s: float = 0.0
     host_s: float = 0.0
 
 

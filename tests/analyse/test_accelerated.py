@@ -103,6 +103,16 @@ def test_time_inside_a_readback_is_not_promised_back():
     assert not [one for one in report.remedies if one.predicted_speedup.likely > 1.05]
 
 
+def test_a_checkpoint_that_stops_loop_and_device_is_the_checkpoints_doing():
+    """18 ms of saving in a step of 30: without it the loop's 12 ms remain, not the device's 10."""
+    profile = device_run(busy_s=10 * MS, other_s=18 * MS, launch_s=2 * MS, host_s=12 * MS)
+    table = profile.loops[0].table
+    table.checkpoint_s[:] = [18 * MS] * len(table.t)
+    diagnosis = diagnose(profile)
+    assert diagnosis.verdict.cause == "host.checkpoint"
+    assert diagnosis.causes["host.checkpoint"] == pytest.approx(30 / 12, rel=0.05)
+
+
 def test_data_waits_hidden_behind_the_device_are_not_exposed():
     """The loop runs ahead: it waits 6 ms for batches, and the device never runs dry."""
     profile = device_run(busy_s=20 * MS, host_s=5 * MS)

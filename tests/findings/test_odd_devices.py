@@ -24,11 +24,11 @@ LARGEST = 2**62
 KINDS = ("matmul", "convolution", "elementwise", "reduction", "other")
 PRECISIONS = ("", "float32", "tf32", "bfloat16")
 READINGS = (
-    "busy_share sm_clock_mhz sm_clock_max_mhz clocks_hw_thermal clocks_power_cap power_limit_w power_default_w "
-    "power_w job_processes foreign_processes job_busy_share foreign_busy_share foreign_memory_bytes pcie_gen "
-    "memory_bytes pcie_width pcie_gen_max pcie_width_max clocks_idle"
+    "busy_share sm_clock_mhz sm_clock_max_mhz clocks_hw_thermal clocks_power_cap clocks_idle power_limit_w "
+    "power_default_w power_w job_processes foreign_processes job_busy_share foreign_busy_share "
+    "foreign_memory_bytes memory_bytes pcie_gen pcie_width pcie_gen_max pcie_width_max"
 ).split()
-BEAT = "launch_s sync_s transfer_s memory_s collective_s host_s".split()
+BEAT = "launch_s sync_s transfer_s memory_s collective_s other_s host_s".split()
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -66,9 +66,7 @@ def odd_facts(chance: random.Random) -> DeviceFacts:
         copies=some(DeviceCopy(odd(1e9), odd(), odd(), odd(), False, chance.random() < 0.5, "float32")),
         syncs=some(DeviceSync("item", odd(), odd(), odd(), "train.py", 3)),
         kernels=some(*kernels),
-        products=some(
-            *(Product(size(), size(), size(), chance.choice(PRECISIONS), odd(), odd()) for _ in "ab")
-        ),
+        products=some(*products),
         allocator=chance.choice([None, Allocator(size(), size(), size(), size(), size(), size())]),
         switches=chance.choice([None, Switches(), Switches("highest", None, False, True, odd())]),
         sm_active_share=chance.choice([None, odd()]),
