@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ..model.device import DeviceView
 from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
+from .accelerated import is_clocked, troubles
 from .crowding import crowding
 from .replay import apply, step_seconds
 
@@ -12,13 +14,15 @@ INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from
 DEVICE_FILLED = (
     0.7  # NVML busy share below which a device is underfilled [SageMaker Debugger, low utilisation]
 )
+ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (ours)
 CORES_FREE = 1e6
 
 # cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help
 RESOURCE = {
     "input.preprocess": "cpu", "input.collate": "cpu", "input.indexing": "cpu", "input.ipc": "cpu",
     "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io",
-    "device.compute": "gpu", "device.underfilled": "gpu",
+    "device.compute": "gpu", "device.underfilled": "gpu", "device.transfer": "gpu", "device.memory": "gpu",
+    "device.throttled": "gpu", "device.shared": "gpu", "host.sync": "",
     "input.network": "io", "input.wait": "none", "model.compute": "cpu", "host.gc": "cpu",
     "host.checkpoint": "", "host.logging": "", "host.python": "cpu", "host.launch": "cpu",
     "host.memory": "io", "host.evaluation": "", "model.threads": "cpu", "comm.allreduce": "comm",
@@ -30,10 +34,11 @@ def gains(base: Scenario, host: Host) -> dict[str, float | None]:
     """Step time over the step time with each resource infinitely fast."""
     cpu = Change(
         cpu=0, collate=0, ipc=0, compute=0, python=0, launch=0, sampling=0, collect=0, startup=0,
-        cores=CORES_FREE, checkpoint=base.stored, logging=base.stored,
+        lead_in=0, cores=CORES_FREE, checkpoint=base.stored, logging=base.stored,
     )  # fmt: skip
     io = Change(storage=0, network=0, memory=0, checkpoint=1 - base.stored, logging=1 - base.stored)
-    gpu = gain(base, Change(idle=0)) if host.accelerated else None
+    device = Change(idle=0, device=0, copying=0, allocating=0)
+    gpu = gain(base, device) if host.accelerated else None
     ranks = any(turn.comm + turn.straggler > 0 for turn in base.turns)
     comm = gain(base, Change(comm=0, straggler=0)) if ranks else None
     return {"cpu": gain(base, cpu), "io": gain(base, io), "gpu": gpu, "comm": comm}
@@ -46,7 +51,12 @@ def gain(base: Scenario, change: Change) -> float:
 
 
 def cause_gains(
-    base: Scenario, inputs: Inputs, loader: Loader | None, host: Host, held: float = 0.0
+    base: Scenario,
+    inputs: Inputs,
+    loader: Loader | None,
+    host: Host,
+    held: float = 0.0,
+    device: DeviceView | None = None,
 ) -> dict[str, float]:
     """Every cause that can be removed alone, with what that would gain."""
     fetching = "input.indexing" if is_indexing(inputs, loader) else "input.preprocess"
@@ -72,11 +82,29 @@ def cause_gains(
         changes["input.collate"] = Change(collate=0)
     found = {cause: gain(base, change) for cause, change in changes.items()}
     if host.accelerated:
-        filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
-        found["device.compute" if filled else "device.underfilled"] = gain(base, Change(idle=0))
+        found |= device_gains(base, host, device)
     pools = gain(base, Change(cpu=1 / crowding(inputs, base.workers, base.serialise)))
     found["input.oversubscribed"] = max(fewer_workers(base), uncrowded(base, held), pools)
     return found
+
+
+def device_gains(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, float]:
+    """The same for what only an accelerator can be short of.
+
+    A device that is held up by clocks, strangers or too little work is not yet known to be slow: its plain
+    computing is a cause only where no such trouble is.
+    """
+    odd = {cause: gain(base, change) for cause, change in troubles(base, host, view).items()}
+    found = {cause: value for cause, value in odd.items() if value >= ODD}
+    whole = gain(base, Change(idle=0, device=0))
+    if is_clocked(base):
+        found |= {
+            "device.transfer": gain(base, Change(copying=0)),
+            "host.sync": gain(base, Change(ahead=1.0)),
+        }
+        return found if odd.keys() & found.keys() else found | {"device.compute": whole}
+    filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
+    return found or {"device.compute" if filled else "device.underfilled": whole}
 
 
 def uncrowded(base: Scenario, held: float) -> float:

@@ -9,6 +9,7 @@ from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
 from ..model.report import Overhead, Quality
 from .budget import divide
+from .device import view_device
 from .drift import find_drift
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
@@ -71,21 +72,23 @@ def _judge(
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
     host = measure_host(profile, begin, end)
-    scenario = build_scenario(profile, loop, loader, steps, works, inputs, host) if steps else None
+    device = view_device(profile, begin, end)
+    scenario = build_scenario(profile, loop, loader, steps, works, inputs, host, device) if steps else None
     step_s = fmean_wall(steps)
     error = _model_error(scenario, step_s)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
                   inputs.blocked_samples, _noise(steps), _held(steps))  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, trust.held).factor[1]
-    verdict, causes = decide(scenario, inputs, loader, host, trust, threads)
-    metrics = measure(profile, loop, loader, steps, inputs, host, (gap.low, gap.high) if gap else None)
+    verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
+    loose = (gap.low, gap.high) if gap else None
+    metrics = measure(profile, loop, loader, steps, inputs, host, loose, device)
     count = max(1, trust.steps)
     return Diagnosis(
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
         wait_s=sum(step.wait * step.steps for step in steps) / count,
         model_error=error, metrics=metrics, budget=divide(steps), quality=_empty_quality(), verdict=verdict,
-        causes=causes,
+        causes=causes, device=device,
     )  # fmt: skip
 
 

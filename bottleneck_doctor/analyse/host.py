@@ -58,7 +58,9 @@ def measure_host(profile: Profile, begin: float, end: float) -> Host:
         disk_queue=rate(series, "disk_queue_s", begin, end),
         job_read_bytes_per_s=rate(series, "job_read_bytes", begin, end),
         accelerated=any(process.device == "cuda" for process in profile.processes),
-        device_busy=mean(series, "gpu0_busy_share", begin, end),
+        device_busy=mean(
+            series, f"gpu{profile.device.index if profile.device else 0}_busy_share", begin, end
+        ),
         throttled=throttled / periods if periods and throttled is not None else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..model.device import DeviceView
 from ..model.diagnosis import Host, Inputs, Step
 from ..model.profile import Loader, Loop, Profile
 from ..model.report import Metric
@@ -16,6 +17,7 @@ def measure(
     inputs: Inputs,
     host: Host,
     loose: tuple[float, float] | None,
+    device: DeviceView | None = None,
 ) -> dict[str, Metric]:
     """All metrics that the contract promises; ``value`` is None where nothing was measured.
 
@@ -40,7 +42,7 @@ def measure(
             "optimizer step to next forward pass",
         )
     accelerated = any(process.device == "cuda" for process in profile.processes)
-    exposed = _none("share", "needs the accelerator's clock") if accelerated else wait
+    exposed = _clocked(device, "input_s") if accelerated else wait
     step = (
         _metric(mean_interval([one.wall for one in steps], weights), "s", count, "time between batches")
         if steps
@@ -59,7 +61,7 @@ def measure(
             host.job_cores, host.cores, "CPU seconds of the process tree over cores allowed"
         ),
         "iowait_fraction": Metric(host.iowait, "share", source="/proc/stat; corroborates only"),
-        **_gpu(profile),
+        **_gpu(profile, device),
         "worker_busy_fraction": Metric(inputs.busy, "share", n=inputs.batches, source="time inside fetches"),
         "startup_s": _startup(profile, loop),
         **_apart(profile, loop, steps),
@@ -86,11 +88,22 @@ def _share(part: float | None, whole: float, source: str) -> Metric:
     return Metric(None if part is None else min(1.0, part / whole), "share", source=source)
 
 
-def _gpu(profile: Profile) -> dict[str, Metric]:
-    """NVML's "a kernel was running", as a mean over the run; absent without a device."""
+def _clocked(device: DeviceView | None, part: str) -> Metric:
+    """A part of the mean step on the accelerator's own clock."""
+    if device is None or device.beat is None or device.beat.wall_s <= 0:
+        return _none("share", "needs the accelerator's clock")
+    beat = device.beat
+    share = min(1.0, getattr(beat, part) / beat.wall_s)
+    return Metric(share, "share", n=beat.steps, source="the accelerator's clock")
+
+
+def _gpu(profile: Profile, device: DeviceView | None) -> dict[str, Metric]:
+    """A kernel was running: by the device's clock, else NVML's word, as a mean over the run."""
     why = "NVML" if profile.machine.gpus else "no GPU was found"
+    sampled = Metric(_gauge(profile, "gpu0_busy_share"), "share", source=why)
+    clocked = _clocked(device, "busy_s")
     return {
-        "gpu_busy_fraction": Metric(_gauge(profile, "gpu0_busy_share"), "share", source=why),
+        "gpu_busy_fraction": sampled if clocked.value is None else clocked,
         "gpu_memory_fraction": Metric(_memory(profile), "share", source=why),
     }
 

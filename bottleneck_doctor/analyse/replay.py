@@ -7,7 +7,9 @@ The model (one consumer, W workers, K = W x prefetch task slots):
   (processor sharing: with demand D on N cores everything on the CPU runs N/D as fast), its blocked part
   does not; blocked reads share ``streams`` parallel streams of the storage when that is known;
 * the loop receives in order, pays ``hand_over``, and takes its turn; receiving takes some wake-ups, of the
-  loop and of the worker that hands out descriptors, and each waits for a core where none is free.
+  loop and of the worker that hands out descriptors, and each waits for a core where none is free;
+* an accelerator works through what turns give it, one after the other, beside the loop; the loop goes on
+  once no more than ``ahead`` turns' worth is left: step = max(host + wait, device) [catalogue P1.7].
 
 One file, so that its accuracy can be published and guarded.
 """
@@ -21,7 +23,7 @@ from typing import TypeVar
 from ..model.diagnosis import Change, Scenario, Turn, Work
 
 Part = TypeVar("Part", Work, Turn)
-SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams")
+SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")
 WORK_PARTS = tuple(one.name for one in fields(Work))
 TURN_PARTS = tuple(one.name for one in fields(Turn))
 
@@ -70,20 +72,29 @@ def _serial(scenario: Scenario) -> list[float]:
     """One process does everything in turn; with less than one core the CPU parts stretch."""
     stretch = cpu_stretch(scenario, 1.0)
     wide = cpu_stretch(scenario, scenario.threads)
-    t, arrivals = 0.0, []
+    t, device, arrivals = 0.0, 0.0, []
     for place in range(BATCHES):
         work = scenario.works[place % len(scenario.works)]
         turn = scenario.turns[place % len(scenario.turns)]
         t += (work.cpu + work.collate) * stretch + work.storage + work.network + work.wait
-        t += turn.compute * wide + (turn.python + turn.launch + turn.collect) * stretch
+        device = max(device, t + turn.lead_in + turn.allocating) + _accelerated(turn)
+        t += turn.compute * wide + (turn.python + turn.launch + turn.lead_in + turn.collect) * stretch
         t += turn.checkpoint + turn.logging + scenario.sampling + _asleep(turn)
+        t = max(t, device - scenario.ahead * _accelerated(turn))
         arrivals.append(t)
     return arrivals
 
 
 def _asleep(turn: Turn) -> float:
     """What of a turn passes without a core, checkpoints and logging apart."""
-    return turn.idle + turn.comm + turn.straggler + turn.memory
+    exchange = 0.0 if turn.device else turn.comm + turn.straggler
+    return turn.idle + turn.memory + turn.allocating + exchange
+
+
+def _accelerated(turn: Turn) -> float:
+    """What the accelerator goes through for a turn; with one, ranks wait for each other on it."""
+    exchange = turn.comm + turn.straggler if turn.device else 0.0
+    return turn.copying + turn.device + exchange
 
 
 def cpu_stretch(scenario: Scenario, demand: float) -> float:
@@ -135,6 +146,8 @@ class _Pipeline:
         self.next_task = 0
         self.received = 0
         self.turn: _Job | None = None
+        self.device = 0.0  # when the accelerator will have done all that it was given
+        self.hold = 0.0  # until when the loop must wait for it
         self.now = 0.0
         self.arrivals: list[float] = []
 
@@ -182,12 +195,15 @@ class _Pipeline:
         self.received += 1
         self._hand_out()
         scenario, written = self.scenario, turn.checkpoint + turn.logging
-        alone = turn.python + turn.launch + turn.collect + scenario.hand_over + scenario.sampling
+        alone = turn.python + turn.launch + turn.lead_in + turn.collect
+        alone += scenario.hand_over + scenario.sampling
         alone += written * (1 - scenario.stored)
         cpu = turn.compute + alone
         blocked = scenario.transfer + _asleep(turn) + written * scenario.stored
         width = (turn.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
         self.turn = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.waking)
+        self.device = max(self.device, self.now + turn.lead_in + turn.allocating) + _accelerated(turn)
+        self.hold = self.device - scenario.ahead * _accelerated(turn)
 
     def _advance(self) -> None:
         """Run until the first party finishes."""
@@ -205,6 +221,13 @@ class _Pipeline:
                 self.ready.add(worker.batch)
                 self.workers[place] = None
         if self.turn is not None and self.turn.left <= 1e-9:
+            self._finish(self.turn)
+
+    def _finish(self, turn: _Job) -> None:
+        """The loop is through with its turn; it may have to wait for the accelerator."""
+        if self.hold > self.now + 1e-9:
+            self.turn = _Job(turn.batch, 1.0, 0.0, 0.0, self.hold - self.now)
+        else:
             self.arrivals.append(self.now)
             self.turn = None
 

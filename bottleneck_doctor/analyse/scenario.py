@@ -6,8 +6,10 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
+from ..model.device import DeviceView
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
+from .accelerated import device_turn, runs_ahead
 from .crowding import crowding
 from .host import strangers
 from .interpreter_lock import held_by_lock
@@ -38,6 +40,7 @@ def build_scenario(
     works: tuple[Work, ...],
     inputs: Inputs,
     host: Host,
+    device: DeviceView | None = None,
 ) -> Scenario:
     """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
     fetches for itself."""
@@ -50,7 +53,7 @@ def build_scenario(
     split = split_of(profile, loop, steps, host)
     release = RELEASE_S * _tensors(profile, loader)
     paid = release if workers else 0.0
-    turns = tuple(_turn(step, host.accelerated, split, behind, paid) for step in _spaced(steps))
+    turns = tuple(_turn(step, host.accelerated, device, split, behind, paid) for step in _spaced(steps))
     making = making_of(profile, loader)
     crowd = crowding(inputs, workers, serialise)
     base = Scenario(
@@ -72,6 +75,7 @@ def build_scenario(
         epoch_start=_epoch_start(loop, inputs, workers) if workers else epoch_draws_s(making, loop),
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
+        ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
     )
     base = held_by_lock(profile, loop, base)
     if _is_bulky(profile, loader):
@@ -148,14 +152,23 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, accelerated: bool, split: Split, behind: float, release: float) -> Turn:
+def _turn(
+    step: Step,
+    accelerated: bool,
+    device: DeviceView | None,
+    split: Split,
+    behind: float,
+    release: float,
+) -> Turn:
     """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
 
-    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. ``behind`` is the
-    part of exchanges that waits for slower ranks; ``release`` what the step pays for tensors that came from
-    another process, which is moving, too.
+    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
+    ``behind`` is the part of exchanges that waits for slower ranks; ``release`` what the step pays for
+    tensors that came from another process, which is moving, too.
     """
     host = (step.checkpoint, step.logging, step.collect)
+    if device is not None and device.beat is not None:
+        return device_turn(device.beat, *host)
     ranks = {"comm": step.exchange * (1 - behind), "straggler": step.exchange * behind}
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)

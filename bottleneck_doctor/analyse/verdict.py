@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..model.device import DeviceView
 from ..model.diagnosis import Host, Inputs, Scenario
 from ..model.profile import Loader
 from ..model.report import Verdict
+from .accelerated import is_clocked
 from .causes import RESOURCE, cause_gains, gains
 from .crowding import crowding
 
@@ -39,8 +41,21 @@ SENTENCES = {
     "comm.straggler": "ranks wait for the slowest of them",
     "model.compute": "the model's own computation on the CPU sets the pace; data is there in time",
     "device.compute": "the accelerator is busy and sets the pace; data is there in time",
-    "device.underfilled": "the loop waits on the accelerator, which is often idle: small kernels or syncs",
+    "device.underfilled": "the loop waits on the accelerator, which is often idle or half empty",
+    "device.transfer": "the accelerator waits for batches to be copied to it",
+    "device.memory": "the accelerator stands still while its memory is allocated anew, again and again",
+    "device.throttled": "the accelerator runs below its clock: power, heat or a fault hold it back",
+    "device.shared": "other processes compute on the same accelerator",
+    "host.sync": "the loop stops to wait for the accelerator, which then stands idle until it is given more",
     "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
+}
+
+# The same two causes where only the driver was asked: it cannot say who waits for whom.
+UNCLOCKED = {
+    "device.compute": "data is there in time; the driver reports a busy accelerator, whether with much work "
+    "or with many small kernels is not known without its own clock",
+    "device.underfilled": "data is there in time, and the driver often sees no kernel on the accelerator; "
+    "who keeps it waiting is not known without its own clock",
 }
 
 
@@ -63,18 +78,21 @@ def decide(
     host: Host,
     trust: Trust,
     threads: float = 1.0,
+    device: DeviceView | None = None,
 ) -> tuple[Verdict, dict[str, float]]:
     """The verdict, and what removing each cause would gain; ``threads`` is what a better number of the
     model's threads would."""
     if base is None or trust.steps < STEPS_AT_LEAST or trust.seconds < SECONDS_AT_LEAST:
         return _inconclusive(trust), {}
     gain = gains(base, host)
-    causes = cause_gains(base, inputs, loader, host, trust.held) | {"model.threads": threads}
+    causes = cause_gains(base, inputs, loader, host, trust.held, device) | {"model.threads": threads}
+    clocked = not host.accelerated or is_clocked(base)
     known = {name: value for name, value in gain.items() if value is not None}
     bound = max(known, key=lambda name: known[name])
     if known[bound] < BALANCED:
         cause = "input.wait" if causes["input.wait"] >= BALANCED else "none"
-        return Verdict("balanced", cause, SENTENCES[cause], confidence(trust, inputs), None, gain), causes
+        sure = confidence(trust, inputs, clocked)
+        return Verdict("balanced", cause, SENTENCES[cause], sure, None, gain), causes
     cause = _cause_of(bound, causes)
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
@@ -90,7 +108,10 @@ def decide(
         if name != bound and known[name] >= max(BALANCED, CLOSE * known.get(bound, 1e9))
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
-    return Verdict(bound, cause, SENTENCES[cause], confidence(trust, inputs), runner_up, gain), causes
+    sure, words = confidence(trust, inputs, clocked), SENTENCES[cause]
+    if not clocked and cause in UNCLOCKED:
+        sure, words = "low" if cause == "device.underfilled" else sure, UNCLOCKED[cause]
+    return Verdict(bound, cause, words, sure, runner_up, gain), causes
 
 
 def _cause_of(bound: str, causes: dict[str, float]) -> str:
@@ -99,13 +120,16 @@ def _cause_of(bound: str, causes: dict[str, float]) -> str:
     return max(fitting, key=lambda cause: fitting[cause])
 
 
-def confidence(trust: Trust, inputs: Inputs) -> str:
-    """high, medium or low: how well the replay reproduces the run, and how much was observed."""
+def confidence(trust: Trust, inputs: Inputs, clocked: bool = True) -> str:
+    """high, medium or low: how well the replay reproduces the run, and how much was observed.
+
+    Where a device's own clock was not read, a wait in the loop may be hidden behind it: never high.
+    """
     blocked = inputs.storage + inputs.network + inputs.wait
     guessed = inputs.wall > 0 and blocked > 0.3 * inputs.wall and trust.blocked_samples < 20
     if trust.steps < 30 or trust.model_error > 0.4:
         return "low"
-    if trust.model_error > 0.15 or guessed or trust.seconds < 3:
+    if trust.model_error > 0.15 or guessed or not clocked or trust.seconds < 3:
         return "medium"
     return "high"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .device import DeviceView
 from .profile import Loader, Location, Loop, Outside, Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
 from .rhythm import Drift, Rhythm
@@ -60,6 +61,10 @@ class Turn:
     exposed exchange between ranks, ``straggler`` waiting for slower ones, ``memory`` stalls on reclaim and
     swap; ``idle`` is blocked on something else, an accelerator included; the others are host work with hooks
     of their own.
+
+    Where the accelerator's own clock was read, ``device`` and ``copying`` are its computing and its waiting
+    for copies. It begins them ``lead_in`` (host work right after a wait for the device) and ``allocating``
+    (the driver allocating device memory) after the turn begins, and the loop does the rest beside it.
     """
 
     compute: float
@@ -72,6 +77,10 @@ class Turn:
     comm: float = 0.0
     straggler: float = 0.0
     memory: float = 0.0
+    device: float = 0.0
+    copying: float = 0.0
+    lead_in: float = 0.0
+    allocating: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,8 @@ class Scenario:
     ``transfer`` what it sleeps through meanwhile, ``waking`` what more if no core is free; ``strangers`` is
     the cores' worth of other people's work beside it; ``stored`` is the share of checkpoints and logging that
     is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
-    0 = no limit known.
+    0 = no limit known; ``ahead`` how many turns' worth of accelerator work the loop may leave unfinished when
+    it goes on, 0 = it waits for all.
     """
 
     works: tuple[Work, ...]
@@ -103,6 +113,7 @@ class Scenario:
     epoch_start: float = 0.0
     stored: float = 0.0
     streams: float = 0.0
+    ahead: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,7 @@ class Change:
     strangers: float | None = None
     threads: float | None = None
     streams: float | None = None
+    ahead: float | None = None
     cpu: float = 1.0
     collate: float = 1.0
     storage: float = 1.0
@@ -134,6 +146,10 @@ class Change:
     straggler: float = 1.0
     memory: float = 1.0
     sampling: float = 1.0
+    device: float = 1.0
+    copying: float = 1.0
+    lead_in: float = 1.0
+    allocating: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -219,6 +235,7 @@ class Diagnosis:
     rhythms: list[Rhythm] = field(default_factory=list)
     drift: Drift | None = None
     causes: dict[str, float] = field(default_factory=dict)
+    device: DeviceView | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .computing import Computing
+from .device import DeviceFacts
 from .making import Making
 from .ranks import Ranks
 from .startup import Startup
@@ -395,3 +396,4 @@ class Profile:
     cost: Cost = field(default_factory=Cost)
     gaps: list[Gap] = field(default_factory=list)
     startups: list[Startup] = field(default_factory=list)
+    device: DeviceFacts | None = None

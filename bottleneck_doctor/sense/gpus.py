@@ -100,6 +100,9 @@ class Gpus:
                 "compute_capability": capability and f"{capability[0]}.{capability[1]}",
                 "mig": int(bool(mig and mig[0])),
                 "mig_slices": getattr(sliced, "gpuInstanceSliceCount", None),
+                "power_default_w": _scaled(
+                    ask("nvmlDeviceGetPowerManagementDefaultLimit", handle, expected=True), 1 / 1000
+                ),  # refused by laptops and slices
                 "pcie_gen_max": ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
                 "pcie_width_max": ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
                 "sm_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, SM_CLOCK),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from bottleneck_doctor.model.profile import (
@@ -107,8 +107,11 @@ def _tables(traits: Traits, length: int) -> tuple[StepTable, FetchTable]:
 
 
 def _append(table: StepTable | FetchTable, row: dict[str, Any]) -> None:
-    for name, value in row.items():
-        getattr(table, name).append(value)
+    """What a row does not speak of was not measured."""
+    for item in fields(table):
+        column = getattr(table, item.name)
+        if isinstance(column, list):
+            column.append(row.get(item.name))
 
 
 def _step_row(traits: Traits, epoch: int, jitter: float, took: float, t: float) -> dict[str, Any]:

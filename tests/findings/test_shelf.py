@@ -220,20 +220,29 @@ def limits(scenario: Scenario) -> tuple[float, float]:
     stored = fmean(work.storage for work in works)
     asleep = fmean(work.network + work.wait for work in works)
     compute = fmean(turn.compute for turn in turns)
-    idle = fmean(turn.idle + turn.comm + turn.straggler for turn in turns)
-    collect = fmean(turn.collect for turn in turns)
+    idle = fmean(turn.idle + turn.comm + turn.straggler + turn.allocating for turn in turns)
+    collect = fmean(turn.collect + turn.launch + turn.lead_in for turn in turns)
     writing = fmean(turn.checkpoint + turn.logging for turn in turns)
     cores, threads = scenario.cores, scenario.threads
     if not scenario.workers:
         crowded = max(1.0, 1 / cores)
         own = compute * max(1.0, threads / cores) + collect * crowded + idle + writing
-        return _epochs(scenario, cpu * crowded + stored + asleep + own, 0.0)
-    loop = compute + idle + collect + writing + scenario.hand_over
+        making = cpu * crowded + stored + asleep
+        return _epochs(scenario, _beside_device(scenario, making, own), 0.0)
+    loop = _beside_device(scenario, 0.0, compute + idle + collect + writing + scenario.hand_over)
     batch = cpu + stored + asleep + scenario.serialise + scenario.delay
     on_cpu = compute + collect + scenario.hand_over + writing * (1 - scenario.stored)
     crowd = (cpu + scenario.serialise + threads * on_cpu) / cores
     reading = stored / scenario.streams if scenario.streams else 0.0
     return _epochs(scenario, max(loop, batch / scenario.workers, crowd, reading), batch)
+
+
+def _beside_device(scenario: Scenario, wait: float, own: float) -> float:
+    """The slower of loop and accelerator where the loop runs ahead of it; else one after the other."""
+    turns = scenario.turns
+    device = fmean(turn.device + turn.copying for turn in turns)
+    before = fmean(turn.lead_in + turn.allocating for turn in turns)
+    return max(wait + own, device) if scenario.ahead else wait + max(own, before + device)
 
 
 def _epochs(scenario: Scenario, step: float, fill: float) -> tuple[float, float]:

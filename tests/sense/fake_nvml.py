@@ -81,6 +81,9 @@ class FakeNvml:
     def _nvmlDeviceGetEnforcedPowerLimit(self, gpu: dict[str, Any]) -> int:
         return 700_000
 
+    def _nvmlDeviceGetPowerManagementDefaultLimit(self, gpu: dict[str, Any]) -> int:
+        return 700_000
+
     def _nvmlDeviceGetClockInfo(self, gpu: dict[str, Any], clock: int) -> int:
         return {1: 1200, 2: 2600}[clock]
 

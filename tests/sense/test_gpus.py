@@ -25,6 +25,15 @@ def test_what_does_not_change_is_told_apart() -> None:
     assert (values["gpu0_pcie_gen_max"], values["gpu0_pcie_width_max"]) == (5, 16)
     assert (values["gpu0_sm_clock_max_mhz"], values["gpu0_mig"]) == (1980, 0)
     assert values["gpu0_compute_capability"] == "9.0"
+    assert values["gpu0_power_default_w"] == 700.0
+
+
+def test_a_gpu_without_a_power_limit_of_its_own_is_no_gap() -> None:
+    nvml = FakeNvml(gpu())
+    nvml.broken.add("nvmlDeviceGetPowerManagementDefaultLimit")
+    gpus = Gpus(nvml, {})
+    assert "gpu0_power_default_w" not in gpus.static()
+    assert gpus.gaps() == []
 
 
 @pytest.mark.parametrize(

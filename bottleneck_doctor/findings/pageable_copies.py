@@ -1,0 +1,130 @@
+"""Batches are copied to the device from pageable memory, and the training loop stands still meanwhile.
+
+## What it means
+The device reads host memory by itself only where pages cannot move. A tensor in ordinary memory is first
+copied into a page-locked staging buffer by the driver, on the loop's own thread, and the call waits for
+earlier work of its stream. Pinned memory alone does not free the loop: without `non_blocking=True` the call
+still waits.
+
+## Why it costs
+Each byte is copied twice, and the loop cannot issue the next kernels until it is done: the device runs dry,
+copies, and only then computes.
+
+## How it is measured
+The copies' own calls say whether their source was pinned, whether they blocked and for how long; the
+device's clock says how long its compute stream waited for copies. Not yet proven on hardware.
+
+## Thresholds
+The calls take 3 % of the step (ours). What they could spare is for the prediction to say.
+
+## When this advice is wrong
+Time inside a blocking copy is partly the device finishing earlier work: it is not promised back. Pinning a
+tensor just before copying it is slower than copying it as it is: pin in the loader, once. Page-locked memory
+is taken from everybody else on the machine. The reverse direction is never safe with `non_blocking=True`
+unless somebody waits before the values are read.
+
+## Prediction
+By replay: the loop leaves these copies queued and goes on, unless other calls wait as well; the copy itself
+takes between as long as now and half of that (ours: how much faster pinned copies are depends on machine and
+size).
+
+## Remedies
+`pin-and-nonblocking`.
+
+## References
+PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory()"; CUDA Runtime API, "API
+synchronization behavior"; NVIDIA, "How to Optimize Data Transfers in CUDA C/C++".
+"""
+
+from __future__ import annotations
+
+from ..analyse.accelerated import runs_ahead
+from ..model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.profile import Loader
+from ..model.report import Evidence, Fix
+from .accelerator import CLOCK, WINDOW, beat_of, of_step, place, unclocked
+from .advice import loader_call, spread
+from .entry import Case, Entry
+from .simulated_device import COPYING, SATURATED, accelerated
+
+ID = "pageable-copies"
+INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)
+PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (ours)
+
+
+def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when blocking copies hold the loop up and leave the device idle."""
+    if (view := diagnosis.device) is None:
+        return None
+    if blind := unclocked(diagnosis, ID):
+        return blind
+    if view.facts.copies is None:
+        return Abstention(ID, "the loop's copies to the device")
+    blocking = [one for one in view.facts.copies if one.blocking]
+    inside = sum(one.host_s for one in blocking)
+    if diagnosis.scenario is None or of_step(diagnosis, inside) < INSIDE_SHARE:
+        return None
+    worst = max(blocking, key=lambda one: one.host_s)
+    pageable = sum(one.bytes for one in blocking if not one.pinned)
+    beat = beat_of(diagnosis)
+    evidence = [
+        Evidence("time per step inside blocking copies to the device", "blocking_copies_s", inside, WINDOW),
+        Evidence("bytes per step copied from pageable memory", "pageable_bytes", pageable, WINDOW),
+        Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
+                 of_step(diagnosis, beat.transfer_s), CLOCK),
+    ]  # fmt: skip
+    cure = _cure(diagnosis, diagnosis.scenario, blocking)
+    return Finding(ID, "device.transfer", evidence, [cure], place(worst.file, worst.line))
+
+
+def _cure(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -> Cure:
+    view, loader = diagnosis.device, diagnosis.loader
+    pinned = all(one.pinned for one in blocking)
+    free = runs_ahead(view, diagnosis.wait_s, copies=False) if view is not None else None
+    ahead = max(free or 0.0, scenario.ahead)
+    changes = [Change(copying=1.0 if pinned else one, ahead=ahead) for one in PINNED]
+    snippet = "x = x.to(device, non_blocking=True)"
+    if not pinned and loader is not None:
+        snippet = f"{loader_call(loader, pin_memory=True)}\n{snippet}"
+    title = "let copies to the device go on beside the loop"
+    return Cure(
+        id="pin-and-nonblocking",
+        title=title if pinned else f"{title}, from pinned memory",
+        fix=Fix("pin batches in the loader and do not wait for the copy", snippet,
+                loader.location if loader is not None else None),
+        factor=spread(scenario, *changes),
+        apply="hook",
+        risk="page-locked memory is taken from the rest of the machine",
+    )  # fmt: skip
+
+
+def _copy(pinned: bool = False, blocking: bool = True, host_s: float = 0.009) -> list[DeviceCopy]:
+    return [DeviceCopy(4e7, 2.0, host_s, 0.006, pinned, blocking, "float32", "train.py", 31)]
+
+
+EMPTIED = Beat(400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009)  # idle after each copy
+READS = [DeviceSync("item", 1.0, 0.01, 0.0, "train.py", 40)]
+PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000)
+
+
+def cases() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    paged, quiet, few = _copy(), _copy(True, False), _copy(host_s=1e-4)
+    return (
+        Case("40 MB a step from pageable memory", accelerated(COPYING, DeviceFacts(copies=paged)), "fires",
+             "pin-and-nonblocking"),
+        Case("the queue is empty after each",
+             accelerated(EMPTIED, DeviceFacts(copies=paged, syncs=[])), "fires",
+             "pin-and-nonblocking"),
+        Case("the same, and the loss is read every step",
+             accelerated(COPYING, DeviceFacts(copies=paged, syncs=READS), loader=PLAIN), "fires",
+             "pin-and-nonblocking"),
+        Case("no copy blocks", accelerated(COPYING, DeviceFacts(copies=quiet)), "silent"),
+        Case("a few labels", accelerated(SATURATED, DeviceFacts(copies=few)), "silent"),
+        Case("copies were not watched", accelerated(COPYING), "abstains"),
+        Case("only the driver was asked", accelerated(None), "abstains"),
+    )  # fmt: skip
+
+
+FINDING = Entry(ID, "device.transfer", examine)

@@ -1,0 +1,170 @@
+"""The verdict of accelerated runs, as a table that can be read aloud; every run is simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.analyse.causes import gain
+from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.replay import step_seconds
+from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
+from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
+from bottleneck_doctor.prescribe import write_up
+from tests.analyse.devices import device_run
+
+MS = 1e-3
+READS = DeviceFacts(syncs=[DeviceSync("item", 1.0, 12 * MS, 6 * MS, "train.py", 9)])
+HALF_EMPTY = DeviceFacts(sm_active_share=0.2)
+HOT = {"busy_share": 0.99, "sm_clock_mhz": 800.0, "sm_clock_max_mhz": 1980.0, "clocks_hw_thermal": 1.0}
+CROWD = {
+    "busy_share": 0.99, "job_processes": 1.0, "foreign_processes": 1.0, "job_busy_share": 0.4,
+    "foreign_busy_share": 0.6, "foreign_memory_bytes": 1e9,
+}  # fmt: skip
+FULL = {"busy_s": 19.5 * MS, "launch_s": 0.5 * MS, "host_s": 8 * MS}
+
+TABLE = [
+    # what the run is like, bound, cause
+    (
+        "two workers cannot feed it",
+        {"cpu": 40 * MS, "input_s": 15 * MS, "busy_s": 5 * MS, "host_s": 4 * MS},
+        "cpu",
+        "input.preprocess",
+    ),
+    ("busy from end to end", FULL, "gpu", "device.compute"),
+    (
+        "thousands of tiny kernels",
+        {"busy_s": 6 * MS, "launch_s": 14 * MS, "host_s": 20 * MS},
+        "cpu",
+        "host.launch",
+    ),
+    (
+        "a readback in every step",
+        {"facts": READS, "busy_s": 8 * MS, "sync_s": 7 * MS, "host_s": 14 * MS},
+        "cpu",
+        "host.sync",
+    ),
+    (
+        "batches copied before the kernels",
+        {"busy_s": 7 * MS, "transfer_s": 13 * MS, "host_s": 5 * MS},
+        "gpu",
+        "device.transfer",
+    ),
+    (
+        "memory allocated anew in every step",
+        {"busy_s": 5 * MS, "memory_s": 12 * MS, "host_s": 4 * MS},
+        "gpu",
+        "device.memory",
+    ),
+    ("hot, at two fifths of its clock", {**FULL, "nvml": HOT}, "gpu", "device.throttled"),
+    ("a neighbour on the same device", {**FULL, "nvml": CROWD}, "gpu", "device.shared"),
+    ("a fifth of its multiprocessors", {**FULL, "facts": HALF_EMPTY}, "gpu", "device.underfilled"),
+    ("only the driver was asked", {"nvml": {"busy_share": 0.95}}, "gpu", "device.compute"),
+    ("the driver sees it idle", {"nvml": {"busy_share": 0.3}}, "gpu", "device.underfilled"),
+]
+
+
+@pytest.mark.parametrize(("patient", "traits", "bound", "cause"), TABLE, ids=[row[0] for row in TABLE])
+def test_the_verdict_names_what_was_put_there(patient, traits, bound, cause):
+    verdict = diagnose(device_run(**traits)).verdict
+    assert (verdict.bound, verdict.cause) == (bound, cause), verdict
+
+
+@pytest.mark.parametrize("traits", [row[1] for row in TABLE[:9]], ids=[row[0] for row in TABLE[:9]])
+def test_the_replay_gives_back_the_step_that_the_device_lived_through(traits):
+    diagnosis = diagnose(device_run(**traits))
+    assert step_seconds(diagnosis.scenario) == pytest.approx(diagnosis.step_s, rel=0.15)
+
+
+def test_without_the_devices_clock_confidence_is_never_high():
+    seen = diagnose(device_run(**FULL)).verdict
+    guessed = diagnose(device_run(nvml={"busy_share": 0.95})).verdict
+    assert (seen.confidence, guessed.confidence) == ("high", "medium")
+    assert "not known without its own clock" in guessed.summary
+
+
+def test_who_keeps_a_device_idle_is_a_guess_without_its_clock():
+    verdict = diagnose(device_run(nvml={"busy_share": 0.3})).verdict
+    assert (verdict.confidence, "not known" in verdict.summary) == ("low", True)
+
+
+def test_a_faster_device_does_not_help_a_loop_that_cannot_feed_it():
+    verdict = diagnose(device_run(busy_s=9 * MS, launch_s=11 * MS, host_s=20 * MS)).verdict
+    assert verdict.gain["gpu"] == pytest.approx(1.0, abs=0.03)
+    assert verdict.gain["cpu"] == pytest.approx(20 / 9, rel=0.1)
+
+
+def test_time_inside_a_readback_is_not_promised_back():
+    """The device is busy for 19.4 of 20 ms while the loop sits 17 ms inside `.item()`."""
+    waiting = DeviceFacts(syncs=[DeviceSync("item", 1.0, 17 * MS, 0.6 * MS, "train.py", 9)])
+    report = write_up(device_run(facts=waiting, busy_s=19.4 * MS, sync_s=0.6 * MS, host_s=3 * MS))
+    assert report.verdict.cause == "device.compute"
+    assert not [one for one in report.remedies if one.predicted_speedup.likely > 1.05]
+
+
+def test_a_checkpoint_that_stops_loop_and_device_is_the_checkpoints_doing():
+    """18 ms of saving in a step of 30: without it the loop's 12 ms remain, not the device's 10."""
+    profile = device_run(busy_s=10 * MS, other_s=18 * MS, launch_s=2 * MS, host_s=12 * MS)
+    table = profile.loops[0].table
+    table.checkpoint_s[:] = [18 * MS] * len(table.t)
+    diagnosis = diagnose(profile)
+    assert diagnosis.verdict.cause == "host.checkpoint"
+    assert diagnosis.causes["host.checkpoint"] == pytest.approx(30 / 12, rel=0.05)
+
+
+def test_data_waits_hidden_behind_the_device_are_not_exposed():
+    """The loop runs ahead: it waits 6 ms for batches, and the device never runs dry."""
+    profile = device_run(busy_s=20 * MS, host_s=5 * MS)
+    table = profile.loops[0].table
+    table.wait_s[:] = [6 * MS] * len(table.t)
+    metrics = diagnose(profile).metrics
+    assert metrics["data_wait_fraction"].value == pytest.approx(0.3, abs=0.02)
+    assert metrics["exposed_data_wait_fraction"].value == 0.0
+    assert metrics["gpu_busy_fraction"].value == pytest.approx(1.0)
+
+
+def test_a_run_that_uses_no_accelerator_hears_nothing_about_one():
+    profile = device_run(**FULL)
+    profile = replace(profile, device=None, processes=[replace(profile.processes[0], device="cpu")])
+    report = write_up(profile)
+    told = {one.id for one in report.findings} | {one.finding for one in report.abstentions}
+    assert not {name for name in told if name.startswith(("gpu-", "launch-", "sync-", "alloc-", "pageable"))}
+
+
+def test_a_saturated_device_is_good_news_and_no_remedy():
+    full = DeviceFacts(sm_active_share=0.9)
+    report = write_up(device_run(facts=full, nvml={"busy_share": 0.99}, **FULL))
+    assert "gpu-saturated" in {one.id for one in report.findings}
+    assert [one.id for one in report.remedies] == []
+
+
+TURN = Turn(0.0, launch=4 * MS, device=10 * MS)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("turn", "ahead", "making", "step"),
+    [
+        (TURN, 1.0, 1 * MS, 10 * MS),  # the device sets the pace
+        (replace(TURN, launch=14 * MS), 1.0, 1e-5, 14 * MS),  # the loop does
+        (replace(TURN, copying=3 * MS), 1.0, 1 * MS, 13 * MS),  # copies stand in line with kernels
+        (replace(TURN, lead_in=3 * MS), 0.0, 1e-5, 13 * MS),  # waits for the device, then for the loop
+        (replace(TURN, lead_in=3 * MS), 1.0, 1e-5, 10 * MS),  # no longer waits
+        (TURN, 1.0, 24 * MS, None),  # the loader does
+    ],
+)
+def test_the_step_is_the_longer_of_two_timelines(turn, ahead, making, step, workers):
+    scenario = Scenario((Work(making),), (turn,), workers=workers, cores=8.0, ahead=ahead)
+    expected = step or (making / workers if workers else making + turn.launch)
+    assert step_seconds(scenario) == pytest.approx(expected, rel=0.02)
+
+
+def test_what_blocks_besides_readbacks_keeps_the_queue_empty():
+    """Removing the copies' waits brings nothing while `.item()` still empties the queue."""
+    copies = [DeviceCopy(4e7, 1.0, 9 * MS, 6 * MS, False, True, "float32", "train.py", 5)]
+    facts = replace(READS, copies=copies)
+    profile = device_run(facts=facts, busy_s=8 * MS, sync_s=6 * MS, transfer_s=6 * MS, host_s=12 * MS)
+    scenario = diagnose(profile).scenario
+    assert scenario.ahead == 0.0
+    assert gain(scenario, Change(ahead=1.0)) > 1.2

@@ -1,0 +1,140 @@
+"""The view of an accelerator, from simulated readings of its clock and its driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.analyse.accelerated import clock_loss, runs_ahead
+from bottleneck_doctor.analyse.device import view_device, view_driver
+from bottleneck_doctor.model.codec import decode_profile, encode_profile
+from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
+from bottleneck_doctor.model.profile import Series
+from tests.analyse.devices import device_run
+
+MS = 1e-3
+ONCE = {"sm_clock_max_mhz": 2000.0, "pcie_gen_max": 5.0, "pcie_width_max": 16.0, "power_default_w": 700.0}
+
+
+def driver_of(*readings: dict[str, float]):
+    """The driver's view of readings half a second apart; what never changes is said at the first."""
+    names = sorted({name for one in readings for name in one} | set(ONCE))
+    rows = [dict(ONCE) | readings[0], *readings[1:]]
+    values = {f"gpu0_{name}": [one.get(name) for one in rows] for name in names}
+    return view_driver(Series([0.5 * place for place in range(len(rows))], values), "gpu0_", 0.0, 1e9)
+
+
+def test_no_accelerator_no_view():
+    profile = device_run(busy_s=10 * MS, host_s=2 * MS)
+    without = replace(profile, processes=[replace(profile.processes[0], device="cpu")])
+    assert view_device(without, 0.0, 1e9) is None
+
+
+def test_the_beat_is_a_mean_over_the_steady_window_alone():
+    profile = device_run(busy_s=10 * MS, launch_s=5 * MS, host_s=12 * MS)
+    table = profile.device.table
+    table.busy_s[0] = 1000.0  # a warm-up row
+    view = view_device(profile, table.t[1], table.t[-1])
+    assert view.beat.steps == sum(table.steps) - table.steps[0]
+    assert view.beat.busy_s == pytest.approx(10 * MS)
+    assert view.beat.launch_s == pytest.approx(5 * MS)
+
+
+def test_without_rows_of_the_devices_clock_there_is_no_beat():
+    assert view_device(device_run(nvml={"busy_share": 0.5}), 0.0, 1e9).beat is None
+
+
+def test_an_idle_devices_low_clock_and_narrow_link_do_not_count():
+    busy = {"busy_share": 0.9, "sm_clock_mhz": 1900.0, "pcie_gen": 5.0, "pcie_width": 16.0}
+    idle = {
+        "busy_share": 0.0,
+        "clocks_idle": 1.0,
+        "sm_clock_mhz": 300.0,
+        "pcie_gen": 1.0,
+        "pcie_width": 16.0,
+    }
+    driver = driver_of(busy, idle, idle, busy)
+    assert (driver.readings, driver.clock_share, driver.link_share) == (2, 0.95, 1.0)
+    assert driver.kernel_share == pytest.approx(0.45)
+
+
+def test_each_generation_of_the_link_is_half_of_the_next():
+    driver = driver_of({"busy_share": 0.9, "pcie_gen": 4.0, "pcie_width": 8.0})
+    assert driver.link_share == pytest.approx(0.25)
+
+
+def test_clock_reasons_are_shares_of_busy_readings():
+    hot = {"busy_share": 0.9, "sm_clock_mhz": 1000.0, "clocks_sw_thermal": 1.0}
+    cool = {"busy_share": 0.9, "sm_clock_mhz": 2000.0, "clocks_sw_thermal": 0.0}
+    assert driver_of(hot, cool, cool, cool).slowed["sw_thermal"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("reading", "loss"),
+    [
+        ({"clocks_hw_thermal": 1.0}, 0.5),
+        ({"clocks_power_cap": 1.0, "power_limit_w": 700.0}, None),  # as the card was built
+        ({"clocks_power_cap": 1.0, "power_limit_w": 300.0}, 0.5),  # somebody lowered it
+        ({"clocks_applications": 1.0}, None),  # the user's own choice
+        ({}, None),
+    ],
+)
+def test_a_low_clock_counts_only_where_something_holds_it_down(reading, loss):
+    view = view_device(device_run(busy_s=MS, host_s=MS), 0.0, 1e9)
+    slow = {"busy_share": 0.9, "sm_clock_mhz": 1000.0, **reading}
+    assert clock_loss(replace(view, driver=driver_of(*[slow] * 40))) == loss
+    assert clock_loss(replace(view, driver=driver_of(*[slow] * 4))) is None
+
+
+def test_strangers_are_counted_where_the_driver_names_ours():
+    ours = {"busy_share": 0.9, "job_processes": 1.0, "job_busy_share": 0.6}
+    theirs = {"foreign_processes": 2.0, "foreign_memory_bytes": 5.0, "foreign_busy_share": 0.2}
+    driver = driver_of({**ours, **theirs})
+    assert driver.our_share == pytest.approx(0.75)
+    assert (driver.foreign_processes, driver.foreign_bytes) == (2.0, 5.0)
+
+
+def test_in_a_container_strangers_cannot_be_told_from_us():
+    hidden = {"busy_share": 0.9, "job_processes": 0.0, "foreign_processes": 1.0, "foreign_busy_share": 0.9}
+    driver = driver_of(hidden)
+    assert (driver.our_share, driver.foreign_processes) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("beat", "facts", "ahead"),
+    [
+        ({"busy_s": 19 * MS}, DeviceFacts(), 1.0),
+        ({"busy_s": 13 * MS, "sync_s": 6 * MS}, DeviceFacts(), 0.0),
+        # a value of the step before last is read: it blocks, and nothing drains
+        ({"busy_s": 19 * MS}, DeviceFacts(syncs=[DeviceSync("item", 1.0, MS, 0.0)]), 1.0),
+        # blocked by copies, and the wait for data shows on the device
+        (
+            {"busy_s": 14 * MS, "input_s": 5 * MS},
+            DeviceFacts(copies=[DeviceCopy(1e6, 2.0, MS, MS, False, True)]),
+            0.0,
+        ),
+    ],
+)
+def test_the_loop_runs_ahead_unless_the_device_was_seen_idle_for_it(beat, facts, ahead):
+    view = view_device(device_run(facts, host_s=4 * MS, **beat), 0.0, 1e9)
+    assert runs_ahead(view, wait_s=5 * MS) == ahead
+
+
+def test_each_kind_of_call_answers_for_the_idleness_behind_it():
+    copies, read = [DeviceCopy(4e7, 1.0, MS, MS, False, True)], DeviceSync("item", 1.0, MS, 3 * MS)
+    beat = {"busy_s": 12 * MS, "sync_s": 5 * MS, "transfer_s": 3 * MS, "host_s": 9 * MS}
+    both = view_device(device_run(DeviceFacts(copies=copies, syncs=[read]), **beat), 0.0, 1e9)
+    alone = view_device(device_run(DeviceFacts(copies=copies, syncs=[]), **beat), 0.0, 1e9)
+    assert runs_ahead(both, 0.0, copies=False) == runs_ahead(both, 0.0, syncs=False) == 0.0
+    assert runs_ahead(both, 0.0, syncs=False, copies=False) == 1.0
+    assert (runs_ahead(alone, 0.0), runs_ahead(alone, 0.0, copies=False)) == (0.0, 1.0)
+
+
+def test_facts_of_a_device_survive_being_written_and_read():
+    facts = DeviceFacts(
+        name="H100", capability=(9, 0), kernels=[Kernels("matmul", MS, 3.0, 1e-4, "bfloat16", 1.0)],
+        products=[Product(8, 8, 8, "float16", 1.0, MS)], syncs=[DeviceSync("item", 1.0, MS, MS, "a.py", 3)],
+    )  # fmt: skip
+    profile = device_run(facts, busy_s=10 * MS, host_s=2 * MS)
+    assert decode_profile(encode_profile(profile)) == profile
