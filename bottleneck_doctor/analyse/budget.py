@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..model.device import Beat, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 
@@ -10,6 +11,32 @@ PARTS = (
     ("optimizer", "optimizer"), ("transfer", "copy"), ("checkpoint", "checkpoint"), ("logging", "logging"),
     ("garbage collection", "collect"), ("waiting for other ranks", "exchange"),
 )  # fmt: skip
+
+DEVICE_PARTS = (
+    ("device busy", "busy_s"), ("idle: data wait", "input_s"), ("idle: launching", "launch_s"),
+    ("idle: after readbacks", "sync_s"), ("idle: transfer", "transfer_s"), ("idle: allocator", "memory_s"),
+    ("idle: other ranks", "collective_s"), ("idle: saving, logging", "other_s"),
+)  # fmt: skip
+
+
+def budget_of(steps: list[Step], device: DeviceView | None, step_s: float) -> list[BudgetPart]:
+    """The step as the accelerator lived it where its clock was read, else as the loop's thread did.
+
+    A thread's forward pass on a device is only the time to queue it.
+    """
+    beat = device.beat if device is not None else None
+    shares = divide_beat(beat, step_s) if beat is not None else []
+    return shares or divide(steps)
+
+
+def divide_beat(beat: Beat, step_s: float) -> list[BudgetPart]:
+    """The device's mean step, busy and idle, as shares of ``step_s`` seconds; largest first."""
+    known = {name: getattr(beat, field) for name, field in DEVICE_PARTS}
+    whole = sum(known.values())
+    parts = [
+        BudgetPart(name, value / whole, step_s * value / whole) for name, value in known.items() if value
+    ]
+    return sorted(parts, key=lambda part: -part.share)
 
 
 def divide(steps: list[Step]) -> list[BudgetPart]:

@@ -8,7 +8,7 @@ from statistics import median
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
 from ..model.report import Overhead, Quality
-from .budget import divide
+from .budget import budget_of
 from .device import view_device
 from .drift import find_drift
 from .host import measure_host
@@ -87,7 +87,8 @@ def _judge(
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
         wait_s=sum(step.wait * step.steps for step in steps) / count,
-        model_error=error, metrics=metrics, budget=divide(steps), quality=_empty_quality(), verdict=verdict,
+        model_error=error, metrics=metrics, budget=budget_of(steps, device, step_s), quality=_empty_quality(),
+        verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip
 

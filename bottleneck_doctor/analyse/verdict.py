@@ -52,10 +52,10 @@ SENTENCES = {
 
 # The same two causes where only the driver was asked: it cannot say who waits for whom.
 UNCLOCKED = {
-    "device.compute": "data is there in time; the driver reports a busy accelerator, whether with much work "
-    "or with many small kernels is not known without its own clock",
-    "device.underfilled": "data is there in time, and the driver often sees no kernel on the accelerator; "
-    "who keeps it waiting is not known without its own clock",
+    "device.compute": "the loop's own time outweighs the data's, and the driver sees the accelerator busy; "
+    "whether with much work or with many small kernels is not known without its own clock",
+    "device.underfilled": "the loop's own time outweighs the data's, and the driver often sees no kernel on "
+    "the accelerator; who keeps it waiting is not known without its own clock",
 }
 
 

@@ -132,6 +132,14 @@ def test_a_run_that_uses_no_accelerator_hears_nothing_about_one():
     assert not {name for name in told if name.startswith(("gpu-", "launch-", "sync-", "alloc-", "pageable"))}
 
 
+def test_the_budget_is_the_devices_own_where_its_clock_was_read():
+    diagnosis = diagnose(device_run(busy_s=12 * MS, sync_s=6 * MS, launch_s=2 * MS, host_s=11 * MS))
+    names = [part.part for part in diagnosis.budget]
+    assert names == ["device busy", "idle: after readbacks", "idle: launching"]
+    assert sum(part.share for part in diagnosis.budget) == pytest.approx(1)
+    assert sum(part.s_per_step for part in diagnosis.budget) == pytest.approx(diagnosis.step_s)
+
+
 def test_a_saturated_device_is_good_news_and_no_remedy():
     full = DeviceFacts(sm_active_share=0.9)
     report = write_up(device_run(facts=full, nvml={"busy_share": 0.99}, **FULL))
