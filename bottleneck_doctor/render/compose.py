@@ -21,6 +21,8 @@ def compose(report: Report, lengths: Lengths) -> Document:
     cures = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely >= 1]
     harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely < 1]
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
+    users = [one for one in report.functions if one.users]
+    foreign = [one for one in report.functions if not one.users]
     verdict, cwd = report.verdict, report.run.cwd
     return Document(
         command=_command(report.run),
@@ -42,11 +44,9 @@ def compose(report: Report, lengths: Lengths) -> Document:
         unexamined=_unexamined(report),
         watching=_watching(report),
         metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()][: lengths.metrics],
-        functions=compose_functions([one for one in report.functions if one.users], cwd, lengths.functions),
-        libraries=compose_functions(
-            [one for one in report.functions if not one.users], cwd, lengths.libraries
-        ),
-        operators=compose_operators(report.operators, lengths.operators),
+        functions=compose_functions(users, cwd, lengths.functions, lengths.least),
+        libraries=compose_functions(foreign, cwd, lengths.libraries, lengths.least),
+        operators=compose_operators(report.operators, lengths.operators, lengths.least),
         environment=compose_environment(report.environment, lengths.environment),
     )
 

@@ -21,13 +21,14 @@ class Lengths:
     functions: int = 5
     libraries: int = 0
     operators: int = 5
+    least: float = 0.05
     environment: int = 0
     metrics: int = 0
 
 
 WHOLE = Lengths(
     findings=64, points=32, bars=64, cures=64, gaps=64, phases=64, snippet=80, snippets=64, risk=4096,
-    functions=40, libraries=40, operators=40, environment=64, metrics=64,
+    functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64,
 )  # fmt: skip
 
 
