@@ -8,7 +8,7 @@ from functools import cache
 from types import ModuleType
 
 from ..model.diagnosis import Cure, Finding
-from .shelf import modules, pages
+from .shelf import cases_of, modules, pages
 
 NAMED = re.compile(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`")
 SECTION = re.compile(r"^## Remedies\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -52,5 +52,5 @@ def _cures(finding: str) -> dict[str, Cure]:
 
 
 def _outcomes(module: ModuleType) -> list[Finding]:
-    outcomes = [module.FINDING.examine(case.diagnosis) for case in module.cases()]
+    outcomes = [module.FINDING.examine(case.diagnosis) for case in cases_of(module)]
     return [one for one in outcomes if isinstance(one, Finding)]
