@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from .pulse import _users_frame
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -49,11 +51,8 @@ def _columns(frame: FrameType) -> list[int] | None:
     positions = getattr(frame.f_code, "co_positions", None)
     if positions is None:
         return None
-    place = frame.f_lasti // 2
-    for number, found in enumerate(positions()):
-        if number == place:
-            return None if None in found else list(found)
-    return None
+    found: Any = next(islice(positions(), frame.f_lasti // 2, None), (None,))
+    return None if None in found else list(found)
 
 
 def _libraries(frame: FrameType | None, users: FrameType | None) -> list[str]:

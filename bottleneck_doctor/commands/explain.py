@@ -29,7 +29,7 @@ def main(
         "findings": pages(),
         "remedies": {name: f"for {', '.join(findings)}" for name, findings in offered().items()},
         "bounds": BOUND_PAGES,
-        "causes": {name: text for name, text in CAUSES.items() if text},
+        "causes": {name: f"{text}\n\n{_found(name)}" for name, text in CAUSES.items() if text},
         "metrics": METRICS,
         "levels of applying a remedy": APPLY,
         "messages": MESSAGES,
@@ -47,6 +47,14 @@ def main(
         raise UsageError(f"no page {id!r}: {hint}")
     say("\n".join(found))
     return 0
+
+
+def _found(cause: str) -> str:
+    """Which findings belong to a cause; some name the one that the verdict found instead."""
+    from ..prescribe.shelf import entries
+
+    names = [entry.id for entry in entries() if entry.cause == cause]
+    return f"findings: {', '.join(names)}" if names else "no finding belongs to this cause alone"
 
 
 def _pages(shelves: dict[str, dict[str, str]], asked: str) -> list[str]:

@@ -16,7 +16,8 @@ POSITIONS = (
     "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
     "worker_init_fn multiprocessing_context generator"
 ).split()
-NEEDS_WORKERS = {"prefetch_factor": "None", "persistent_workers": "False"}  # refused where there are none
+# Refused where there are none.
+NEEDS_WORKERS = {"prefetch_factor": "None", "persistent_workers": "False", "multiprocessing_context": "None"}
 SURELY_OTHER = 2  # so many nameless arguments of a foreign class are taken for data set and batch size
 # TrainingArguments has these with `dataloader_` before them [transformers.TrainingArguments]
 HUGGING_FACE = frozenset("num_workers prefetch_factor persistent_workers pin_memory drop_last".split())
@@ -53,7 +54,10 @@ def loader_call(loader: Loader, **changed: object) -> str:
     if loader.call is None and loader.through:
         return _by_framework(loader.through, wanted)
     if loader.call is None:
-        return f"DataLoader(..., {_listed(loader.arguments | _without_workers(wanted, loader.arguments))})"
+        first = f"{wanted.pop('dataset')}, ..." if "dataset" in wanted else "..."
+        return (
+            f"DataLoader({first}, {_listed(loader.arguments | _without_workers(wanted, loader.arguments))})"
+        )
     names = _names(loader.call.arguments, foreign=bool(loader.through))
     wanted = _without_workers(wanted, names)
     pieces = [_piece(one, name, wanted) for one, name in zip(loader.call.arguments, names, strict=True)]
@@ -66,8 +70,9 @@ def loader_call(loader: Loader, **changed: object) -> str:
 
 def _names(arguments: list[Argument], foreign: bool) -> list[str]:
     """What each argument is: its name, ``*``, ``**``, or "" where only another library knows."""
-    plain = not foreign and all(one.name != "*" for one in arguments)
-    first = POSITIONS if plain else []
+    first = POSITIONS[:1] if foreign else POSITIONS
+    if any(one.name == "*" for one in arguments):
+        first = []
     return [one.name or (first[place] if place < len(first) else "") for place, one in enumerate(arguments)]
 
 
@@ -124,4 +129,8 @@ def _by_framework(through: list[str], wanted: dict[str, str]) -> str:
 
 
 def _listed(arguments: dict[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in arguments.items())
+    return ", ".join(_each(arguments))
+
+
+def _each(arguments: dict[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in arguments.items()]

@@ -139,6 +139,22 @@ def test_a_framework_that_builds_the_loader_has_its_own_way(through: tuple[str, 
     assert loader_call(built, **WANTED, collate_fn=Code("collate")) == written
 
 
+@pytest.mark.parametrize(
+    ("source", "through", "written"),
+    [
+        ("DataLoader(train, 8)", (), "DataLoader(Fast(train), 8)  # dataset was train"),
+        ("DataLoader(dataset=train)", (), "DataLoader(dataset=Fast(train))  # dataset was train"),
+        ("pyg.DataLoader(train)", ("pyg",), "pyg.DataLoader(Fast(train))  # dataset was train"),
+        ("DataLoader(*both)", (), "# set in what is unpacked below: dataset=Fast(train)\nDataLoader(*both)"),
+        ("", (), "DataLoader(Fast(train), ...)"),
+    ],
+)
+def test_the_data_set_is_replaced_where_it_stands(
+    source: str, through: tuple[str, ...], written: str
+) -> None:
+    assert loader_call(loader(source, through), dataset=Code("Fast(train)")) == written
+
+
 def test_a_profile_of_before_has_the_arguments_alone() -> None:
     old = loader(batch_size="8", num_workers="0")
     assert loader_call(old, num_workers=2) == "DataLoader(..., batch_size=8, num_workers=2)"
