@@ -18,7 +18,7 @@ POSITIONS = (
 ).split()
 # Refused where there are none.
 NEEDS_WORKERS = {"prefetch_factor": "None", "persistent_workers": "False", "multiprocessing_context": "None"}
-SURELY_OTHER = 2  # so many nameless arguments of a foreign class are taken for data set and batch size
+SURELY_OTHER = 1  # nameless argument of a foreign class beside the data set is taken for its batch size
 # TrainingArguments has these with `dataloader_` before them [transformers.TrainingArguments]
 HUGGING_FACE = frozenset("num_workers prefetch_factor persistent_workers pin_memory drop_last".split())
 # Frameworks that build anew a loader which is the user's own after all.
@@ -54,10 +54,9 @@ def loader_call(loader: Loader, **changed: object) -> str:
     if loader.call is None and loader.through:
         return _by_framework(loader.through, wanted)
     if loader.call is None:
-        first = f"{wanted.pop('dataset')}, ..." if "dataset" in wanted else "..."
-        return (
-            f"DataLoader({first}, {_listed(loader.arguments | _without_workers(wanted, loader.arguments))})"
-        )
+        dataset = [wanted.pop("dataset")] if "dataset" in wanted else []
+        known = loader.arguments | _without_workers(wanted, loader.arguments)
+        return f"DataLoader({', '.join([*dataset, '...', *_each(known)])})"
     names = _names(loader.call.arguments, foreign=bool(loader.through))
     wanted = _without_workers(wanted, names)
     pieces = [_piece(one, name, wanted) for one, name in zip(loader.call.arguments, names, strict=True)]
