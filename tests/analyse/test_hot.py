@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.environment import environment
 from bottleneck_doctor.analyse.hot import LISTED, hot_functions, hot_operators, is_users
 from bottleneck_doctor.model.profile import Operator, Outside, Profile, Stack
 from tests.model.profiles import PROFILE
@@ -105,9 +104,3 @@ def test_operators_have_shares_of_all_operators() -> None:
 
 def test_a_profile_without_windows_has_none() -> None:
     assert (hot_functions(PROFILE), hot_operators(PROFILE)) == ([], [])
-
-
-def test_the_environment_names_what_is_known() -> None:
-    told = environment(PROFILE)
-    assert (told["torch"], told["cores"], told["num_workers"], told["gpus"]) == ("2.13.0", 4.0, 0, None)
-    assert environment(replace(PROFILE, processes=[], loops=[]))["torch"] is None
