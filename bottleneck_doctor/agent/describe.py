@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from .pulse import _users_frame
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -38,8 +40,30 @@ def loader_facts(loader: Any, frame: FrameType | None, kwargs: dict[str, Any]) -
         "file": found.f_code.co_filename if found else "",
         "line": found.f_lineno if found else 0,
         "function": found.f_code.co_name if found else "",
+        "columns": _columns(found) if found else None,
+        "through": _libraries(frame, found),
         "dataset_at": _source(type(dataset)),
     }
+
+
+def _columns(frame: FrameType) -> list[int] | None:
+    """Where the call that a frame is in stands: [line, end line, column, end column], from Python 3.11 on."""
+    positions = getattr(frame.f_code, "co_positions", None)
+    if positions is None:
+        return None
+    found: Any = next(islice(positions(), frame.f_lasti // 2, None), (None,))
+    return None if None in found else list(found)
+
+
+def _libraries(frame: FrameType | None, users: FrameType | None) -> list[str]:
+    """The packages whose code stands between the construction and the user's line, innermost first."""
+    names: list[str] = []
+    while frame is not None and frame is not users and len(names) < 8:
+        name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if name and name not in names:
+            names.append(name)
+        frame = frame.f_back
+    return names
 
 
 def _length(dataset: Any, loader: Any) -> int | None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from ..model.profile import Loader, Location
+from .calls import Site, read_call
+from .quotes import Mask
 from .rows import Diary
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
 NUMBERED = ("length", "batch_size", "num_workers", "prefetch_factor", "line")
 
 
-def read_loaders(diaries: list[Diary]) -> tuple[list[Loader], Numbering]:
+def read_loaders(
+    diaries: list[Diary], cwd: str = "", mask: Mask | None = None
+) -> tuple[list[Loader], Numbering]:
     """The loaders of all processes and the key of each numbered construction.
 
     Scripts often build the same loader once an epoch; a key is (process, place, arguments), so these
-    are one loader with several epochs.
+    are one loader with several epochs. Without a ``mask`` for secrets no source text is kept.
     """
     loaders: dict[tuple[object, ...], Loader] = {}
     numbering: Numbering = {}
@@ -25,7 +29,7 @@ def read_loaders(diaries: list[Diary]) -> tuple[list[Loader], Numbering]:
                 continue
             identity = _identity(diary.pid, fact)
             if identity not in loaders:
-                loaders[identity] = _loader(f"{diary.pid}:{len(loaders) + 1}", diary.pid, fact)
+                loaders[identity] = _loader(f"{diary.pid}:{len(loaders) + 1}", diary.pid, fact, cwd, mask)
             numbering[diary.pid, int(fact.get("thing", 0))] = loaders[identity].key
     return list(loaders.values()), numbering
 
@@ -35,7 +39,7 @@ def _identity(pid: int, fact: dict[str, Any]) -> tuple[object, ...]:
     return (pid, *(str(fact.get(name)) for name in fields))
 
 
-def _loader(key: str, pid: int, fact: dict[str, Any]) -> Loader:
+def _loader(key: str, pid: int, fact: dict[str, Any], cwd: str, mask: Mask | None) -> Loader:
     source = fact.get("dataset_at")
     return Loader(
         key=key,
@@ -58,6 +62,18 @@ def _loader(key: str, pid: int, fact: dict[str, Any]) -> Loader:
         arguments={str(name): str(value) for name, value in dict(fact.get("arguments") or {}).items()},
         location=locate(fact),
         dataset_location=Location(str(source[0]), int(source[1])) if source else None,
+        through=[str(name) for name in fact.get("through") or []],
+        call=read_call(_site(fact), cwd, mask) if mask and fact.get("file") else None,
+    )
+
+
+def _site(fact: dict[str, Any]) -> Site:
+    return Site(
+        file=str(fact["file"]),
+        line=int(fact.get("line") or 0),
+        columns=tuple(int(place) for place in fact.get("columns") or ()),
+        through=tuple(str(name) for name in fact.get("through") or ()),
+        names=frozenset(map(str, fact.get("arguments") or ())),
     )
 
 

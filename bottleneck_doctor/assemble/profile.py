@@ -15,6 +15,7 @@ from .loops import read_loops, read_outside
 from .making import read_making
 from .operations import read_operations, read_operators, read_windows
 from .processes import read_processes
+from .quotes import Mask
 from .ranks import read_collectives, read_ranks
 from .rows import Diary, read_diaries
 from .samples import read_blocked, read_hot_files, read_series
@@ -25,7 +26,10 @@ from .steps import ROWS_AT_MOST, flag, thin
 
 @dataclass(frozen=True)
 class Remains:
-    """What is left when a run has ended; ``origin_ns`` is its start on CLOCK_MONOTONIC."""
+    """What is left when a run has ended; ``origin_ns`` is its start on CLOCK_MONOTONIC.
+
+    ``mask`` hides secrets in the user's source; without one, none of it is kept.
+    """
 
     folder: Path | None
     run: Run
@@ -36,13 +40,14 @@ class Remains:
     windows: list[Window] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     supervisor_cpu_s: float | None = None
+    mask: Mask | None = None
 
 
 def assemble(remains: Remains) -> Profile:
     """Facts only; whatever is missing becomes a gap, never an error."""
     diaries = read_diaries(remains.folder) if remains.folder is not None else []
     origin = remains.origin_ns
-    loaders, numbering = read_loaders(diaries)
+    loaders, numbering = read_loaders(diaries, remains.run.cwd, remains.mask)
     crews = find_crews(diaries, numbering)
     loader_of = {crew.diary.pid: key for key, members in crews.items() for crew in members}
     iterations = {diary.pid: read_iterations(diary, numbering) for diary in diaries}

@@ -1,4 +1,4 @@
-"""Explain a finding, remedy, cause, metric or message; without ID, list what there is."""
+"""Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
 
 from __future__ import annotations
 
@@ -10,28 +10,62 @@ import typer
 from ..model.refusal import UsageError
 from .output import say
 
+NEAREST = 3
+
 
 def main(
     id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="What to explain, as reports name it.")
     ] = None,
 ) -> int:
-    """Explain a finding, remedy, cause, metric or message; without ID, list what there is."""
+    """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
+    from ..prescribe.remedies import offered
     from ..prescribe.shelf import pages
     from ..render.glossary import CAUSES, MESSAGES, METRICS
-    from ..render.pages import list_pages, page, pages_about
+    from ..render.pages import list_pages, slug
+    from ..render.terms import APPLY, BOUND_PAGES, GAPS
 
-    causes = {name: text for name, text in CAUSES.items() if text}
-    shelves = {"findings": pages(), "causes": causes, "metrics": METRICS, "messages": MESSAGES}
+    shelves = {
+        "findings": pages(),
+        "remedies": {name: f"for {', '.join(findings)}" for name, findings in offered().items()},
+        "bounds": BOUND_PAGES,
+        "causes": {name: f"{text}\n\n{_found(name)}" for name, text in CAUSES.items() if text},
+        "metrics": METRICS,
+        "levels of applying a remedy": APPLY,
+        "messages": MESSAGES,
+        "gaps": GAPS,
+    }
     if id is None:
         say(list_pages(shelves))
         return 0
     asked = id.strip("[]`'\" ")
-    found = [page(asked, shelf[asked]) for shelf in shelves.values() if asked in shelf]
-    found = found or pages_about(asked, shelves["findings"])
+    found = _pages(shelves, asked) or _pages(shelves, slug(asked))
     if not found:
-        near = difflib.get_close_matches(asked, [name for shelf in shelves.values() for name in shelf], n=1)
-        hint = f"did you mean {near[0]}?" if near else "`bdoc explain` lists what there is"
+        names = [name for shelf in shelves.values() for name in shelf]
+        near = difflib.get_close_matches(slug(asked), names, n=NEAREST)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`bdoc explain` lists what there is"
         raise UsageError(f"no page {id!r}: {hint}")
     say("\n".join(found))
     return 0
+
+
+def _found(cause: str) -> str:
+    """Which findings belong to a cause; some name the one that the verdict found instead."""
+    from ..prescribe.shelf import entries
+
+    names = [entry.id for entry in entries() if entry.cause == cause]
+    return f"findings: {', '.join(names)}" if names else "no finding belongs to this cause alone"
+
+
+def _pages(shelves: dict[str, dict[str, str]], asked: str) -> list[str]:
+    from ..prescribe.remedies import show
+    from ..render.pages import page, remedy_page
+
+    found = []
+    for shelf, texts in shelves.items():
+        if asked in texts and shelf == "remedies":
+            shown = show(asked)
+            found.append(remedy_page(asked, shown.findings, shown.cures))
+        elif asked in texts:
+            found.append(page(asked, texts[asked]))
+    return found

@@ -17,6 +17,7 @@ def main(
     profile: Annotated[str | None, typer.Argument(help="The profile.", show_default="profile.json")] = None,
     format: Format = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to this file instead.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
 ) -> int:
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..render import render
@@ -25,7 +26,9 @@ def main(
     asked = known_format(format, defaults)
     report = report_of(profile or defaults.output)
     shown = Screen(100, False, "utf-8") if output or asked == "json" else screen(sys.stdout)
-    text = render(report, asked, width=shown.width, color=shown.color, encoding=shown.encoding)
+    text = render(
+        report, asked, width=shown.width, color=shown.color, encoding=shown.encoding, details=details
+    )
     if output:
         write(output, text.encode())
     else:

@@ -151,6 +151,7 @@ class Session:
             windows=self.windows.windows if self.windows is not None else [],
             gaps=gaps + unknown,
             supervisor_cpu_s=spent,
+            mask=mask,
         )
 
     def _unlimited(self, ended: Ended) -> list[Gap]:

@@ -9,8 +9,9 @@ from ..analyse.causes import gain
 from ..analyse.reads import UNSURE, Reads
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
-from ..model.profile import Loader, Location, Operation, Payload, Repeats
+from ..model.profile import Location, Operation, Payload, Repeats
 from ..model.report import Evidence, Fix
+from .rewriting import loader_call as loader_call
 
 HOOK = "hook on the loader's next"
 BOOKS = "thread CPU clock, schedstat"
@@ -23,12 +24,6 @@ MOST = 0.5  # of what a batch costs its maker [catalogue F20, F23]
 
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (ours)
 LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
-
-
-def loader_call(loader: Loader, **changed: object) -> str:
-    """The user's own call with the changed arguments put in."""
-    arguments = dict(loader.arguments) | {name: repr(value) for name, value in changed.items()}
-    return f"DataLoader(..., {', '.join(f'{name}={value}' for name, value in arguments.items())})"
 
 
 def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:

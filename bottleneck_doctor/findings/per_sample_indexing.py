@@ -44,6 +44,7 @@ from ..model.report import Evidence, Fix
 from .advice import BOOKS, WORTH, payload_of, unlooped, wait_evidence, waits
 from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
+from .rewriting import Code, loader_call
 
 ID = "per-sample-indexing"
 ROW_S = 4.5e-6  # CPU per row, one by one, stacking included [catalogue F09, measured]
@@ -54,19 +55,18 @@ SAMPLER_S = (
 )
 STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (ours)
 OWN_SHARE = 0.5  # of a fetch's CPU in a collate function of one's own: then that is the ailment (ours)
-NOT_WITHOUT_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
 
 GATHER = """\
 class FastTensors(torch.utils.data.TensorDataset):
     def __getitems__(self, indices):
         rows = torch.as_tensor(indices)
         return tuple(tensor[rows] for tensor in self.tensors)
-DataLoader(FastTensors(X, y), {}, collate_fn=lambda batch: batch)"""
+"""
 METHOD = """\
 def __getitems__(self, indices):                 # in the data set: one gather per array
     rows = torch.as_tensor(indices)
     return self.x[rows], self.y[rows]
-DataLoader(dataset, {}, collate_fn=lambda batch: batch)"""
+"""
 SAMPLER = """\
 sampler = BatchSampler(RandomSampler(dataset), batch_size={}, drop_last=False)     # torch.utils.data
 DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
@@ -113,13 +113,12 @@ def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s:
 
 
 def _gather(loader: Loader, change: Change) -> Cure:
-    call = {"batch_size": repr(loader.batch_size), **loader.arguments}
-    dropped = {"collate_fn"}
+    changed: dict[str, object] = {"collate_fn": Code("lambda batch: batch")}
+    if loader.tensor_dataset:
+        changed["dataset"] = Code("FastTensors(X, y)")
     if change.workers == 0:
-        call["num_workers"] = "0"
-        dropped.update(NOT_WITHOUT_WORKERS)
-    arguments = ", ".join(f"{name}={value}" for name, value in call.items() if name not in dropped)
-    lines = (GATHER if loader.tensor_dataset else METHOD).format(arguments)
+        changed["num_workers"] = 0
+    lines = (GATHER if loader.tensor_dataset else METHOD) + loader_call(loader, **changed)
     return Cure(
         id="batched-getitems",
         title="take all rows of a batch in one gather",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .call import Call
 from .computing import Computing
 from .device import DeviceFacts
 from .making import Making
@@ -97,7 +98,11 @@ class Process:
 
 @dataclass(frozen=True)
 class Loader:
-    """A source of batches: a ``torch.utils.data.DataLoader`` or a marked function."""
+    """A source of batches: a ``torch.utils.data.DataLoader`` or a marked function.
+
+    ``location`` is the user's line that built it, ``through`` names the libraries between, and ``call`` is
+    the call itself, where the source could be read and the call builds a loader.
+    """
 
     key: str
     kind: str
@@ -119,6 +124,8 @@ class Loader:
     arguments: dict[str, str] = field(default_factory=dict)
     location: Location | None = None
     dataset_location: Location | None = None
+    through: list[str] = field(default_factory=list)
+    call: Call | None = None
 
 
 @dataclass(frozen=True)

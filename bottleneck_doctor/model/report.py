@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .hot import HotFunction, HotOperator
 from .profile import Gap, Location
 
 SCHEMA = "bottleneck-doctor/report"
@@ -172,5 +173,8 @@ class Report:
     findings: list[ReportedFinding] = field(default_factory=list)
     remedies: list[Remedy] = field(default_factory=list)
     abstentions: list[Abstained] = field(default_factory=list)
+    environment: dict[str, str | float | None] = field(default_factory=dict)
+    functions: list[HotFunction] = field(default_factory=list)
+    operators: list[HotOperator] = field(default_factory=list)
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

@@ -9,7 +9,7 @@ from functools import cache
 from types import ModuleType
 
 from .. import findings
-from ..findings.entry import Entry
+from ..findings.entry import Case, Entry
 
 
 @cache
@@ -28,3 +28,9 @@ def entries() -> list[Entry]:
 def pages() -> dict[str, str]:
     """The page of each finding, by id: its file's docstring."""
     return {module.FINDING.id: inspect.cleandoc(module.__doc__ or "") for module in modules()}
+
+
+def cases_of(module: ModuleType) -> tuple[Case, ...]:
+    """The runs on which a finding shows what it does; built only here, since most are replayed."""
+    found: tuple[Case, ...] = module.cases()
+    return found

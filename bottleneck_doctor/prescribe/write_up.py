@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ..analyse.diagnose import diagnose
+from ..analyse.environment import environment
+from ..analyse.hot import hot_functions, hot_operators
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstained, Remedy, Report, ReportedFinding, RunSummary
@@ -31,6 +33,9 @@ def write_up(profile: Profile) -> Report:
         findings=[_reported(diagnosis, finding, told, ranked) for finding in kept],
         remedies=told,
         abstentions=[Abstained(one.finding, one.missing) for one in abstained],
+        environment=environment(profile),
+        functions=hot_functions(profile),
+        operators=hot_operators(profile),
     )
 
 

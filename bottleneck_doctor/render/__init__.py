@@ -9,9 +9,16 @@ DEFAULT_WIDTH = 80
 
 
 def render(
-    report: Report, format: str, *, width: int | None = None, color: bool = False, encoding: str = "utf-8"
+    report: Report,
+    format: str,
+    *,
+    width: int | None = None,
+    color: bool = False,
+    encoding: str = "utf-8",
+    details: bool = False,
 ) -> str:
-    """The report in one of ``FORMATS``. JSON is whole; the others say what matters first."""
+    """The report in one of ``FORMATS``. JSON and markdown are whole; a terminal's screen says what matters
+    first, and everything with ``details``."""
     assert format in FORMATS, f"no format {format!r}"
     if format == "json":
         from ..model.codec import encode_report
@@ -26,4 +33,4 @@ def render(
         return markdown_page(compose(report, WHOLE), encoding)
     from .terminal import terminal
 
-    return terminal(compose(report, Lengths()), width or DEFAULT_WIDTH, color, encoding)
+    return terminal(compose(report, WHOLE if details else Lengths()), width or DEFAULT_WIDTH, color, encoding)

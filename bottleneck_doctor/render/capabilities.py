@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..model.sample import Capability
 from . import words
-from .terminal import Sheet
+from .sheet import Sheet
 
 
 def capabilities_text(capabilities: Sequence[Capability], width: int, color: bool, encoding: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-from ..model.profile import Gap, Location
+from ..model.profile import Gap
 from ..model.report import BudgetPart, Evidence, Metric, Remedy, Report, ReportedFinding, RunSummary, Verdict
 from . import words
 from .document import Bar, Cure, Document, Illness, Lengths, MetricRow, Point
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
+from .hottest import compose_environment, compose_functions, compose_operators, place
+from .staircase import is_alternative, staircase
 
 # A sweep's command line can be longer than its report.
 LONGEST_COMMAND = 160
@@ -19,7 +21,9 @@ def compose(report: Report, lengths: Lengths) -> Document:
     cures = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely >= 1]
     harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely < 1]
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
-    verdict = report.verdict
+    users = [one for one in report.functions if one.users]
+    foreign = [one for one in report.functions if not one.users]
+    verdict, cwd = report.verdict, report.run.cwd
     return Document(
         command=_command(report.run),
         circumstances=_circumstances(report),
@@ -31,15 +35,19 @@ def compose(report: Report, lengths: Lengths) -> Document:
         phases=_phases(report, lengths.phases),
         illnesses=[_illness(finding, report, lengths) for finding in findings[: lengths.findings]],
         more_findings=len(findings[lengths.findings :]),
-        cures=[_cure(remedy, report.run.cwd, lengths) for remedy in cures[: lengths.cures]],
+        cures=[_cure(remedy, report, lengths, rank) for rank, remedy in enumerate(cures[: lengths.cures])],
         more_cures=len(cures[lengths.cures :]),
-        together=_together(cures[: lengths.cures]),
-        warnings=[_cure(remedy, report.run.cwd, lengths) for remedy in harms],
+        together=staircase(cures[: lengths.cures]),
+        warnings=[_cure(remedy, report, lengths, rank) for rank, remedy in enumerate(harms)],
         gaps=[_gap(gap) for gap in report.quality.gaps[: lengths.gaps]],
         more_gaps=len(report.quality.gaps[lengths.gaps :]),
         unexamined=_unexamined(report),
         watching=_watching(report),
-        metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()],
+        metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()][: lengths.metrics],
+        functions=compose_functions(users, cwd, lengths.functions, lengths.least),
+        libraries=compose_functions(foreign, cwd, lengths.libraries, lengths.least),
+        operators=compose_operators(report.operators, lengths.operators, lengths.least),
+        environment=compose_environment(report.environment, lengths.environment),
     )
 
 
@@ -132,7 +140,7 @@ def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> Illn
         )
         for evidence in finding.evidence[: lengths.points]
     ]
-    return Illness(words.plain(finding.id), _place(finding.location, report.run.cwd), points)
+    return Illness(words.plain(finding.id), place(finding.location, report.run.cwd), points)
 
 
 def _number(evidence: Evidence, report: Report) -> str:
@@ -143,9 +151,11 @@ def _number(evidence: Evidence, report: Report) -> str:
     return words.quantity(evidence.metric, evidence.value, metric.unit if metric else "")
 
 
-def _cure(remedy: Remedy, cwd: str, lengths: Lengths) -> Cure:
+def _cure(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Cure:
+    """The remedy in words; a snippet of several lines only for the first ``lengths.snippets``."""
     speedup, fix = remedy.predicted_speedup, remedy.fix
     snippet = words.block(fix.snippet) if fix.snippet.strip() else []
+    snippet = snippet if len(snippet) == 1 or rank < lengths.snippets else []
     cut = len(snippet) - lengths.snippet
     basis = BASES.get(speedup.basis, words.plain(speedup.basis))
     return Cure(
@@ -153,28 +163,14 @@ def _cure(remedy: Remedy, cwd: str, lengths: Lengths) -> Cure:
         title=words.capital(words.plain(remedy.title)),
         likely=words.ratio(speedup.likely),
         basis=f"{words.ratio_range(speedup.low, speedup.high)}, {basis}",
-        place=_place(fix.location, cwd),
+        place=place(fix.location, report.run.cwd),
         text=words.plain(fix.text),
         snippet=[*snippet[: lengths.snippet], f"# {words.counted(cut, 'more line')}"] if cut > 0 else snippet,
         apply=words.plain(remedy.apply),
         effort=words.plain(remedy.effort),
-        risk="" if remedy.risk == "none" else words.plain(remedy.risk),
+        risk="" if remedy.risk == "none" else words.short(words.plain(remedy.risk), lengths.risk),
+        alternative=is_alternative(remedy, report.remedies),
     )
-
-
-def _together(shown: list[Remedy]) -> str:
-    if len(shown) < 2 or shown[-1].combined_speedup is None:
-        return ""
-    everyone = "both" if len(shown) == 2 else f"all {len(shown)}"
-    return f"{words.ratio(shown[-1].combined_speedup)} with {everyone}"
-
-
-def _place(location: Location | None, cwd: str) -> str:
-    if location is None:
-        return ""
-    home = cwd.rstrip("/") + "/"
-    file = location.file[len(home) :] if cwd and location.file.startswith(home) else location.file
-    return f"{words.plain(file)}:{location.line}"
 
 
 def _gap(gap: Gap) -> str:

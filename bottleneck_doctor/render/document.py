@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,21 @@ class Lengths:
     cures: int = 3
     gaps: int = 3
     phases: int = 3
-    snippet: int = 3
+    snippet: int = 12
+    snippets: int = 1
+    risk: int = 90
+    functions: int = 5
+    libraries: int = 0
+    operators: int = 5
+    least: float = 0.05
+    environment: int = 0
+    metrics: int = 0
 
 
-WHOLE = Lengths(findings=64, points=32, bars=64, cures=64, gaps=64, phases=64, snippet=80)
+WHOLE = Lengths(
+    findings=64, points=32, bars=64, cures=64, gaps=64, phases=64, snippet=80, snippets=64, risk=4096,
+    functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,7 @@ class Cure:
     apply: str
     effort: str
     risk: str
+    alternative: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,25 @@ class MetricRow:
     interval: str
     n: str
     source: str
+
+
+@dataclass(frozen=True)
+class HotRow:
+    """One function or operator: its own share, and the share or time beside it."""
+
+    own: str
+    beside: str
+    name: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Hottest:
+    """Rows of one kind, and how they were taken; no rows where nothing was."""
+
+    taken: str = ""
+    rows: list[HotRow] = field(default_factory=list)
+    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,3 +131,7 @@ class Document:
     unexamined: str
     watching: str
     metrics: list[MetricRow]
+    functions: Hottest = Hottest()
+    libraries: Hottest = Hottest()
+    operators: Hottest = Hottest()
+    environment: list[tuple[str, str]] = field(default_factory=list)

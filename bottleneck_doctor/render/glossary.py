@@ -101,6 +101,16 @@ timed here: the alternative was timed on your own objects for a moment.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
 published, not measured here: an interval from the literature; it may not hold for your training.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
+    "hottest-lines": """\
+"Where Python was seen" counts stack samples of the training thread and of the loader's workers, taken
+for a few seconds after warm-up, asleep or not. `own` is the share in which a function was the innermost
+one of yours: library code that it called counts for it. `total` adds what its own callees took.
+"Operators" lists torch's operators in one profiled step by the CPU time of each without those inside it.
+`bdoc report --details` and `--format markdown` list library functions as well.""",
+    "staircase": """\
+"together: 1 ×2.3 → with 2 ×2.6" is the speedup of the first remedy, then of the first and second applied
+together, replayed as one change. A remedy that "adds nothing to those above" is an alternative to one of
+them. Remedies whose range is published, not replayed, have no stair.""",
     "bad-profile": """\
 The file is not a profile that this bdoc can trust: it is cut short, from another tool, from a
 newer bdoc, or holds numbers that cannot be measured. Profiles are checked before anything is

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from . import words
 from .document import Cure, Document
+from .markdown_tables import cell, folded, hottest, table
 from .words import code, markdown
 
 
@@ -18,6 +18,7 @@ def markdown_page(document: Document, encoding: str) -> str:
         _why(document),
         _cures(document),
         _harms(document),
+        *hottest(document),
         _metrics(document),
         _unknown(document),
     ]
@@ -40,7 +41,7 @@ def _budget(document: Document) -> str:
         return ""
     rows = [(markdown(bar.part), bar.percent, bar.time) for bar in document.bars]
     step = f", {document.step}" if document.step else ""
-    return f"### Where a step goes{step}\n\n" + _table(("part", "share", "time"), rows)
+    return f"### Where a step goes{step}\n\n" + table(("part", "share", "time"), rows)
 
 
 def _why(document: Document) -> str:
@@ -71,7 +72,8 @@ def _cure(rank: int, cure: Cure) -> list[str]:
     place = f"{code(cure.place)} " if cure.place else ""
     effort = f"effort: {cure.effort}" if cure.effort else ""
     risk = f"risk: {cure.risk}" if cure.risk else ""
-    terms = " · ".join(markdown(term) for term in (cure.apply, effort, risk) if term)
+    alternative = "adds nothing to those above" if cure.alternative else ""
+    terms = " · ".join(markdown(term) for term in (cure.apply, alternative, effort, risk) if term)
     body = [f"{place}{markdown(cure.text)}".rstrip(), f"{code(cure.id)} {terms}".rstrip()]
     lines = [head, *(f"{inset}<br>{line}" for line in body if line)]
     if cure.snippet:
@@ -87,13 +89,12 @@ def _harms(document: Document) -> str:
 
 def _metrics(document: Document) -> str:
     rows = [
-        (_cell(code(row.name)), markdown(row.value), row.interval, row.n, markdown(row.source))
+        (cell(code(row.name)), markdown(row.value), row.interval, row.n, markdown(row.source))
         for row in document.metrics
     ]
     if not rows:
         return ""
-    table = _table(("metric", "value", "90 % interval", "n", "source"), rows)
-    return f"<details><summary>All metrics</summary>\n\n{table}\n\n</details>"
+    return folded("All metrics", table(("metric", "value", "90 % interval", "n", "source"), rows))
 
 
 def _unknown(document: Document) -> str:
@@ -103,15 +104,6 @@ def _unknown(document: Document) -> str:
     section = ["### Not measured", "", *lines, ""] if lines else []
     unexamined = f" · {document.unexamined}" if document.unexamined else ""
     return "\n".join([*section, f"<sub>{markdown(document.watching + unexamined)}</sub>"])
-
-
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    align = ["---" if head in ("part", "metric", "source") else "--:" for head in heads]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [heads, tuple(align), *rows])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _fence(lines: list[str]) -> str:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from ..model.diagnosis import Cure
+from .terms import APPLY, EFFORTS
+from .words import capital
+
+WIDTH = 100
 
 
 def list_pages(shelves: Mapping[str, Mapping[str, str]]) -> str:
@@ -21,12 +28,42 @@ def page(name: str, text: str) -> str:
     return f"{name}\n\n{inspect.cleandoc(text)}\n"
 
 
-def pages_about(remedy: str, findings: Mapping[str, str]) -> list[str]:
-    """The pages of the findings that speak of a remedy: remedies have no pages of their own."""
-    named = re.compile(rf"(?<![\w-]){re.escape(remedy)}(?![\w-])")
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", remedy):
-        return []
-    return [page(name, text) for name, text in sorted(findings.items()) if named.search(text)]
+def remedy_page(name: str, findings: Sequence[str], cures: Mapping[str, Cure]) -> str:
+    """A remedy: who offers it, what it takes, what may go wrong, and the lines to write, as examples."""
+    lines = [name, "", *_wrapped("offered by  ", ", ".join(findings))]
+    for cure in list(cures.values())[:1]:
+        lines += _wrapped("for example ", cure.title)
+        lines += _wrapped("apply       ", f"{cure.apply}: {APPLY.get(cure.apply, '')}")
+        lines += _wrapped("effort      ", f"{cure.effort}: {EFFORTS.get(cure.effort, '')}")
+    for risk in risks(cures):
+        lines += _wrapped("risk        ", risk)
+    for text, snippet in examples(cures):
+        lines += ["", f"{capital(text)}:", "", *(f"    {line}".rstrip() for line in snippet.splitlines())]
+    lines += ["", f"When the advice is wrong: `bdoc explain {findings[0]}`"] if findings else []
+    return "\n".join(lines) + "\n"
+
+
+def risks(cures: Mapping[str, Cure]) -> list[str]:
+    """What may go wrong, each risk once."""
+    return list(dict.fromkeys(cure.risk for cure in cures.values() if cure.risk not in ("", "none")))
+
+
+def examples(cures: Mapping[str, Cure]) -> list[tuple[str, str]]:
+    """What to change and the lines to write; snippets that differ in their numbers alone once."""
+    found: dict[str, tuple[str, str]] = {}
+    for cure in cures.values():
+        if cure.fix.snippet.strip():
+            found.setdefault(re.sub(r"\d+", "", cure.fix.snippet), (cure.fix.text, cure.fix.snippet))
+    return list(found.values())
+
+
+def _wrapped(lead: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+
+
+def slug(text: str) -> str:
+    """An id as people may write it: ``python stacks (py-spy)`` is ``python-stacks-py-spy``."""
+    return "-".join(re.findall(r"[a-z0-9_.~]+", text.lower()))
 
 
 def _summary(text: str) -> str:

@@ -2,72 +2,16 @@
 
 from __future__ import annotations
 
-import io
-
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from . import words
 from .document import Cure, Document, Illness
+from .sheet import Sheet
+from .tables import draw_hottest
 
 NARROW = 60
-WIDEST = 100
-NARROWEST = 20
 LONGEST_BAR = 30
-LONGEST_RISK = 90
 COLOURS = {"balanced": "green", "inconclusive": "cyan"}
-
-
-class Sheet:
-    """Lines of styled text, wrapped at ``width`` and sayable in ``encoding``; knows nothing of reports."""
-
-    def __init__(self, width: int, color: bool, encoding: str) -> None:
-        self.width = max(NARROWEST, min(width, WIDEST))
-        self.encoding = encoding
-        self._file = io.StringIO()
-        self._console = Console(
-            file=self._file,
-            width=self.width,
-            color_system="standard" if color else None,
-            force_terminal=color,
-            no_color=not color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-            _environ={},
-        )
-
-    def line(
-        self, *spans: str | tuple[str, str], indent: int = 0, lead: str = "", lead_style: str = ""
-    ) -> None:
-        """One paragraph; what wraps stays under the text, not under its ``lead``."""
-        body = Text.assemble(*map(self._span, spans), overflow="fold")
-        if not body.plain.strip():
-            return
-        if not indent and not lead:
-            self._console.print(body)
-            return
-        grid = Table.grid(padding=0)
-        grid.add_column(width=indent + cell_len(lead), no_wrap=True)
-        grid.add_column(overflow="fold")
-        grid.add_row(Text(" " * indent + words.fit(lead, self.encoding), style=lead_style), body)
-        self._console.print(grid)
-
-    def heading(self, *spans: str | tuple[str, str]) -> None:
-        """A section starts after an empty line."""
-        self._console.print()
-        self.line(*spans)
-
-    def drawn(self) -> str:
-        """Everything so far. Trailing blanks go: they are noise in files and in diffs."""
-        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
-
-    def _span(self, span: str | tuple[str, str]) -> tuple[str, str]:
-        text, style = (span, "") if isinstance(span, str) else span
-        return words.fit(text, self.encoding), style
 
 
 def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
@@ -78,6 +22,7 @@ def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
     _budget(sheet, document)
     _why(sheet, document.illnesses, document.more_findings)
     _cures(sheet, document)
+    draw_hottest(sheet, document)
     _foot(sheet, document)
     return sheet.drawn()
 
@@ -135,16 +80,20 @@ def _cures(sheet: Sheet, document: Document) -> None:
 
 
 def _cure(sheet: Sheet, rank: int, cure: Cure) -> None:
-    """Two lines, or four; only the best one has its whole snippet drawn: the screen is small."""
+    """Three lines, and the snippet where it is long and was left in."""
     expected, basis = (f"  {cure.likely}", "bold green"), (f" ({cure.basis})", "dim")
     sheet.line((cure.title, "bold"), expected, basis, indent=2, lead=f"{rank}. ")
     inline = cure.snippet[0] if len(cure.snippet) == 1 else cure.text
     sheet.line((f"{cure.place}  " if cure.place else "", "cyan"), inline, indent=5)
-    for line in cure.snippet if rank == 1 and len(cure.snippet) > 1 else []:
+    for line in cure.snippet if len(cure.snippet) > 1 else []:
         sheet.line(line, indent=7)
-    effort = f" · effort: {cure.effort}" if cure.effort else ""
-    risk = f" · risk: {words.short(cure.risk, LONGEST_RISK)}" if cure.risk else ""
-    sheet.line((cure.id + effort + risk, "dim"), indent=5)
+    terms = [
+        cure.id,
+        "adds nothing to those above" if cure.alternative else "",
+        f"effort: {cure.effort}" if cure.effort else "",
+        f"risk: {cure.risk}" if cure.risk else "",
+    ]
+    sheet.line((" · ".join(filter(None, terms)), "dim"), indent=5)
 
 
 def _foot(sheet: Sheet, document: Document) -> None:
@@ -155,5 +104,5 @@ def _foot(sheet: Sheet, document: Document) -> None:
     sheet.line((document.watching + unexamined, "dim"))
 
 
-def _rest(more: int, where: str = "--format markdown") -> str:
+def _rest(more: int, where: str = "bdoc report --details") -> str:
     return f"; {more} more: {where}" if more else ""

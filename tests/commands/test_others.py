@@ -26,30 +26,45 @@ def test_a_comparison_needs_both(store: Store, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("id", "said"),
     [
-        ("loader-in-main", "loader-in-main\n\nEvery batch is made in place."),
-        ("workers-auto", "loader-in-main\n\nEvery batch"),
+        ("loader-in-main", "loader-in-main\n\nEvery batch is made by the training process itself."),
+        ("workers-auto", "workers-auto\n\noffered by  loader-in-main, "),
+        ("balanced", "balanced\n\nNo resource, made infinitely fast"),
+        ("hook~", "hook~\n\nan argument or a call"),
+        ("python stacks (py-spy)", "python-stacks-py-spy\n\npy-spy took no"),
         ("data_wait_fraction", "data_wait_fraction\n\nShare of the steady training time"),
         ("input.storage", "input.storage\n\nthe data comes slowly from storage"),
         ("[bad-profile]", "bad-profile\n\nThe file is not a profile"),
     ],
 )
-def test_an_id_leads_to_its_page(
-    id: str, said: str, store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_id_leads_to_its_page(id: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", id]) == 0
     assert capsys.readouterr().out.startswith(said)
 
 
-def test_without_an_id_everything_is_listed(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_id_everything_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
     shown = capsys.readouterr().out
-    for name in ("findings", "loader-in-main", "causes", "metrics", "startup_s", "messages", "cannot-say"):
+    for name in (
+        "findings",
+        "loader-in-main",
+        "remedies",
+        "workers-auto",
+        "bounds",
+        "gaps",
+        "causes",
+        "metrics",
+        "startup_s",
+        "messages",
+        "cannot-say",
+    ):
         assert name in shown
 
 
-def test_an_unknown_id_names_the_nearest(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_id_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "loader-in-mian"]) == 2
     assert "no page 'loader-in-mian': did you mean loader-in-main? [usage]" in capsys.readouterr().err
+    assert main(["explain", "worker-auto"]) == 2
+    assert "did you mean workers-auto or " in capsys.readouterr().err
 
 
 def test_the_environment_is_a_table(

@@ -24,6 +24,12 @@ def test_a_report_is_printed_in_the_format_asked_for(
     assert capsys.readouterr().out == render(TYPICAL, format, width=77)
 
 
+def test_details_are_shown_when_asked_for(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    store("typical")
+    assert main(["report", "--details"]) == 0
+    assert capsys.readouterr().out == render(TYPICAL, "terminal", details=True)
+
+
 def test_a_profile_by_name_is_read(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", store("healthy", "other.json")]) == 0
     assert "balanced" in capsys.readouterr().out

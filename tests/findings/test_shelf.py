@@ -28,7 +28,7 @@ from bottleneck_doctor.model.diagnosis import (
     Work,
 )
 from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, WORTH
-from bottleneck_doctor.prescribe.shelf import modules
+from bottleneck_doctor.prescribe.shelf import cases_of, modules
 from bottleneck_doctor.render.glossary import CAUSES
 
 SECTIONS = [
@@ -46,12 +46,6 @@ KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
 
 UNSHOWN = {"loader-in-main"}  # can abstain, and no case shows it yet: this list only shrinks
-
-
-def cases_of(module: ModuleType) -> tuple[Case, ...]:
-    """The cases of a finding; built on demand where the file builds them on demand."""
-    found: tuple[Case, ...] = module.cases() if hasattr(module, "cases") else module.CASES
-    return found
 
 
 SHELF = {module.__name__.rpartition(".")[2]: module for module in modules()}

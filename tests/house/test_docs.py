@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import generated
+from tests.house import generated, reference
 from tests.house.law import LAWS
 from tests.house.source import ROOT, Broken, house_files, require_none
 
@@ -47,6 +47,25 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
 def test_a_generated_page_is_fresh(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert generated.anew(text) in (None, text), f"{page} is stale: run `make docs` and read the diff"
+
+
+def test_the_reference_has_a_page_for_everything_on_the_shelf_and_no_other() -> None:
+    wanted = reference.reference()
+    do = "run `make docs`"
+    require_none(Broken(f"docs/reference/{name}", 1, "the page is missing", do)
+                 for name in wanted if name not in reference.present())  # fmt: skip
+    require_none(Broken(f"docs/reference/{name}", 1, "what it is about is gone", do)
+                 for name in reference.present() if name not in wanted)  # fmt: skip
+    stale = [name for name, text in wanted.items() if (reference.FOLDER / name).read_text("utf-8") != text]
+    require_none(Broken(f"docs/reference/{name}", 1, "the page is stale", do) for name in stale)
+
+
+def test_a_new_finding_gets_its_page_and_a_gone_one_loses_it(tmp_path: Path) -> None:
+    (tmp_path / "findings").mkdir()
+    (tmp_path / "findings" / "gone.md").write_text("of old")
+    assert "findings/gone.md" in reference.write(tmp_path)
+    assert reference.present(tmp_path) == sorted(reference.reference())
+    assert reference.write(tmp_path) == []
 
 
 def test_a_stale_page_is_written_anew_and_others_are_left_alone(

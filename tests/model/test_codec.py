@@ -219,7 +219,8 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
 def test_a_report_is_written_in_the_order_of_the_contract() -> None:
     content = json.loads(encode_report(TYPICAL))
     assert list(content)[:5] == ["schema", "schema_version", "run", "quality", "metrics"]
-    assert list(content)[5:] == ["budget", "verdict", "phases", "findings", "remedies", "abstentions"]
+    assert list(content)[5:11] == ["budget", "verdict", "phases", "findings", "remedies", "abstentions"]
+    assert list(content)[11:] == ["environment", "functions", "operators"]
     assert content["schema"] == "bottleneck-doctor/report"
     assert content["metrics"]["gpu_busy_fraction"]["value"] is None
     assert list(content["remedies"][0]["predicted_speedup"]) == ["low", "likely", "high", "basis"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bottleneck_doctor.model.hot import HotFunction, HotOperator
 from bottleneck_doctor.model.profile import Gap, Location
 from bottleneck_doctor.model.report import (
     Abstained,
@@ -182,6 +183,31 @@ PHASED = replace(
     phases=[
         Phase(0, 120, "cold cache", replace(VERDICT, bound="io", cause="input.storage")),
         Phase(121, 402, "warm cache", VERDICT),
+    ],
+)
+LIBRARY = Location("/usr/lib/python3.11/site-packages/PIL/ImageFile.py", 425, "load")
+DATA = Location("/home/ann/cats/data.py", 12, "Photos.__getitem__")
+WATCHED = replace(
+    TYPICAL,
+    environment={
+        "python": "3.11.7",
+        "torch": "2.13.0",
+        "device": None,
+        "cores": 3.5,
+        "memory_bytes": 1 << 34,
+    },
+    functions=[
+        HotFunction("Photos.__getitem__", DATA, "worker", True, 0.918, 0.918, 389),
+        HotFunction(
+            "Trainer.wait_for_the_next_batch_of_all_the_loaders", TRAIN, "trainer", True, 0.8, 0.8, 98
+        ),
+        HotFunction("main", TRAIN, "trainer", True, 0.041, 1.0, 98),
+        HotFunction("ImageFile.load", LIBRARY, "worker", False, 0.744, 0.744, 389),
+    ],
+    operators=[
+        HotOperator("aten::addmm", 2.0, 0.0041, 0.0, 0.82),
+        HotOperator("aten::copy_", 1.0, 0.0008, 0.0, 0.16),
+        HotOperator("aten::view", 3.5, 0.0001, 0.0, 0.02),
     ],
 )
 INCONCLUSIVE = Report(

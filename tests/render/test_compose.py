@@ -31,11 +31,6 @@ def test_the_primary_finding_comes_first() -> None:
     assert [illness.id for illness in compose(TYPICAL, WHOLE).illnesses] == ["loader-in-main", "decode-bound"]
 
 
-@pytest.mark.parametrize(("shown", "said"), [(1, ""), (2, "×2.6 with both"), (3, "×2.7 with all 3")])
-def test_the_combined_gain_is_that_of_the_remedies_shown(shown: int, said: str) -> None:
-    assert compose(TYPICAL, Lengths(cures=shown)).together == said
-
-
 def test_remedies_that_hurt_never_count_as_remedies() -> None:
     document = compose(TYPICAL, WHOLE)
     assert [cure.id for cure in document.warnings] == ["batch-larger"]

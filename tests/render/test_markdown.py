@@ -11,13 +11,14 @@ from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import Lengths
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
-from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL
+from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
 
 OUR_TAGS = {"<br>", "<sub>", "</sub>", "<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
 
 
 @pytest.mark.parametrize(
-    ("name", "report"), [("phased", PHASED), ("healthy", HEALTHY), ("inconclusive", INCONCLUSIVE)]
+    ("name", "report"),
+    [("phased", PHASED), ("healthy", HEALTHY), ("inconclusive", INCONCLUSIVE), ("watched", WATCHED)],
 )
 def test_a_page_is_written_as_accepted(name: str, report: object) -> None:
     # Not *.md: formatters would rewrite the Python in it.
@@ -37,23 +38,23 @@ def test_terminal_and_markdown_say_the_same_numbers() -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_tag_but_ours_survives_outside_code(attack: str) -> None:
-    page = _without_code(render(attacked(PHASED, ATTACKS[attack]), "markdown"))
+    page = _without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
     assert set(re.findall(r"<[^>]*>", page)) <= OUR_TAGS
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_adds_no_headings_links_or_mentions(attack: str) -> None:
-    page = _without_code(render(attacked(PHASED, ATTACKS[attack]), "markdown"))
-    headings = _headings(_without_code(render(attacked(PHASED, "x"), "markdown")))
+    page = _without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
+    headings = _headings(_without_code(render(attacked(WATCHED, "x"), "markdown")))
     assert [line.split()[0] for line in _headings(page)] == [line.split()[0] for line in headings]
     assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(attack: str) -> None:
-    page = render(attacked(TYPICAL, ATTACKS[attack]), "markdown")
+    page = render(attacked(WATCHED, ATTACKS[attack]), "markdown")
     tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
-    assert len(tables) == 2
+    assert len(tables) == 6
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
 

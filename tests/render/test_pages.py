@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from bottleneck_doctor import launch
 from bottleneck_doctor.analyse.conditions import METRIC_NAMES
+from bottleneck_doctor.model.diagnosis import Cure
 from bottleneck_doctor.model.refusal import BadProfile, Refused, UsageError
-from bottleneck_doctor.render.glossary import CAUSES, MESSAGES, METRICS
-from bottleneck_doctor.render.pages import list_pages, page, pages_about
+from bottleneck_doctor.model.report import Fix
+from bottleneck_doctor.prescribe.rank import EASE, EFFORT
+from bottleneck_doctor.render.glossary import BOUNDS, CAUSES, MESSAGES, METRICS
+from bottleneck_doctor.render.pages import list_pages, page, remedy_page, slug
+from bottleneck_doctor.render.terms import APPLY, BOUND_PAGES, EFFORTS, GAPS
 
 LAUNCH = Path(launch.__file__).parent
+PACKAGE = LAUNCH.parent
 FINDINGS = {
     "loader-in-main": "Every batch is made by the training process itself.\n\nGive it workers: workers-auto.",
     "workers-too-few": "Too few workers. `workers-auto` finds how many.",
@@ -37,16 +45,55 @@ def test_a_page_begins_with_its_id() -> None:
     )
 
 
-def test_a_remedy_leads_to_the_findings_that_speak_of_it() -> None:
-    assert [text.split()[0] for text in pages_about("workers-auto", FINDINGS)] == [
-        "loader-in-main",
-        "workers-too-few",
-    ]
+CURE = Cure(
+    "workers-auto", "make batches in 2 processes", Fix("give it workers", "DataLoader(ds, num_workers=2)"),
+    apply="env", risk="memory",
+)  # fmt: skip
 
 
-def test_a_common_word_leads_nowhere() -> None:
-    assert pages_about("workers", FINDINGS) == []
-    assert pages_about("", FINDINGS) == []
+def test_a_remedy_says_what_it_takes_and_shows_each_way_once() -> None:
+    again = replace(CURE, fix=Fix("give it workers", "DataLoader(ds, num_workers=5)"))
+    other = replace(CURE, fix=Fix("give it a thread", "Ahead(loader)"), risk="none")
+    shown = remedy_page("workers-auto", ["a-b", "c-d", "e-f"], {"a-b": CURE, "c-d": again, "e-f": other})
+    assert shown == (
+        "workers-auto\n\n"
+        "offered by  a-b, c-d, e-f\n"
+        "for example make batches in 2 processes\n"
+        "apply       env: an environment variable, set before the start; results stay what they are\n"
+        "effort      minutes: an argument, a variable, a few lines\n"
+        "risk        memory\n\n"
+        "Give it workers:\n\n    DataLoader(ds, num_workers=2)\n\n"
+        "Give it a thread:\n\n    Ahead(loader)\n\n"
+        "When the advice is wrong: `bdoc explain a-b`\n"
+    )
+
+
+def test_a_remedy_that_no_case_shows_still_says_who_offers_it() -> None:
+    assert "offered by  a-b\n" in remedy_page("x-y", ["a-b"], {})
+
+
+@pytest.mark.parametrize(
+    ("said", "id"),
+    [
+        ("python stacks (py-spy)", "python-stacks-py-spy"),
+        ("GPU counters", "gpu-counters"),
+        ("hook~", "hook~"),
+    ],
+)
+def test_an_id_may_be_written_as_the_report_says_it(said: str, id: str) -> None:
+    assert slug(said) == id
+
+
+def test_levels_efforts_and_bounds_are_all_explained() -> None:
+    assert list(APPLY) == list(EASE)
+    assert list(EFFORTS) == list(EFFORT)
+    assert set(BOUND_PAGES) == set(BOUNDS)
+
+
+def test_every_gap_explained_is_one_that_there_is() -> None:
+    files = [*PACKAGE.glob("sense/*.py"), *PACKAGE.glob("assemble/*.py"), *PACKAGE.glob("commands/*.py")]
+    said = {slug(text) for file in files for text in re.findall(r'"([^"\n]{3,40})"', file.read_text())}
+    assert set(GAPS) - said == set()
 
 
 def test_every_metric_of_the_contract_has_a_page() -> None:

@@ -13,9 +13,15 @@ from bottleneck_doctor.model.report import Report
 from bottleneck_doctor.render import render
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
-from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL
+from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
 
-EVERY_REPORT = {"typical": TYPICAL, "phased": PHASED, "inconclusive": INCONCLUSIVE, "healthy": HEALTHY}
+EVERY_REPORT = {
+    "typical": TYPICAL,
+    "phased": PHASED,
+    "inconclusive": INCONCLUSIVE,
+    "healthy": HEALTHY,
+    "watched": WATCHED,
+}
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -23,6 +29,18 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 @pytest.mark.parametrize("width", [100, 80, 40])
 def test_a_report_is_drawn_as_accepted(name: str, width: int) -> None:
     require_golden(f"{name}-{width}.txt", render(EVERY_REPORT[name], "terminal", width=width))
+
+
+@pytest.mark.parametrize("width", [100, 80, 40])
+def test_a_report_with_all_details_is_drawn_as_accepted(width: int) -> None:
+    require_golden(f"details-{width}.txt", render(WATCHED, "terminal", width=width, details=True))
+
+
+def test_details_leave_nothing_out() -> None:
+    drawn = render(WATCHED, "terminal", width=100, details=True)
+    assert "more:" not in drawn
+    assert [name for name in WATCHED.metrics if name not in drawn] == []
+    assert [gap.why for gap in WATCHED.quality.gaps if gap.why not in drawn] == []
 
 
 def test_a_report_in_ascii_is_drawn_as_accepted() -> None:
@@ -62,15 +80,15 @@ def test_everything_drawn_can_be_said_in_the_encoding(encoding: str, attack: str
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_foreign_reaches_the_terminal_as_a_command(attack: str) -> None:
-    drawn = render(attacked(PHASED, ATTACKS[attack]), "terminal", width=100)
+    drawn = render(attacked(WATCHED, ATTACKS[attack]), "terminal", width=100)
     assert not [sign for sign in drawn if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign != "\n"]
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_colours_are_only_our_own(attack: str) -> None:
-    drawn = render(attacked(PHASED, ATTACKS[attack]), "terminal", width=100, color=True)
+    drawn = render(attacked(WATCHED, ATTACKS[attack]), "terminal", width=100, color=True)
     assert "\x1b" not in COLOUR.sub("", drawn)
-    assert set(COLOUR.findall(drawn)) <= set(COLOUR.findall(render(PHASED, "terminal", color=True)))
+    assert set(COLOUR.findall(drawn)) <= set(COLOUR.findall(render(WATCHED, "terminal", color=True)))
 
 
 def test_markup_of_rich_is_shown_as_it_stands() -> None:

@@ -1,0 +1,98 @@
+"""Which functions the training thread and the workers were in, and which operators the step is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..model.hot import HotFunction, HotOperator
+from ..model.profile import Location, Profile, Stack
+from .outside import parse_frame
+
+LISTED = 20  # of each role's own and of its library functions: what a person reads, and no profile grows with
+LEAST = 0.005  # of the samples, below which a function is noise at the few hundred that a window takes
+FOREIGN = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.")
+OURS = ("/bottleneck_doctor/agent/", "/bottleneck_doctor/inject/")
+
+Key = tuple[str, str]  # function, file
+
+
+@dataclass
+class Tally:
+    """Samples of one role, counted by function."""
+
+    samples: int = 0
+    own: Counter[Key] = field(default_factory=Counter)
+    total: Counter[Key] = field(default_factory=Counter)
+    lines: dict[Key, Counter[int]] = field(default_factory=dict)
+    users: set[Key] = field(default_factory=set)
+
+
+def hot_functions(profile: Profile) -> list[HotFunction]:
+    """The user's functions first, then those of libraries; each by what it took itself."""
+    found = []
+    for role in ("trainer", "worker"):
+        tally = Tally()
+        for stack in profile.stacks:
+            if stack.role == role and "Main" in stack.thread and _takes_part(profile, stack):
+                _count(tally, stack)
+        found += _listed(tally, role)
+    return sorted(found, key=lambda one: (not one.users, -one.own_share, -one.total_share, one.function))
+
+
+def _takes_part(profile: Profile, stack: Stack) -> bool:
+    trains = {loop.pid for loop in profile.loops if loop.role == "train"}
+    return stack.role == "worker" or stack.pid in trains | {one.pid for one in profile.outside}
+
+
+def _count(tally: Tally, stack: Stack) -> None:
+    tally.samples += stack.count
+    places = [place for place in map(parse_frame, stack.frames) if place is not None]
+    places = [place for place in places if not any(mark in place.file for mark in OURS)]
+    for place in places:
+        lines = tally.lines.setdefault((place.function, place.file), Counter())
+        lines[place.line] += stack.count
+    for key in {(place.function, place.file) for place in places}:
+        tally.total[key] += stack.count
+    users = [(place.function, place.file) for place in places if is_users(place.file)]
+    tally.users.update(users)
+    if users:
+        tally.own[users[-1]] += stack.count
+    if places and not is_users(places[-1].file):
+        tally.own[places[-1].function, places[-1].file] += stack.count
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the user's own: no library's, not Python's."""
+    return not file.startswith("<") and not any(mark in file for mark in FOREIGN)
+
+
+def _listed(tally: Tally, role: str) -> list[HotFunction]:
+    found = [_function(tally, key, role) for key, _ in tally.own.most_common()]
+    found = [one for one in found if one.own_share >= LEAST]
+    own = [one for one in found if one.users]
+    return own[:LISTED] + [one for one in found if not one.users][:LISTED]
+
+
+def _function(tally: Tally, key: Key, role: str) -> HotFunction:
+    function, file = key
+    (line, _), *_ = tally.lines[key].most_common(1)
+    return HotFunction(
+        function=function,
+        location=Location(file, line, function),
+        role=role,
+        users=key in tally.users,
+        own_share=tally.own[key] / tally.samples,
+        total_share=tally.total[key] / tally.samples,
+        n=tally.samples,
+    )
+
+
+def hot_operators(profile: Profile) -> list[HotOperator]:
+    """The profiled step's operators, the dearest first."""
+    whole = sum(one.self_cpu_s for one in profile.operators) or 1.0
+    found = [
+        HotOperator(one.name, one.calls, one.self_cpu_s, one.self_device_s, one.self_cpu_s / whole)
+        for one in profile.operators
+    ]
+    return sorted(found, key=lambda one: (-one.self_cpu_s, one.name))[: 2 * LISTED]

@@ -1,0 +1,135 @@
+"""Writes the user's own loader call with other arguments, or says where to set them when it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from ..model.call import Argument
+from ..model.profile import Loader
+
+LINE = 100  # columns; a longer call has a line for each argument
+LONGEST_NOTE = 40  # of what an argument was
+UNPACKED = ("*", "**")
+# DataLoader's parameters that may come without their names, in order [torch.utils.data.DataLoader]
+POSITIONS = (
+    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+    "worker_init_fn multiprocessing_context generator"
+).split()
+# Refused where there are none.
+NEEDS_WORKERS = {"prefetch_factor": "None", "persistent_workers": "False", "multiprocessing_context": "None"}
+SURELY_OTHER = 1  # nameless argument of a foreign class beside the data set is taken for its batch size
+# TrainingArguments has these with `dataloader_` before them [transformers.TrainingArguments]
+HUGGING_FACE = frozenset("num_workers prefetch_factor persistent_workers pin_memory drop_last".split())
+# Frameworks that build anew a loader which is the user's own after all.
+ELSEWHERE = {
+    "lightning": "the one that train_dataloader() returns",
+    "pytorch_lightning": "the one that train_dataloader() returns",
+    "accelerate": "the one given to accelerator.prepare()",
+}
+
+
+class Code(str):
+    """A value that is no literal, as it stands in source: ``collate_fn=Code("collate")``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An argument of the new call; ``note`` says what became of it, "" where nothing did."""
+
+    text: str
+    name: str
+    note: str = ""
+
+
+def loader_call(loader: Loader, **changed: object) -> str:
+    """The user's own call with the changed arguments put in and marked; a comment says what could not be put
+    in: names that ``**options`` may hold already, or a loader that a framework builds."""
+    wanted = {name: repr(value) for name, value in changed.items()}
+    if loader.call is None and loader.through:
+        return _by_framework(loader.through, wanted)
+    if loader.call is None:
+        dataset = [wanted.pop("dataset")] if "dataset" in wanted else []
+        known = loader.arguments | _without_workers(wanted, loader.arguments)
+        return f"DataLoader({', '.join([*dataset, '...', *_each(known)])})"
+    names = _names(loader.call.arguments, foreign=bool(loader.through))
+    wanted = _without_workers(wanted, names)
+    pieces = [_piece(one, name, wanted) for one, name in zip(loader.call.arguments, names, strict=True)]
+    missing = {name: value for name, value in wanted.items() if name not in names}
+    if _hides_names(names):
+        return _told(missing, names) + _laid_out(loader.call.function, pieces)
+    new = [Piece(f"{name}={value}", name, "new") for name, value in missing.items()]
+    return _laid_out(loader.call.function, pieces + new)
+
+
+def _names(arguments: list[Argument], foreign: bool) -> list[str]:
+    """What each argument is: its name, ``*``, ``**``, or "" where only another library knows."""
+    first = POSITIONS[:1] if foreign else POSITIONS
+    if any(one.name == "*" for one in arguments):
+        first = []
+    return [one.name or (first[place] if place < len(first) else "") for place, one in enumerate(arguments)]
+
+
+def _hides_names(names: list[str]) -> bool:
+    return any(name in UNPACKED for name in names) or names.count("") > SURELY_OTHER
+
+
+def _without_workers(wanted: dict[str, str], present: Container[str]) -> dict[str, str]:
+    """Without workers the arguments that need some have to go."""
+    if wanted.get("num_workers") != "0":
+        return wanted
+    return wanted | {name: value for name, value in NEEDS_WORKERS.items() if name in present}
+
+
+def _piece(one: Argument, name: str, wanted: dict[str, str]) -> Piece:
+    value = wanted.get(name, one.text) if name not in UNPACKED else one.text
+    was = one.text if len(one.text) <= LONGEST_NOTE else one.text[: LONGEST_NOTE - 4] + " ..."
+    note = "" if value == one.text else f"was {was}"
+    lead = one.name if one.name in UNPACKED else f"{one.name}=" if one.name else ""
+    return Piece(lead + value, name, note)
+
+
+def _laid_out(function: str, pieces: list[Piece]) -> str:
+    call = f"{function}({', '.join(piece.text for piece in pieces)})"
+    new = ", ".join(piece.name for piece in pieces if piece.note == "new")
+    notes = [f"{piece.name} {piece.note}" for piece in pieces if piece.note not in ("", "new")]
+    comment = "; ".join(notes + ([f"new: {new}"] if new else []))
+    line = f"{call}  # {comment}" if comment else call
+    if len(line) <= LINE:
+        return line
+    rows = [f"    {piece.text}," + (f"  # {piece.note}" if piece.note else "") for piece in pieces]
+    return "\n".join([f"{function}(", *rows, ")"])
+
+
+def _told(missing: dict[str, str], names: list[str]) -> str:
+    if not missing:
+        return ""
+    where = "what is unpacked below" if set(names) & set(UNPACKED) else "the call below"
+    return f"# set in {where}: {_listed(missing)}\n"
+
+
+def _by_framework(through: list[str], wanted: dict[str, str]) -> str:
+    """The way of the framework that builds the loader."""
+    if "transformers" in through:
+        known = {f"dataloader_{name}": value for name, value in wanted.items() if name in HUGGING_FACE}
+        rest = {name: value for name, value in wanted.items() if name not in HUGGING_FACE}
+        lines = [f"TrainingArguments(..., {_listed(known)})"] if known else []
+        lines += [f"# in what get_train_dataloader() of the Trainer returns: {_listed(rest)}"] if rest else []
+        return "\n".join(lines)
+    where = next((ELSEWHERE[name] for name in through if name in ELSEWHERE), "")
+    if where:
+        return f"DataLoader(..., {_listed(wanted)})  # {where}"
+    return f"# {through[-1]} builds this DataLoader; let it have: {_listed(wanted)}"
+
+
+def _listed(arguments: dict[str, str]) -> str:
+    return ", ".join(_each(arguments))
+
+
+def _each(arguments: dict[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in arguments.items()]

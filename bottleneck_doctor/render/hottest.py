@@ -1,0 +1,66 @@
+"""Functions, operators and environment in words."""
+
+from __future__ import annotations
+
+from ..model.hot import HotFunction, HotOperator
+from ..model.profile import Location
+from . import words
+from .document import HotRow, Hottest
+
+ROLES = {"trainer": "the training thread", "worker": "the workers"}
+
+
+def compose_functions(functions: list[HotFunction], cwd: str, longest: int, least: float) -> Hottest:
+    """Functions with their own share, which is ``least`` or more, and the share with all that they call."""
+    taken = {one.role: one.n for one in functions}
+    said = [
+        f"{words.counted(n, 'sample')} of {ROLES.get(role, words.plain(role))}" for role, n in taken.items()
+    ]
+    rows = [_function(one, cwd) for one in functions[:longest] if one.own_share >= least]
+    return Hottest(", ".join(said), rows, len(functions) - len(rows))
+
+
+def _function(one: HotFunction, cwd: str) -> HotRow:
+    role = " (worker)" if one.role == "worker" else ""
+    name = words.plain(one.function) + role
+    return HotRow(
+        words.percent(one.own_share), words.percent(one.total_share), name, place(one.location, cwd)
+    )
+
+
+def compose_operators(operators: list[HotOperator], longest: int, least: float) -> Hottest:
+    """Operators with their share of all operators' own CPU time, and that time."""
+    whole = words.seconds(sum(one.self_cpu_s for one in operators))
+    rows = [
+        HotRow(
+            words.percent(one.share),
+            words.seconds(one.self_cpu_s),
+            words.plain(one.name),
+            f"{words.count(one.calls)} {'call' if one.calls == 1 else 'calls'}",
+        )
+        for one in operators[:longest]
+        if one.share >= least
+    ]
+    return Hottest(f"own CPU time in one profiled step, {whole} in all", rows, len(operators) - len(rows))
+
+
+def compose_environment(environment: dict[str, str | float | None], longest: int) -> list[tuple[str, str]]:
+    """What is known, by name."""
+    known = [(name, value) for name, value in environment.items() if value is not None]
+    return [
+        (
+            words.plain(name).replace("_bytes", "").replace("_", " "),
+            words.plain(value) if isinstance(value, str) else words.quantity(name, value),
+        )
+        for name, value in known[:longest]
+    ]
+
+
+def place(location: Location | None, cwd: str) -> str:
+    """File and line, seen from where the run was started; a library's from where libraries lie."""
+    if location is None:
+        return ""
+    home = cwd.rstrip("/") + "/"
+    file = location.file[len(home) :] if cwd and location.file.startswith(home) else location.file
+    file = file.rpartition("/site-packages/")[2]
+    return f"{words.plain(file)}:{location.line}"

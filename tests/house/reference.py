@@ -1,0 +1,118 @@
+"""Writes docs/reference/ from the shelf, the glossary and the report's types: none of it is kept by hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from bottleneck_doctor.prescribe.remedies import Shown, offered, show
+from bottleneck_doctor.prescribe.shelf import cases_of, modules, pages
+from bottleneck_doctor.render.glossary import BOUNDS, CAUSES, MESSAGES, METRICS
+from bottleneck_doctor.render.pages import examples, risks
+from bottleneck_doctor.render.terms import APPLY, BOUND_PAGES, EFFORTS, GAPS
+from bottleneck_doctor.render.words import capital
+from tests.house.report_fields import report_page
+from tests.house.source import ROOT
+
+FOLDER = ROOT / "docs" / "reference"
+FIRST = "<!-- written by `make docs`; change the finding, the glossary or the type that it comes from -->\n"
+SPEAKS = {"fires": "fires", "silent": "stays silent", "abstains": "cannot say"}
+
+
+def reference() -> dict[str, str]:
+    """Every page by its path below the folder."""
+    found = {f"findings/{module.FINDING.id}.md": finding_page(module) for module in modules()}
+    found |= {"README.md": index(), "remedies.md": remedies_page(), "words.md": words_page()}
+    found["report.md"] = report_page()
+    return {name: FIRST + text.rstrip() + "\n" for name, text in found.items()}
+
+
+def write(folder: Path = FOLDER) -> list[str]:
+    """Make the folder hold these pages and no others; the names of those that changed."""
+    wanted = reference()
+    changed = [name for name in present(folder) if name not in wanted]
+    for name in changed:
+        (folder / name).unlink()
+    for name, text in wanted.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            changed.append(name)
+    return changed
+
+
+def present(folder: Path = FOLDER) -> list[str]:
+    """The pages that lie in the folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.md"))
+
+
+def finding_page(module: ModuleType) -> str:
+    """A finding: its docstring, the remedies it offers, and the runs on which it is tested."""
+    entry = module.FINDING
+    remedies = [name for name, findings in offered().items() if entry.id in findings]
+    links = ", ".join(f"[{name}](../remedies.md#{name})" for name in remedies) or "none"
+    cases = [f"- {SPEAKS[case.outcome]}: {case.name}" for case in cases_of(module)]
+    about = f"Cause: [{entry.cause}](../words.md#causes). Remedies: {links}."
+    return "\n".join([f"# {entry.id}", "", about, "", pages()[entry.id], "", "## Tested on", "", *cases, ""])
+
+
+def index() -> str:
+    """All findings by cause, all remedies, and where the rest stands."""
+    lines = [
+        "# Reference",
+        "",
+        "What `bdoc explain` says, on pages. See also [coverage](../coverage.md).",
+        "",
+    ]
+    lines += ["- [remedies](remedies.md): what to change, how, and what may go wrong"]
+    lines += ["- [words](words.md): bounds, causes, metrics, levels, messages, gaps"]
+    lines += ["- [report](report.md): the fields of `bdoc report --format json`", "", "## Findings", ""]
+    lines += ["| finding | cause | in one sentence |", "|---|---|---|"]
+    for module in sorted(modules(), key=lambda module: (module.FINDING.cause, module.FINDING.id)):
+        entry = module.FINDING
+        first = pages()[entry.id].partition("\n")[0].replace("|", "\\|")
+        lines.append(f"| [{entry.id}](findings/{entry.id}.md) | {entry.cause} | {first} |")
+    return "\n".join(lines)
+
+
+def remedies_page() -> str:
+    """All remedies, each with the findings that offer it."""
+    lines = ["# Remedies", "", "Each is offered with a prediction for the run at hand, or not at all.", ""]
+    for name in offered():
+        lines += [f"## {name}", "", *_remedy(show(name)), ""]
+    return "\n".join(lines)
+
+
+def _remedy(shown: Shown) -> list[str]:
+    links = ", ".join(f"[{name}](findings/{name}.md)" for name in shown.findings)
+    cure = next(iter(shown.cures.values()), None)
+    lines = [f"{capital(cure.title)}." if cure else "", "", f"- offered by {links}"]
+    lines += [f"- apply: `{cure.apply}`, {APPLY[cure.apply]}", f"- effort: {cure.effort}"] if cure else []
+    lines += [f"- risk: {risk}" for risk in risks(shown.cures)]
+    for text, snippet in examples(shown.cures):
+        lines += ["", f"{capital(text)}:", "", "```python", *snippet.splitlines(), "```"]
+    return lines
+
+
+def words_page() -> str:
+    """What the words of a report mean."""
+    lines = ["# Words", ""]
+    lines += _section("Bounds", {BOUNDS[name]: text for name, text in BOUND_PAGES.items()})
+    lines += _section("Causes", {name: text for name, text in CAUSES.items() if text})
+    lines += _section("Metrics", METRICS)
+    lines += _section("How a remedy is applied", APPLY)
+    lines += _section("Effort", EFFORTS)
+    lines += _section("Messages", MESSAGES)
+    lines += _section("Gaps in what was measured", GAPS)
+    return "\n".join(lines)
+
+
+def _section(title: str, texts: Mapping[str, str]) -> list[str]:
+    lines = [f"## {title}", ""]
+    for name, text in texts.items():
+        inset = inspect.cleandoc(text).replace("\n", "\n  ")
+        lines += [f"- **{name}**: {inset}"]
+    return [*lines, ""]
