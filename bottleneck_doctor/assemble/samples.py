@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ..model.profile import Blocked, HotFiles, Series
@@ -15,6 +16,7 @@ POINTS_AT_MOST = 1024
 BUCKETS_AT_MOST = 512
 NOT_COUNTS = frozenset({"pid", "width_s"})
 GRID_NS = 500_000_000  # sensors of one tick read a few milliseconds apart; they share a row
+PATHS_AT_MOST = 64  # names of files in a profile, of all loaders together
 SEPARATE = frozenset({"blocked", "channel", "file"})
 
 
@@ -71,12 +73,17 @@ def read_hot_files(
 ) -> list[HotFiles]:
     """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
     paths: dict[str, dict[str, str]] = {}
+    direct: dict[str, bool] = {}
+    decoders: dict[str, set[str]] = {}
     rotational: dict[str, bool] = {}
     for diary in diaries:
         key = loader_of.get(diary.pid)
         for fact in diary.facts:
             if fact.get("fact") == "file" and key:
                 paths.setdefault(key, {}).setdefault(str(fact.get("path")), "")
+                direct[key] = direct.get(key, False) or bool(fact.get("direct"))
+            elif fact.get("fact") == "decoder" and key:
+                decoders.setdefault(key, set()).add(str(fact.get("module")))
     for sample in samples:
         if sample.sensor == "file":
             key = loader_of.get(int(float(sample.values.get("pid", 0))))
@@ -86,10 +93,18 @@ def read_hot_files(
                 )
                 if float(sample.values.get("rotational", -1)) >= 0:
                     rotational[key] = bool(float(sample.values["rotational"]))
-    return [_hot(key, found, rotational.get(key)) for key, found in paths.items()]
+    kept = PATHS_AT_MOST // max(1, len(paths))
+    return [
+        replace(
+            _hot(key, found, rotational.get(key), max(1, kept)),
+            direct=direct.get(key, False),
+            decoders=sorted(decoders.get(key, ())),
+        )
+        for key, found in paths.items()
+    ]
 
 
-def _hot(key: str, found: dict[str, str], rotational: bool | None) -> HotFiles:
+def _hot(key: str, found: dict[str, str], rotational: bool | None, kept: int) -> HotFiles:
     suffixes = Counter(PurePosixPath(path).suffix.lower() for path in found)
     mounts = Counter(fstype for fstype in found.values() if fstype)
     return HotFiles(
@@ -100,4 +115,5 @@ def _hot(key: str, found: dict[str, str], rotational: bool | None) -> HotFiles:
         mounts=dict(mounts),
         example=min(found),
         rotational=rotational,
+        paths=sorted(found)[:: -(-len(found) // kept)],
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .calibration import Calibration
+
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 1
 
@@ -87,6 +89,7 @@ class Process:
     dropped: int = 0
     agent_s: float = 0.0
     torch_s: float | None = None
+    executable: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,11 @@ class Blocked:
 
 @dataclass(frozen=True)
 class HotFiles:
-    """Files that a loader's fetches opened or read: a sample of them and where they live."""
+    """Files that a loader's fetches opened or read: a sample of them and where they live.
+
+    ``paths`` are some of them as the training named them; ``direct`` says that they were opened past the page
+    cache; ``decoders`` are the modules whose decoders ran.
+    """
 
     loader: str
     files: int
@@ -254,6 +261,9 @@ class HotFiles:
     mounts: dict[str, int] = field(default_factory=dict)
     example: str = ""
     rotational: bool | None = None
+    paths: list[str] = field(default_factory=list)
+    direct: bool = False
+    decoders: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -367,4 +377,5 @@ class Profile:
     series: Series = field(default_factory=Series)
     windows: list[Window] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
+    calibrations: list[Calibration] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
