@@ -9,8 +9,9 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
-from .reads import judge_reads, streams_of
+from .reads import judge_reads, readers_of, streams_of
 from .replay import step_seconds
+from .served import Curve, served
 
 TURNS_AT_MOST = 192
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
@@ -54,9 +55,10 @@ def build_scenario(
         epoch_start=_epoch_start(loop, inputs, workers),
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
+        served=_served(profile, loader, inputs),
     )
     if _is_bulky(profile, loader):
-        base = fit_transfer(base, fmean_wall(steps))
+        base = _moving_apart(fit_transfer(base, fmean_wall(steps)), fmean_wall(steps))
     return fit(base, fmean_wall(steps))
 
 
@@ -71,6 +73,13 @@ def fit_transfer(base: Scenario, measured: float) -> Scenario:
         slow = step_seconds(replace(base, transfer=middle)) > measured
         low, high = (low, middle) if slow else (middle, high)
     return replace(base, transfer=low)
+
+
+def _moving_apart(base: Scenario, measured: float) -> Scenario:
+    """An epoch's first batch is moved like all others: that is no cost of beginning an epoch."""
+    moving = base.hand_over + base.serialise + base.transfer
+    start = max(0.0, base.epoch_start - moving)
+    return fit_transfer(replace(base, transfer=0.0, epoch_start=start), measured)
 
 
 def _is_bulky(profile: Profile, loader: Loader | None) -> bool:
@@ -186,6 +195,13 @@ def _streams(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host
         return 0.0
     judged = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
     return max(1.0, streams_of(judged) or 0.0) if judged.pace in ("limit", "device") else 0.0
+
+
+def _served(profile: Profile, loader: Loader | None, inputs: Inputs) -> Curve:
+    """How storage serves more reads at once, where that was timed."""
+    if loader is None or inputs.storage <= 0:
+        return ()
+    return served(profile, loader.key, inputs, readers_of(loader.num_workers, inputs))
 
 
 def _stored_share(operations: list[Operation]) -> float:

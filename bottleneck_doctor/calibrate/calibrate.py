@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import tempfile
 import time
@@ -35,7 +36,8 @@ def calibrate(
     try:
         with tempfile.TemporaryDirectory(prefix=".bdoc-calibrate-") as folder:
             paths = files_of(subject, profile.run.cwd, is_remote)
-            return _carry_out(subject, _requests(subject, paths, folder, python), folder)
+            rows, gaps = _carry_out(subject, _requests(subject, paths, folder, python), folder)
+            return rows + _sizes(subject, paths), gaps
     except OSError as error:
         return [], [Gap(WHAT, f"no place for its files: {error.strerror}", "set TMPDIR to a writable folder")]
 
@@ -53,7 +55,7 @@ def _carry_out(
     subject: Subject, requests: Iterator[tuple[str, str, Request | None]], folder: str
 ) -> tuple[list[Calibration], list[Gap]]:
     rows: list[Calibration] = []
-    gaps = []
+    gaps: list[Gap] = []
     end = time.monotonic() + BUDGET_S
     for probe, python, request in requests:
         left = end - time.monotonic()
@@ -70,6 +72,15 @@ def _carry_out(
         if answer.problem:
             gaps.append(Gap(f"{WHAT} of {probe}", answer.problem))
     return rows, gaps
+
+
+def _sizes(subject: Subject, paths: list[str]) -> list[Calibration]:
+    """How large the files are, on average."""
+    sizes = [os.path.getsize(path) for path in paths]
+    if not sizes:
+        return []
+    mean = sum(sizes) / len(sizes)
+    return [Calibration(subject.loader.key, "files", "sizes", 0.0, 0.0, len(sizes), size_bytes=mean)]
 
 
 def _row(loader: str, told: dict[str, Any]) -> Calibration | None:

@@ -79,18 +79,17 @@ def _is_plain(path: str) -> bool:
 
 
 def reads_request(subject: Subject, paths: list[str], folder: str) -> Request | None:
-    """Which reads to time; ``None`` where fetches neither read from storage nor opened many files."""
+    """Which reads to time; ``None`` where fetches read nothing from storage."""
     opens, samples = subject.mean("opens"), max(1.0, subject.mean("samples"))
     calls, delivered = subject.mean("reads"), subject.mean("read_bytes")
-    sizes = [os.path.getsize(path) for path in paths]
-    whole = bool(sizes) and opens >= WHOLE_OPENS * samples and fmean(sizes) <= WHOLE_BYTES
-    cold = subject.mean("storage_bytes") >= COLD_BYTES and calls > 0
-    if not paths or not (cold or whole):
+    if not paths or not calls or subject.mean("storage_bytes") < COLD_BYTES:
         return None
+    sizes = [os.path.getsize(path) for path in paths]
+    whole = opens >= WHOLE_OPENS * samples and fmean(sizes) <= WHOLE_BYTES
     now = min(DEPTHS[-1], max(1, subject.loader.num_workers))
     return {
         "paths": paths, "whole": whole, "direct": bool(subject.hot and subject.hot.direct), "now": now,
-        "size": round(delivered / calls) if calls else 0, "depths": sorted({*DEPTHS, now}),
+        "size": round(delivered / calls), "depths": sorted({*DEPTHS, now}),
         "chunk": round(samples * fmean(sizes)), "folder": folder,
     }  # fmt: skip
 

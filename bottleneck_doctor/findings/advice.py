@@ -97,6 +97,7 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
             change=replace(best.change, streams=streams),
             apply="hook",
             risk=risk,
+            basis="calibrated" if scenario.served else "replay",
         )
     ]
 

@@ -58,6 +58,7 @@ from .advice import (
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
+from .timed import decoding
 
 ID = "decode-bound"
 DECODE_SHARE = 0.4  # of a batch's CPU [catalogue F06]
@@ -89,6 +90,14 @@ pixels = np.load(path.with_suffix(".npy"))                                      
 RESIZE = "image.thumbnail((2 * size, 2 * size)); image.save(target, quality=95)     # once per file"
 DRAFT = 'image = Image.open(path); image.draft("RGB", (2 * size, 2 * size))'
 SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
+
+# a decoder's module -> its name among what was timed; remedy -> what was timed of it
+VARIANTS = {
+    "PIL.ImageFile": "PIL", "cv2": "OpenCV", "simplejpeg": "simplejpeg", "turbojpeg": "TurboJPEG",
+    "torchvision.io.image": "torchvision",
+}  # fmt: skip
+TIMED = {"reencode-offline": ("stored raw",), "decode-scaled": ("PIL half",)}
+OTHERS = tuple(VARIANTS.values())
 
 # remedy -> title, how it is applied, lines, risk
 WAYS = {
@@ -161,7 +170,8 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
         factors["resize-offline"] = (1.0, needed, needed / OVERSIZE)
         factors |= {"decode-scaled": SCALED} if codec == "JPEG" else {}
     factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
-    cures = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
+    ranged = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
+    cures = [_as_timed(diagnosis, cure) for cure in ranged]
     if repeats is not None and fits_memory(diagnosis, repeats.sample_bytes):
         change = remembering(diagnosis.inputs, repeats.sample_bytes, diagnosis.inputs.decode)
         cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change))
@@ -175,6 +185,20 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
     factor = spread(diagnosis.scenario, low, likely, high)
     return replace(_cure(diagnosis, name), factor=factor, basis="range")
+
+
+def _as_timed(diagnosis: Diagnosis, cure: Cure) -> Cure:
+    """The cure with what ``--calibrate`` timed on the training's own pictures, where it did."""
+    rows, now_s = decoding(diagnosis, VARIANTS)
+    others = {name: rows[name] for name in TIMED.get(cure.id, OTHERS) if name in rows}
+    if not now_s or not others or cure.id not in {*TIMED, "decoder-swap"}:
+        return cure
+    name = min(others, key=lambda one: others[one].cpu_s)
+    now = next(one for one in rows.values() if one.cpu_s == now_s)
+    size = others[name].size_bytes / max(now.size_bytes, 1.0)
+    change = _costing(diagnosis.inputs, others[name].cpu_s / now_s, size)
+    title = f"{cure.title}: {name}" if cure.id == "decoder-swap" else cure.title
+    return replace(cure, title=title, change=change, factor=None, basis="calibrated")
 
 
 def _cure(diagnosis: Diagnosis, name: str) -> Cure:

@@ -46,6 +46,7 @@ from ..model.report import Evidence, Fix
 from .advice import WORTH, payload_of, unlooped, wait_evidence
 from .case import patient
 from .entry import Case, Entry
+from .timed import moving
 
 ID = "ipc-overhead"
 MOVING_SHARE = 0.05  # of the step [catalogue F12]
@@ -79,7 +80,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     moving = scenario.hand_over / diagnosis.step_s
     if moving <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
         return None
-    cures = _cures(scenario, payload, loader)
+    cures = [_as_timed(diagnosis, cure) for cure in _cures(scenario, payload, loader)]
     if not cures:
         return None
     evidence = [
@@ -118,6 +119,7 @@ def _cures(scenario: Scenario, payload: Payload, loader: Loader) -> list[Cure]:
     return cures
 
 
+TIMED = {"return-tensors": "as tensors", "pack-tensors": "packed", "sharing-file-system": "by name"}
 # remedy -> how it is applied, risk
 TERMS = {
     "return-tensors": ("hook", "the loop gets tensors where it got arrays"),
@@ -132,6 +134,12 @@ TERMS = {
 def _cure(name: str, title: str, fix: Fix, left: float) -> Cure:
     apply, risk = TERMS[name]
     return Cure(name, title, fix, Change(ipc=min(1.0, max(0.0, left))), apply=apply, risk=risk)
+
+
+def _as_timed(diagnosis: Diagnosis, cure: Cure) -> Cure:
+    """The cure with what ``--calibrate`` timed of it, where it did."""
+    change = moving(diagnosis, TIMED[cure.id])
+    return cure if change is None else replace(cure, change=change, basis="calibrated")
 
 
 WORK, TURN = Work(0.002), Turn(0.003)

@@ -77,7 +77,8 @@ class Scenario:
     ``hand_over`` is the loop's CPU for receiving a batch, ``sampling`` its time for choosing indices,
     ``transfer`` what it sleeps through meanwhile; ``strangers`` is the cores' worth of other people's work
     beside it; ``stored`` is the share of checkpoints and logging that is blocked, not computed; ``streams``
-    how many reads the storage serves at once before each gets slower, 0 = no limit known.
+    how many reads the storage serves at once before each gets slower, 0 = no limit known. ``served`` says it
+    better where it was timed: (reads at once, seconds each over the measured ones), by rising depth.
     """
 
     works: tuple[Work, ...]
@@ -97,6 +98,7 @@ class Scenario:
     epoch_start: float = 0.0
     stored: float = 0.0
     streams: float = 0.0
+    served: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)

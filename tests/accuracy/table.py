@@ -24,6 +24,7 @@ one remedy applied. The illness is known by construction, not by measurement.
 - Speedup: sick and cured script run plain, interleaved (sick, cured, sick, cured); the measured speedup is
   the ratio of the medians over runs of the mean step time, from the twentieth step on.
   Inside means within bdoc's low to high; near means that the likely value is off by at most 25 %.
+- Where the remedy is a number of workers, the twin has the number that the report advises.
 - Where the kernel allows it, the disk of two storage patients is held to the limit named in their truth.
 """
 

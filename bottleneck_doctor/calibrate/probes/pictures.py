@@ -21,7 +21,7 @@ Decode = Callable[[bytes], object]
 
 
 def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
-    """``request``: paths, and the module whose decoder the training used. One row for each way of decoding."""
+    """``request``: paths, and the decoder that the training used. One row for each way of decoding."""
     originals = [_content(path) for path in request["paths"][:PICTURES]]
     jpeg = [data for data in originals if data[:2] == b"\xff\xd8"]
     ways = _ways()
@@ -86,12 +86,25 @@ def _stored_otherwise(
     opened = [image.open(io.BytesIO(data)).convert("RGB") for data in pictures]
     if not are_jpeg:
         _tell(tell, "stored as JPEG", decode, [_as_jpeg(one) for one in opened])
-    _tell(tell, "stored raw", bytearray, [one.tobytes() for one in opened])
+    numpy = _module("numpy")
+    if numpy:
+        _tell(
+            tell,
+            "stored raw",
+            lambda data: numpy.load(io.BytesIO(data)),
+            [_as_array(numpy, one) for one in opened],
+        )
 
 
 def _as_jpeg(picture: Any) -> bytes:
     kept = io.BytesIO()
     picture.save(kept, "JPEG", quality=QUALITY)
+    return kept.getvalue()
+
+
+def _as_array(numpy: Any, picture: Any) -> bytes:
+    kept = io.BytesIO()
+    numpy.save(kept, numpy.asarray(picture))
     return kept.getvalue()
 
 

@@ -20,7 +20,9 @@ SLICE_S = 0.12  # of reading at each depth; a throttle of the kernel's counts in
 ROUNDS = 2  # the quicker one counts: somebody else may have used the disk meanwhile
 LARGEST_READ = 8 << 20
 PACKED_BYTES = 16 << 20
-MEMORY_PLACES = 4  # read again and again, when reads from memory are timed
+MEMORY_BYTES = 64 << 20  # read again and again when reads from memory are timed: no core's cache holds that
+MEMORY_PLACES = 1024
+FILLING_S = 0.3  # for reading them the first time
 
 Read = Callable[[], None]
 Job = Callable[[int], "Iterator[tuple[Read, Read]]"]
@@ -141,20 +143,31 @@ def _warm(files: list[tuple[str, int]], request: dict[str, Any]) -> Job:
 
     def reads(seed: int) -> Iterator[tuple[Read, Read]]:
         if request["whole"]:
-            takes = [_taking(path, size) for path, size in files[:MEMORY_PLACES]]
+            takes = [_taking(path, size) for path, size in files]
         else:
             path, bytes_ = files[0]
             number, length = _open(path), _aligned(min(request["size"], LARGEST_READ, bytes_))
             page = mmap.mmap(-1, length)
             ends = max(1, bytes_ // length)
-            takes = [_reading(number, page, place % ends * length) for place in range(MEMORY_PLACES)]
+            takes = [
+                _reading(number, page, place % ends * length) for place in range(_places_in_memory(length))
+            ]
+        filled, until = 0, time.monotonic() + FILLING_S
         for take in takes:
             take()
+            filled += 1
+            if time.monotonic() > until:
+                break
+        takes = takes[:filled]
         while True:
             for take in takes:
                 yield (lambda: None), take
 
     return reads
+
+
+def _places_in_memory(length: int) -> int:
+    return max(2, min(MEMORY_PLACES, MEMORY_BYTES // length))
 
 
 def _packed(files: list[tuple[str, int]], chunk: int, folder: str, depth: int) -> dict[str, float] | None:
