@@ -20,8 +20,7 @@ LARGEST_BATCH = 256 << 20
 
 def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
     """``request``: tensors, tensor_bytes, other_bytes (of a batch), workers. One row for each way."""
-    torch = importlib.import_module("torch")
-    loaders = importlib.import_module("torch.utils.data")
+    torch, loaders = _module("torch"), _module("torch.utils.data")
     torch.set_num_threads(1)
     if request["tensor_bytes"] + request["other_bytes"] > LARGEST_BATCH:
         return
@@ -35,6 +34,11 @@ def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
         moved, used = _timed(iter(loader), making_s, use)
         tell(subject="moving", variant=name, **moved, size_bytes=_bytes(request))
         tell(subject="using", variant=name, **used, size_bytes=_bytes(request))
+
+
+def _module(path: str) -> Any:
+    """A module of the user's interpreter; without it this probe has nothing to say."""
+    return importlib.import_module(path)
 
 
 class _Batches:
@@ -64,7 +68,7 @@ def _ways(torch: Any, request: dict[str, Any]) -> list[tuple[str, Make, Use, str
     in_arrays = round(request["other_bytes"] / 4)
     ways: list[tuple[str, Make, Use, str]] = []
     if in_arrays > in_tensors:
-        numpy = importlib.import_module("numpy")
+        numpy = _module("numpy")
         array = numpy.zeros(in_arrays, "float32")
         ways.append(("now", array.copy, _sum_of, ""))
         ways.append(("as tensors", lambda: torch.from_numpy(array.copy()), _sum_of, ""))

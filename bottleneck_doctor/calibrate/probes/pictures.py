@@ -82,7 +82,7 @@ def _stored_otherwise(
     tell: Callable[..., None], pictures: list[bytes], decode: Decode, are_jpeg: bool
 ) -> None:
     """The same pixels stored as JPEG, and raw: what decoding them would cost then."""
-    image = importlib.import_module("PIL.Image")
+    image = _module("PIL.Image")
     opened = [image.open(io.BytesIO(data)).convert("RGB") for data in pictures]
     if not are_jpeg:
         _tell(tell, "stored as JPEG", decode, [_as_jpeg(one) for one in opened])
@@ -158,7 +158,7 @@ def _turbojpeg(turbojpeg: Any) -> Decode | None:
 
 
 def _torchvision(io_image: Any) -> Decode:
-    torch = importlib.import_module("torch")
+    torch = _module("torch")
     torch.set_num_threads(1)
     return lambda data: io_image.decode_image(torch.frombuffer(bytearray(data), dtype=torch.uint8))
 

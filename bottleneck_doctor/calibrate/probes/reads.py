@@ -13,12 +13,14 @@ import random
 import stat
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from typing import Any
 
 PAGE = 4096
 SLICE_S = 0.12  # of reading at each depth; a throttle of the kernel's counts in tenths of a second
 ROUNDS = 2  # the quicker one counts: somebody else may have used the disk meanwhile
 LARGEST_READ = 8 << 20
+DEEPEST = 8  # readers side by side
 PACKED_BYTES = 16 << 20
 MEMORY_BYTES = 64 << 20  # read again and again when reads from memory are timed: no core's cache holds that
 MEMORY_PLACES = 1024
@@ -108,13 +110,12 @@ def _aligned(size: int) -> int:
 
 
 def _whole(files: list[tuple[str, int]]) -> Job:
-    """Files opened, read and closed, one after the other."""
+    """Files opened, read and closed, one after the other. Each reader has files of its own: one that followed
+    another would find in memory what that one has just read."""
 
     def reads(seed: int) -> Iterator[tuple[Read, Read]]:
-        place = seed * 7919
-        while True:
-            path, size = files[place % len(files)]
-            place += 1
+        mine = files[seed::DEEPEST] or files
+        for path, size in cycle(mine):
             yield _forgetting(path), _taking(path, size)
 
     return reads
@@ -235,16 +236,17 @@ def _child(job: Job, seed: int, begin: float, seconds: float, sink: int) -> None
 
 
 def _timed(reads: Iterator[tuple[Read, Read]], seconds: float) -> dict[str, float]:
+    prepare, read = next(reads)  # what has to be opened or filled first is no part of the times
     count, wall, cpu, delivered = 0, 0.0, 0.0, _delivered()
     start, queued = time.monotonic(), _queued_s()
     while time.monotonic() - start < seconds:
-        prepare, read = next(reads)
         prepare()
         began, worked = time.monotonic(), time.thread_time()
         read()
         cpu += time.thread_time() - worked
         wall += time.monotonic() - began
         count += 1
+        prepare, read = next(reads)
     elapsed = max(1e-9, time.monotonic() - start)
     queue = (_queued_s() - queued) * wall / elapsed
     return {"count": count, "wall": wall, "cpu": cpu, "queue": queue, "bytes": _delivered() - delivered}
