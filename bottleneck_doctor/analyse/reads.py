@@ -13,6 +13,7 @@ LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer
 DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
 LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
 SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
+OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (ours)
 MORE_AT_LEAST = 1.25  # reads a second with more at once, or the storage gives all it can already (ours)
 UNSURE = ("unsure", "unseen")
 
@@ -66,6 +67,13 @@ def streams_of(reads: Reads) -> float | None:
     if reads.pace == "latency":
         return None
     return 2 * reads.readers if reads.pace in UNSURE else reads.readers
+
+
+def are_small_files(inputs: Inputs) -> bool:
+    """Each sample is a small file of its own: their number is what costs, wherever they lie."""
+    opens = inputs.opens or 0.0
+    each_bytes = (inputs.read_bytes or 0.0) / max(opens, 1e-9)
+    return opens >= OPENS_PER_SAMPLE * max(1.0, inputs.samples) and each_bytes < LARGE_READ_BYTES
 
 
 def _device_reads(inputs: Inputs) -> float:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.reads import LARGE_READ_BYTES, Reads
+from ..analyse.reads import Reads, are_small_files
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
 from ..model.report import Evidence, Fix
 from .advice import (
@@ -59,7 +59,6 @@ from .entry import Case, Entry
 from .timed import from_memory
 
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
-OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (ours)
 OURS_AT_LEAST = 0.7  # of the bytes that the disks deliver, or strangers share them [catalogue F21]
 
 
@@ -75,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         )
     if reads.pace not in ("device", "limit"):
         return None
-    cures = [] if _of_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
+    cures = [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
     cures += _alone(diagnosis, reads)
     if diagnosis.loader is not None and not diagnosis.loader.num_workers:
         cures += more_workers(
@@ -103,12 +102,6 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
         return [cure]
     title = "copy the data set into memory, where it fits (tmpfs: /dev/shm)"
     return [replace(cure, title=title, change=change, factor=None, basis="calibrated")]
-
-
-def _of_small_files(inputs: Inputs) -> bool:
-    """Each sample is a small file of its own: their number is the ailment, and another finding's."""
-    opens = (inputs.opens or 0.0) / max(1.0, inputs.samples)
-    return opens >= OPENS_PER_SAMPLE and (inputs.read_bytes or 0.0) < LARGE_READ_BYTES * (inputs.opens or 0.0)
 
 
 def _alone(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.reads import UNSURE, Reads, streams_of
+from ..analyse.reads import UNSURE, Reads, are_small_files, streams_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
 from ..model.report import Fix
 from .advice import (
@@ -82,7 +82,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     reads = judge_reads(diagnosis)
     if reads.pace not in ("latency", *UNSURE):
         return None
-    cures = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads) + _faster(diagnosis, reads)
+    cures = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads)
+    cures += [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
     return Finding("storage-latency-bound", "input.storage", evidence, cures, place_of(diagnosis))
 

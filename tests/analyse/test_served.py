@@ -1,4 +1,4 @@
-"""What was timed of the storage decides what more readers bring, where it is what the training's reads cost."""
+"""What was timed of the storage decides what more readers bring, where the training's reads cost as much."""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ def run_over(
         [decode_s] * BATCHES, [opens] * BATCHES, [32] * BATCHES,
     )  # fmt: skip
     suffixes = {Path(path).suffix: 1 for path in paths}
-    hot = HotFiles("1:1", len(paths), 0, suffixes, paths=paths, decoders=["PIL.ImageFile"] if decode_s else [])
+    hot = HotFiles(
+        "1:1", len(paths), 0, suffixes, paths=paths, decoders=["PIL.ImageFile"] if decode_s else []
+    )
     return Profile(
         run=Run(["python", "train.py"], "train.py", cwd, "", 10.0, 0, signal),
         machine=Machine("box", "6", "cpu", 2, 2.0),
