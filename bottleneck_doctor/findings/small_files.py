@@ -120,8 +120,8 @@ def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
              Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", PACK, place),
              factor=spread(scenario, packed[0], packed[1], packed[2]), apply="convert", effort="hours",
              risk="order: shuffle shards and a buffer; each worker needs shards of its own")  # fmt: skip
-    timed = timed_packed(diagnosis)
-    cures = [replace(pack, change=timed, factor=None, basis="calibrated") if timed else pack]
+    timed = timed_packed(diagnosis, system)
+    cures = [replace(pack, factor=spread(scenario, *timed), basis="calibrated") if timed else pack]
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
         cures.append(

@@ -36,7 +36,7 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     if cure.change is not None:
         return predict(diagnosis, cure.change, cure.basis)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
-    return widened(diagnosis, low, likely, high)
+    return widened(diagnosis, low, likely, high, "calibrated" if cure.basis == "calibrated" else "range")
 
 
 def _order(offer: Offer) -> tuple[int, int, int, int, float]:

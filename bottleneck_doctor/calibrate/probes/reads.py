@@ -46,9 +46,9 @@ def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
                 best[depth] = found
     for depth, row in best.items():
         tell(subject=subject, variant="cold", depth=depth, **row)
-    _tell(tell, subject, "memory", 1, side_by_side(_warm(files, request), 1, SLICE_S))
+    now = request["now"]
+    _tell(tell, subject, "memory", now, side_by_side(_warm(files, request), now, SLICE_S))
     if request["whole"] and os.stat(request["folder"]).st_dev == os.stat(files[0][0]).st_dev:
-        now = request["now"]
         _tell(tell, subject, "packed", now, _packed(files, request["chunk"], request["folder"], now))
 
 
@@ -151,7 +151,8 @@ def _warm(files: list[tuple[str, int]], request: dict[str, Any]) -> Job:
             page = mmap.mmap(-1, length)
             ends = max(1, bytes_ // length)
             takes = [
-                _reading(number, page, place % ends * length) for place in range(_places_in_memory(length))
+                _reading(number, page, place % ends * length)
+                for place in range(_places_in_memory(length, request["now"]))
             ]
         filled, until = 0, time.monotonic() + FILLING_S
         for take in takes:
@@ -167,8 +168,8 @@ def _warm(files: list[tuple[str, int]], request: dict[str, Any]) -> Job:
     return reads
 
 
-def _places_in_memory(length: int) -> int:
-    return max(2, min(MEMORY_PLACES, MEMORY_BYTES // length))
+def _places_in_memory(length: int, readers: int) -> int:
+    return max(2, min(MEMORY_PLACES, MEMORY_BYTES // readers // length))
 
 
 def _packed(files: list[tuple[str, int]], chunk: int, folder: str, depth: int) -> dict[str, float] | None:
