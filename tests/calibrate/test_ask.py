@@ -57,6 +57,19 @@ def main(request, tell):
     assert not _lives(answer.rows[0]["child"])
 
 
+def test_an_interrupt_ends_the_probe_and_keeps_its_rows(probe: Path) -> None:
+    source = """
+import os, signal, time
+def main(request, tell):
+    tell(subject="read")
+    time.sleep(0.2)
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(60)
+"""
+    answer = asked(probe, source)
+    assert (answer.rows, answer.interrupted) == ([{"subject": "read"}], True)
+
+
 def test_an_interpreter_that_is_not_there_is_a_problem_and_no_error(probe: Path) -> None:
     probe.write_text("")
     answer = ask("/no/such/python", "one", {}, str(probe.parent), 5.0)
