@@ -25,7 +25,8 @@ back and shuffled in a buffer. Kernel CPU may come from fresh memory instead of 
 ## Prediction
 A range, replayed: no sleep spared (random order) to a tenth left (whole batches with one read), likely 0.4
 (measured 0.32 and 0.44 in order); and 0.6 to 0.1 of the kernel's CPU, and at best as much again of
-Python's.
+Python's. With `bdoc run --calibrate` files seen are read one by one and from one packed file after the run;
+sleep and the kernel's CPU shrink as timed.
 
 ## Remedies
 `pack-shards`, `workers-auto`, `cache-metadata`.

@@ -26,7 +26,9 @@ too. A cold first epoch is not a steady one: if the data fits into memory, later
 ## Prediction
 Replay, with the present number of reads at once as all that the storage serves: workers then only help to
 overlap reading with the model. A faster place is assumed to deliver 3 GB/s, the lower end of NVMe disks,
-and memory shared by all workers no less; the present rate is measured.
+and memory shared by all workers no less; the present rate is measured. With `bdoc run --calibrate` the same
+reads are timed once more from memory, and replayed if all files fit into half of it. Where each sample is a
+small file of its own, staging is left to the finding about those.
 
 ## Remedies
 `stage-to-fast-storage`, `io-isolate`.

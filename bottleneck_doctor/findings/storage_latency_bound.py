@@ -28,7 +28,8 @@ epochs do not read.
 Replay of the measured batches with more workers whose sleeps overlap. Where it could not be seen whether
 the storage serves more at once, no more than twice the present number of reads is assumed. Hints ahead of a
 batch's reads halved the sleep per small read on one virtual disk, and left a quarter for memory-mapped
-files (measured).
+files (measured). With `bdoc run --calibrate` the replay follows what the storage gave to 1, 2, 4 and 8
+readers after the run, if one read then cost what it cost in the training.
 
 ## Remedies
 `workers-auto`, `readahead-hints`.

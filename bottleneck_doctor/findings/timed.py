@@ -83,16 +83,16 @@ def _bytes_of(diagnosis: Diagnosis, sizes: Calibration, hot: HotFiles) -> float:
     return length * max(each, sizes.size_bytes) if length else float("inf")
 
 
-def decoding(diagnosis: Diagnosis, names: dict[str, str]) -> tuple[dict[str, Calibration], float]:
-    """(pictures' decoding by variant, CPU seconds each as the training decodes them); empty where the
-    decoder that ran was not timed, or not as measured. ``names``: a decoder's module to its variant."""
+def decoding(diagnosis: Diagnosis, names: dict[str, str]) -> tuple[dict[str, Calibration], str]:
+    """(pictures' decoding by variant, the variant that the training uses); empty where the decoder that ran
+    was not timed, or does not cost what was measured. ``names``: a decoder's module to its variant."""
     rows, inputs, loader = rows_of(diagnosis, "picture"), diagnosis.inputs, diagnosis.loader
     hot = next((one for one in diagnosis.profile.hot_files if loader and one.loader == loader.key), None)
     used = next((names[one] for one in (hot.decoders if hot else []) if names.get(one) in rows), "")
     each_s = inputs.decode / max(1.0, inputs.samples)
     if not used or not each_s or not 1 / AGREES <= rows[used].cpu_s / each_s <= AGREES:
-        return {}, 0.0
-    return rows, rows[used].cpu_s
+        return {}, ""
+    return rows, used
 
 
 def moving(diagnosis: Diagnosis, variant: str) -> Change | None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.findings import decode_bound
 from bottleneck_doctor.findings.case import inputs_of, patient
 from bottleneck_doctor.findings.timed import decoding, from_memory, moving, packed
 from bottleneck_doctor.model.calibration import Calibration
-from bottleneck_doctor.model.diagnosis import Diagnosis, Scenario, Turn, Work
+from bottleneck_doctor.model.diagnosis import Diagnosis, Finding, Scenario, Turn, Work
 from bottleneck_doctor.model.profile import HotFiles
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.runs import run_of
@@ -76,8 +77,8 @@ def test_reads_that_were_not_the_trainings_promise_nothing() -> None:
 def test_decoders_count_where_the_one_that_ran_costs_what_it_did(each_s: float, known: bool) -> None:
     base = reading([timed("picture", "OpenCV", each_s, each_s), timed("picture", "PIL", 1e-4, 1e-4)])
     base = replace(base, inputs=replace(base.inputs, decode=32 * 1e-4))
-    rows, now_s = decoding(base, {"cv2": "OpenCV"})
-    assert (set(rows), now_s) == (({"OpenCV", "PIL"}, each_s) if known else (set(), 0.0))
+    rows, used = decoding(base, {"cv2": "OpenCV"})
+    assert (set(rows), used) == (({"OpenCV", "PIL"}, "OpenCV") if known else (set(), ""))
 
 
 @pytest.mark.parametrize(("cpu_s", "known"), [(0.01, True), (0.1, False)])
@@ -103,3 +104,17 @@ def test_a_calibrated_remedy_says_so_in_the_report() -> None:
     full = [timed("read", "cold", 0.02 * depth + 1e-4, 1e-4, depth=depth) for depth in (1, 2, 4, 8)]
     told = {one.id: one for one in write_up(replace(run, calibrations=full)).remedies}
     assert "workers-auto" not in told or told["workers-auto"].predicted_speedup.likely < 1.1
+
+
+@pytest.mark.parametrize(("other_s", "offered"), [(4e-4, True), (9e-4, False)])
+def test_another_decoder_is_offered_only_where_it_was_faster(other_s: float, offered: bool) -> None:
+    photos = next(case for case in decode_bound.cases() if case.name == "large JPEG files").diagnosis
+    rows = [timed("picture", "PIL", 7.5e-4, 7.5e-4), timed("picture", "simplejpeg", other_s, other_s)]
+    hot = [replace(photos.profile.hot_files[0], decoders=["PIL.ImageFile"])]
+    found = decode_bound.examine(
+        replace(photos, profile=replace(photos.profile, calibrations=rows, hot_files=hot))
+    )
+    assert isinstance(found, Finding)
+    swap = [cure for cure in found.cures if cure.id == "decoder-swap"]
+    assert [cure.basis for cure in swap] == (["calibrated"] if offered else [])
+    assert all(cure.title.endswith("simplejpeg") for cure in swap)
