@@ -13,6 +13,7 @@ from typing import Any
 PROBES = Path(__file__).parent / "probes"
 ROWS_AT_MOST = 64
 TEXT_AT_MOST = 1 << 20
+ENDING_S = 2.0
 # Loaded from its file and not by name: the interpreter may be the user's, which need not know this package.
 START = """\
 import json, runpy, sys
@@ -59,7 +60,10 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
         os.killpg(process.pid, signal.SIGKILL)  # a session of its own: nobody else is in that group
     except ProcessLookupError:
         pass
-    return process.communicate()[0]
+    try:
+        return process.communicate(timeout=ENDING_S)[0]
+    except subprocess.TimeoutExpired as late:  # a reader that the kernel does not let go of: leave it behind
+        return late.output or b""
 
 
 def _rows(told: bytes) -> list[dict[str, Any]]:

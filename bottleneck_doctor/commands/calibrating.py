@@ -25,3 +25,8 @@ def calibrated(profile: Profile, python: str) -> Profile:
     except Exception as error:
         rows, gaps = [], [Gap("calibration", f"it failed: {type(error).__name__}: {error}")]
     return replace(profile, calibrations=rows, gaps=[*profile.gaps, *gaps])
+
+
+def nameless(profile: Profile) -> Profile:
+    """The profile as it is kept: the files' names were for calibrating, one example is enough."""
+    return replace(profile, hot_files=[replace(one, paths=[]) for one in profile.hot_files])

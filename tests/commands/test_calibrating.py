@@ -68,6 +68,7 @@ def test_calibrations_lie_in_the_profile_and_nowhere_else(folder: Path) -> None:
     subjects = {row["subject"] for row in told.profile["calibrations"]}
     cold = sum(told.profile["fetches"][0]["storage_bytes"]) > 0  # not on a file system in memory
     assert subjects == ({"file", "files"} if cold else {"files"})
+    assert [hot["paths"] for hot in told.profile["hot_files"]] == [[]]
     assert sorted(path.name for path in folder.iterdir() if "bdoc" in path.name) == []
     assert {path.read_bytes() == os_random(int(path.stem)) for path in (folder / "data").iterdir()} == {True}
 
