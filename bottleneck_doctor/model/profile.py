@@ -250,8 +250,8 @@ class Blocked:
 class HotFiles:
     """Files that a loader's fetches opened or read: a sample of them and where they live.
 
-    ``paths`` are some of them as the training named them, kept only as long as there is something to calibrate;
-    ``direct`` says that they were opened past the page cache; ``decoders`` are the modules whose decoders ran.
+    ``paths`` are some of them as the training named them, kept until calibrating is over; ``direct`` says
+    that they were opened past the page cache; ``decoders`` are the modules whose decoders ran.
     """
 
     loader: str

@@ -13,6 +13,7 @@ import random
 import stat
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -20,14 +21,13 @@ PAGE = 4096
 SLICE_S = 0.12  # of reading at each depth; a throttle of the kernel's counts in tenths of a second
 ROUNDS = 2  # the quicker one counts: somebody else may have used the disk meanwhile
 LARGEST_READ = 8 << 20
-DEEPEST = 8  # readers side by side
 PACKED_BYTES = 16 << 20
 MEMORY_BYTES = 64 << 20  # read again and again when reads from memory are timed: no core's cache holds that
 MEMORY_PLACES = 1024
 FILLING_S = 0.3  # for reading them the first time
 
 Read = Callable[[], None]
-Job = Callable[[int], "Iterator[tuple[Read, Read]]"]
+Job = Callable[[int, int], "Iterator[tuple[Read, Read]]"]  # of reader number n out of so many
 
 
 def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
@@ -76,7 +76,7 @@ def _open(path: str, direct: bool = False) -> int:
 def _places(files: list[tuple[str, int]], size: int, direct: bool) -> Job:
     """Reads of ``size`` bytes at random places of random files, which stay open."""
 
-    def reads(seed: int) -> Iterator[tuple[Read, Read]]:
+    def reads(seed: int, depth: int) -> Iterator[tuple[Read, Read]]:
         chance = random.Random(seed)
         kept = {path: _open(path, direct) for path, _ in files[:16]}
         largest = max(bytes_ for path, bytes_ in files if path in kept)
@@ -113,8 +113,8 @@ def _whole(files: list[tuple[str, int]]) -> Job:
     """Files opened, read and closed, one after the other. Each reader has files of its own: one that followed
     another would find in memory what that one has just read."""
 
-    def reads(seed: int) -> Iterator[tuple[Read, Read]]:
-        mine = files[seed::DEEPEST] or files
+    def reads(seed: int, depth: int) -> Iterator[tuple[Read, Read]]:
+        mine = files[seed::depth] or files
         for path, size in cycle(mine):
             yield _forgetting(path), _taking(path, size)
 
@@ -142,7 +142,7 @@ def _taking(path: str, size: int) -> Read:
 def _warm(files: list[tuple[str, int]], request: dict[str, Any]) -> Job:
     """The same reads, answered from memory: a few places, each read before it is timed."""
 
-    def reads(seed: int) -> Iterator[tuple[Read, Read]]:
+    def reads(seed: int, depth: int) -> Iterator[tuple[Read, Read]]:
         if request["whole"]:
             takes = [_taking(path, size) for path, size in files]
         else:
@@ -208,7 +208,7 @@ def side_by_side(job: Job, depth: int, seconds: float) -> dict[str, float] | Non
     for seed in range(depth):
         child = os.fork()
         if not child:
-            _child(job, seed, begin, seconds, sink)
+            _child(partial(job, seed, depth), begin, seconds, sink)
         children.append(child)
     os.close(sink)
     with os.fdopen(source) as lines:
@@ -225,11 +225,11 @@ def side_by_side(job: Job, depth: int, seconds: float) -> dict[str, float] | Non
     }  # fmt: skip
 
 
-def _child(job: Job, seed: int, begin: float, seconds: float, sink: int) -> None:
+def _child(reads: Callable[[], Iterator[tuple[Read, Read]]], begin: float, seconds: float, sink: int) -> None:
     """A reader's whole life: never returns."""
     try:
         time.sleep(max(0.0, begin - time.monotonic()))
-        os.write(sink, (json.dumps(_timed(job(seed), seconds)) + "\n").encode())
+        os.write(sink, (json.dumps(_timed(reads(), seconds)) + "\n").encode())
     except BaseException:  # a file that is gone: this reader has nothing to tell
         pass
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_what_is_no_plain_file_is_never_opened(tmp_path: Path, monkeypatch: pyte
 def test_a_file_that_goes_away_meanwhile_costs_its_rows_only(
     files: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def gone(_: int) -> Any:
-        raise FileNotFoundError
+    def gone(_: int, of: int) -> Iterator[Any]:
+        yield (lambda: None), Path("/no/such/file").read_bytes
 
     assert reads.side_by_side(gone, 2, 0.01) is None
