@@ -94,6 +94,9 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     inputs = diagnosis.inputs
     mapped = inputs.major_faults >= FAULTS_PER_BATCH and inputs.major_faults > (inputs.reads or 0.0)
     small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
+    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    if any(hot.direct for hot in diagnosis.profile.hot_files if hot.loader == key):
+        return []  # past the page cache: hints fill a cache that these reads do not look into
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
     snippet = MAPPED_FIX if mapped else READ_FIX
