@@ -64,14 +64,16 @@ def _reading(diagnosis: Diagnosis, now: Calibration, then: Calibration) -> Chang
 
 
 def _fit_memory(diagnosis: Diagnosis) -> bool:
-    """Whether all files that the loader uses, kept in memory, leave half of it free."""
+    """Whether all files that the loader uses fit into shared memory and leave half of all memory free."""
     machine, loader = diagnosis.profile.machine, diagnosis.loader
     sizes = rows_of(diagnosis, "files").get("sizes")
     known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
     hot = next((one for one in diagnosis.profile.hot_files if loader and one.loader == loader.key), None)
     if sizes is None or not known or hot is None:
         return False
-    return _bytes_of(diagnosis, sizes, hot) <= KEEP_SHARE * min(known)
+    needed = _bytes_of(diagnosis, sizes, hot)
+    room = machine.shm_free_bytes
+    return needed <= KEEP_SHARE * min(known) and (room is None or needed <= room)
 
 
 def _bytes_of(diagnosis: Diagnosis, sizes: Calibration, hot: HotFiles) -> float:

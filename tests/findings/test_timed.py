@@ -30,14 +30,18 @@ FILES = [
 
 
 def reading(
-    rows: list[Calibration], files: int = 10, memory: int | None = 1 << 30, trusted: bool = True
+    rows: list[Calibration],
+    files: int = 10,
+    memory: int | None = 1 << 30,
+    trusted: bool = True,
+    shared: int | None = None,
 ) -> Diagnosis:
     """One worker opens 32 files a batch: 1 ms asleep and 0.25 ms of CPU for each."""
     inputs = inputs_of(WORK, 1, 0.04, opens=32.0, reads=32.0, storage_bytes=5e5, read_bytes=5e5)
     served = ((1.0, 1.0), (8.0, 9.0)) if trusted else ()
     scene = Scenario((WORK,), (Turn(0.0, 0.002),), workers=1, cores=2.0, served=served)
     base = patient(WORK, Turn(0.0, 0.002), workers=1, inputs=inputs, scenario=scene)
-    machine = replace(base.profile.machine, memory_bytes=memory)
+    machine = replace(base.profile.machine, memory_bytes=memory, shm_free_bytes=shared)
     hot = [HotFiles("1:1", files, 0, decoders=["cv2"])]
     return replace(base, profile=replace(base.profile, calibrations=rows, hot_files=hot, machine=machine))
 
@@ -51,6 +55,7 @@ def test_reads_from_memory_sleep_no_more_and_cost_their_own_cpu() -> None:
 def test_files_that_do_not_fit_into_memory_are_not_promised_it() -> None:
     assert from_memory(reading(FILES, memory=int(10 * SIZE))) is None
     assert from_memory(reading(FILES, memory=None)) is None
+    assert from_memory(reading(FILES, shared=int(5 * SIZE))) is None
     assert from_memory(reading(FILES, files=64, memory=1 << 31)) is not None  # 50 000 samples of 16 KB
     assert from_memory(reading(FILES, files=64, memory=1 << 30)) is None
 
