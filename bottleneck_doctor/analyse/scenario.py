@@ -9,9 +9,9 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
-from .reads import judge_reads, readers_of, streams_of
+from .reads import judge_reads, streams_of
 from .replay import step_seconds
-from .served import Curve, served
+from .served import Curve, held, served
 
 TURNS_AT_MOST = 192
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
@@ -55,7 +55,7 @@ def build_scenario(
         epoch_start=_epoch_start(loop, inputs, workers),
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
-        served=_served(profile, loader, inputs),
+        served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
     if _is_bulky(profile, loader):
         base = _moving_apart(fit_transfer(base, fmean_wall(steps)), fmean_wall(steps))
@@ -197,11 +197,13 @@ def _streams(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host
     return max(1.0, streams_of(judged) or 0.0) if judged.pace in ("limit", "device") else 0.0
 
 
-def _served(profile: Profile, loader: Loader | None, inputs: Inputs) -> Curve:
+def _served(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host, step_s: float) -> Curve:
     """How storage serves more reads at once, where that was timed."""
     if loader is None or inputs.storage <= 0:
         return ()
-    return served(profile, loader.key, inputs, readers_of(loader.num_workers, inputs))
+    judged = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
+    curve = served(profile, loader.key, inputs, judged.readers)
+    return held(curve, judged.readers) if judged.pace == "limit" else curve
 
 
 def _stored_share(operations: list[Operation]) -> float:

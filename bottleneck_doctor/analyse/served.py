@@ -28,6 +28,11 @@ def served(profile: Profile, key: str, inputs: Inputs, readers: float) -> Curve:
     return tuple((depth, seconds / now) for depth, seconds in asleep)
 
 
+def held(curve: Curve, readers: float) -> Curve:
+    """The curve where the run reached a limit that is set: short bursts above it are no more than bursts."""
+    return tuple((depth, max(seconds, depth / max(1.0, readers))) for depth, seconds in curve)
+
+
 def reads_per_batch(subject: str, inputs: Inputs) -> float:
     """How many of what was timed a batch needs from storage; a page fault is a read that no call shows."""
     if subject == "file":

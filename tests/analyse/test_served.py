@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse.reads import judge_reads
 from bottleneck_doctor.analyse.replay import step_seconds
-from bottleneck_doctor.analyse.served import at_depth, served, serves_more
+from bottleneck_doctor.analyse.served import at_depth, held, served, serves_more
 from bottleneck_doctor.model.calibration import Calibration
 from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
 from bottleneck_doctor.model.profile import Machine, Profile, Run
@@ -73,3 +73,7 @@ def test_a_parallel_device_gives_each_reader_as_much() -> None:
     free = served(timed(1, 1, 1, 1), "1:1", INPUTS, 1.0)
     base = Scenario((Work(0.001, storage=0.05),), (Turn(0.0, 0.001),), workers=1, cores=4.0, served=free)
     assert step_seconds(replace(base, workers=4)) == pytest.approx(step_seconds(base) / 4, rel=0.05)
+
+
+def test_bursts_above_a_limit_that_is_set_promise_nothing() -> None:
+    assert serves_more(held(served(timed(1, 1, 2, 2), "1:1", INPUTS, 2.0), 2.0), 2.0) == pytest.approx(1.0)
