@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import thread_time_ns
 
-from .guard import replace
+from .guard import quiet, replace
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -38,7 +38,7 @@ def _patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
     def patch(module: Any) -> None:
         for name in names:
             owner, _, attribute = name.rpartition(".")
-            replace(getattr(module, owner) if owner else module, attribute, _timed)
+            replace(getattr(module, owner) if owner else module, attribute, _timed(module.__name__))
 
     return patch
 
@@ -46,16 +46,31 @@ def _patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
 _depth = [0]
 
 
-def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
-    def decode(*args: Any, **kwargs: Any) -> Any:
-        if not state.in_fetch or _depth[0]:
-            return original(*args, **kwargs)
-        _depth[0] = 1
-        start = thread_time_ns()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            _depth[0] = 0
-            state.decode_ns += thread_time_ns() - start
+_named: dict[str, Any] = {}
 
-    return decode
+
+@quiet
+def _name(module: str) -> None:
+    """Write down once in each process's book which decoder runs."""
+    if _named.get(module) is not state.book:
+        _named[module] = state.book
+        state.book.fact(fact="decoder", module=module, thing=state.inside.loader if state.inside else 0)
+
+
+def _timed(module: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def decode(*args: Any, **kwargs: Any) -> Any:
+            if not state.in_fetch or _depth[0]:
+                return original(*args, **kwargs)
+            _depth[0] = 1
+            start = thread_time_ns()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                _depth[0] = 0
+                state.decode_ns += thread_time_ns() - start
+                _name(module)
+
+        return decode
+
+    return build

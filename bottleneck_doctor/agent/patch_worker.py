@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from time import monotonic_ns as now
 from time import thread_time_ns
@@ -34,7 +35,6 @@ def _life(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @quiet
 def _born(args: tuple[Any, ...]) -> None:
-    import os
     from multiprocessing import reduction
 
     pickler: Any = reduction.ForkingPickler
@@ -81,6 +81,7 @@ def watch_opens() -> None:
         return
     _watching.append(True)
     seen: set[str] = set()
+    direct = getattr(os, "O_DIRECT", 0)
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event != "open":
@@ -91,7 +92,7 @@ def watch_opens() -> None:
                 if len(seen) < FILES_AT_MOST and args[0] not in seen:
                     seen.add(args[0])
                     thing = state.inside.loader if state.inside else 0
-                    state.book.fact(fact="file", path=args[0], thing=thing)
+                    state.book.fact(fact="file", path=args[0], thing=thing, direct=bool(args[2] & direct))
         except BaseException:
             pass
 

@@ -24,6 +24,7 @@ def introduce() -> None:
     environ = os.environ
     state.book.fact(
         fact="process", pid=os.getpid(), parent=os.getppid(), python="%d.%d.%d" % sys.version_info[:3],
+        executable=sys.executable,
         rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
     )  # fmt: skip
     _import_started[0] = time.monotonic_ns()

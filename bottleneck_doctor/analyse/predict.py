@@ -37,7 +37,13 @@ def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: floa
     """More workers read more at once; that storage serves more than twice as much as now was not seen."""
     scenario, inputs = diagnosis.scenario, diagnosis.inputs
     stored = inputs.storage >= STORED_SHARE * inputs.wall
-    if scenario is None or scenario.streams or not stored or (change.workers or 0) <= scenario.workers:
+    if (
+        scenario is None
+        or scenario.streams
+        or scenario.served
+        or not stored
+        or (change.workers or 0) <= scenario.workers
+    ):
         return likely
     reading = max(1, scenario.workers) * inputs.storage / max(inputs.wall, 1e-12)
     narrow = replace(change, streams=2 * max(1.0, reading))

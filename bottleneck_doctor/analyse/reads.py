@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from ..model.diagnosis import Host, Inputs
 from ..model.profile import Profile
+from .served import reads_per_batch, served, serves_more
 
 AT_LIMIT = 0.8  # of a read limit counts as reached [catalogue F21]
 LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [catalogue F22]
 DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
 LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
 SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
+OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (ours)
+MORE_AT_LEAST = 1.25  # reads a second with more at once, or the storage gives all it can already (ours)
 UNSURE = ("unsure", "unseen")
 
 
@@ -31,8 +34,7 @@ class Reads:
 
 def judge_reads(profile: Profile, key: str, workers: int, inputs: Inputs, host: Host, step_s: float) -> Reads:
     """How storage serves the loader ``key``, in the order of how surely it can be told."""
-    making_s = max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
-    readers = max(1, workers) * inputs.storage / making_s
+    readers = readers_of(workers, inputs)
     count = _device_reads(inputs)
     each_bytes = inputs.storage_bytes / count if inputs.storage_bytes is not None and count else None
     each_s = inputs.storage / count if count else None
@@ -41,6 +43,10 @@ def judge_reads(profile: Profile, key: str, workers: int, inputs: Inputs, host: 
     limits = ((rate, profile.machine.read_limit_bytes_per_s), (calls, profile.machine.read_limit_iops))
     if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
         return Reads("limit", readers, each_bytes, each_s)
+    curve = served(profile, key, inputs, readers)
+    if curve:
+        pace = "latency" if serves_more(curve, readers) >= MORE_AT_LEAST else "device"
+        return Reads(pace, readers, each_bytes, each_s)
     if each_bytes is None or host.disk_busy is None:
         return Reads("unseen", readers, each_bytes, each_s)
     large, queue = each_bytes >= LARGE_READ_BYTES, host.disk_queue or 0.0
@@ -50,6 +56,12 @@ def judge_reads(profile: Profile, key: str, workers: int, inputs: Inputs, host: 
     return Reads("unsure" if large else "latency", readers, each_bytes, each_s)
 
 
+def readers_of(workers: int, inputs: Inputs) -> float:
+    """The mean number of reads under way at once, the makers of batches being busy."""
+    making_s = max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
+    return max(1, workers) * inputs.storage / making_s
+
+
 def streams_of(reads: Reads) -> float | None:
     """How many reads the storage serves at once before each gets slower; None = more than anyone asks for."""
     if reads.pace == "latency":
@@ -57,11 +69,16 @@ def streams_of(reads: Reads) -> float | None:
     return 2 * reads.readers if reads.pace in UNSURE else reads.readers
 
 
+def are_small_files(inputs: Inputs) -> bool:
+    """Each sample is a small file of its own: their number is what costs, wherever they lie."""
+    opens = inputs.opens or 0.0
+    each_bytes = (inputs.read_bytes or 0.0) / max(opens, 1e-9)
+    return opens >= OPENS_PER_SAMPLE * max(1.0, inputs.samples) and each_bytes < LARGE_READ_BYTES
+
+
 def _device_reads(inputs: Inputs) -> float:
     """Reads per batch that memory did not answer; a page fault is a read that no call shows."""
-    stored, delivered = inputs.storage_bytes, inputs.read_bytes
-    cold = min(1.0, stored / delivered) if stored and delivered else 1.0
-    return (inputs.reads or 0.0) * cold + inputs.major_faults
+    return reads_per_batch("read", inputs) + inputs.major_faults
 
 
 def _spins(profile: Profile, key: str) -> bool:

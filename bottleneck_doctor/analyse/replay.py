@@ -5,7 +5,8 @@ The model (one consumer, W workers, K = W x prefetch task slots):
 * batch n is handed out when batch n-K was received; in order, worker n mod W makes it;
 * a worker serves one batch at a time; its CPU part shares the cores with everything else that runs
   (processor sharing: with demand D on N cores everything on the CPU runs N/D as fast), its blocked part
-  does not; blocked reads share ``streams`` parallel streams of the storage when that is known;
+  does not; blocked reads share ``streams`` parallel streams of the storage when that is known, or take as
+  much longer as was timed with so many at once (``served``);
 * the loop receives in order, pays ``hand_over``, and takes its turn; receiving takes some wake-ups, of the
   loop and of the worker that hands out descriptors, and each waits for a core where none is free;
 * an accelerator works through what turns give it, one after the other, beside the loop; the loop goes on
@@ -21,6 +22,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from ..model.diagnosis import Change, Scenario, Turn, Work
+from .served import at_depth
 
 Part = TypeVar("Part", Work, Turn)
 SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")
@@ -105,6 +107,13 @@ def cpu_stretch(scenario: Scenario, demand: float) -> float:
     fair = (demand + scenario.strangers) / scenario.cores
     left = demand / max(scenario.cores - scenario.strangers, 0.05 * scenario.cores)
     return max(1.0, demand / scenario.cores, min(fair, left))
+
+
+def read_stretch(scenario: Scenario, reading: float) -> float:
+    """How much longer a read from storage takes with so many under way than it took in the run."""
+    if scenario.served:
+        return at_depth(scenario.served, reading)
+    return max(1.0, reading / scenario.streams) if scenario.streams else 1.0
 
 
 @dataclass
@@ -238,6 +247,5 @@ class _Pipeline:
         if self.turn is not None:
             demand += self.turn.width * self.turn.cpu / (self.turn.cpu + self.turn.rest)
         reading = sum(job.stored / (job.cpu + job.stored + job.rest) for job in busy)
-        io = max(1.0, reading / scenario.streams) if scenario.streams else 1.0
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
-        return _Load(cpu_stretch(scenario, demand), io, full)
+        return _Load(cpu_stretch(scenario, demand), read_stretch(scenario, reading), full)

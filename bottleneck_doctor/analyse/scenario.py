@@ -18,6 +18,7 @@ from .memory import loop_stall_s, measure_shortage, with_stalls
 from .ranks import straggler_share
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
+from .served import Curve, held, served
 from .split import Split, split_of
 
 TURNS_AT_MOST = 192
@@ -76,10 +77,11 @@ def build_scenario(
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
         ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
+        served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
     base = held_by_lock(profile, loop, base)
     if _is_bulky(profile, loader):
-        base = fit_transfer(base, fmean_wall(steps))
+        base = _moving_apart(fit_transfer(base, fmean_wall(steps)), fmean_wall(steps))
     return fit(base, fmean_wall(steps))
 
 
@@ -100,6 +102,13 @@ def _tensors(profile: Profile, loader: Loader | None) -> float:
     """Tensors in a batch, each of which the worker hands over by a descriptor of its own."""
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), None)
     return payload.tensors if payload is not None else 0.0
+
+
+def _moving_apart(base: Scenario, measured: float) -> Scenario:
+    """An epoch's first batch is moved like all others: that is no cost of beginning an epoch."""
+    moving = base.hand_over + base.serialise + base.transfer
+    start = max(0.0, base.epoch_start - moving)
+    return fit_transfer(replace(base, transfer=0.0, epoch_start=start), measured)
 
 
 def _is_bulky(profile: Profile, loader: Loader | None) -> bool:
@@ -251,6 +260,15 @@ def _streams(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host
         return 0.0
     judged = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
     return max(1.0, streams_of(judged) or 0.0) if judged.pace in ("limit", "device") else 0.0
+
+
+def _served(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host, step_s: float) -> Curve:
+    """How storage serves more reads at once, where that was timed."""
+    if loader is None or inputs.storage <= 0:
+        return ()
+    judged = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
+    curve = served(profile, loader.key, inputs, judged.readers)
+    return held(curve, judged.readers) if judged.pace == "limit" else curve
 
 
 def _stored_share(operations: list[Operation]) -> float:

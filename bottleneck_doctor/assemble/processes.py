@@ -46,6 +46,7 @@ def _process(diary: Diary, birth: tuple[str | None, int], origin: int) -> Proces
         dropped=max(0, diary.board.get("dropped", 0)),
         agent_s=max(0, diary.board.get("cost_ns", 0)) * S,
         torch_s=since * S if since else None,
+        executable=str(who.get("executable") or ""),
     )
 
 

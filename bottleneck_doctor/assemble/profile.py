@@ -10,6 +10,7 @@ from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
+from .hot_files import read_hot_files
 from .loaders import read_loaders
 from .loops import read_loops, read_outside
 from .making import read_making
@@ -18,7 +19,7 @@ from .processes import read_processes
 from .quotes import Mask
 from .ranks import read_collectives, read_ranks
 from .rows import Diary, read_diaries
-from .samples import read_blocked, read_hot_files, read_series
+from .samples import read_blocked, read_series
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
-from ..model.profile import Blocked, HotFiles, Series
+from ..model.profile import Blocked, Series
 from ..model.sample import Sample
-from .rows import Diary
 from .steps import S
 
 POINTS_AT_MOST = 1024
@@ -64,44 +62,3 @@ def _blocked(key: str, rows: dict[int, Counter[str]], channels: Counter[str], or
         result.t.append((times[place] - origin) * S)
         result.counts.append({name: count for name, count in total.items() if count})
     return result
-
-
-def read_hot_files(
-    diaries: list[Diary], samples: Iterable[Sample], loader_of: dict[int, str]
-) -> list[HotFiles]:
-    """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
-    paths: dict[str, dict[str, str]] = {}
-    rotational: dict[str, bool] = {}
-    sizes: dict[str, dict[str, int]] = {}
-    for diary in diaries:
-        key = loader_of.get(diary.pid)
-        for fact in diary.facts:
-            if fact.get("fact") == "file" and key:
-                paths.setdefault(key, {}).setdefault(str(fact.get("path")), "")
-    for sample in samples:
-        if sample.sensor == "file":
-            key = loader_of.get(int(float(sample.values.get("pid", 0))))
-            if key:
-                paths.setdefault(key, {})[str(sample.values.get("path"))] = str(
-                    sample.values.get("fstype", "")
-                )
-                sizes.setdefault(key, {})[str(sample.values.get("path"))] = int(
-                    float(sample.values.get("bytes", 0))
-                )
-                if float(sample.values.get("rotational", -1)) >= 0:
-                    rotational[key] = bool(float(sample.values["rotational"]))
-    return [_hot(key, found, rotational.get(key), sizes.get(key, {})) for key, found in paths.items()]
-
-
-def _hot(key: str, found: dict[str, str], rotational: bool | None, sizes: dict[str, int]) -> HotFiles:
-    suffixes = Counter(PurePosixPath(path).suffix.lower() for path in found)
-    mounts = Counter(fstype for fstype in found.values() if fstype)
-    return HotFiles(
-        loader=key,
-        files=len(found),
-        bytes=sum(sizes.values()) if len(sizes) == len(found) and all(sizes.values()) else 0,
-        suffixes=dict(suffixes.most_common(8)),
-        mounts=dict(mounts),
-        example=min(found),
-        rotational=rotational,
-    )

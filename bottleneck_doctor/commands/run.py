@@ -13,6 +13,7 @@ from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
 from ..model.profile import Gap, Profile
 from ..model.report import Report
+from .calibrating import calibrated, nameless
 from .output import complain, screen, write
 from .run_options import RunOptions
 from .session import Line, Session
@@ -38,6 +39,11 @@ def run_command(options: RunOptions) -> int:
         session, ended = _train(options, started, folder)
         gaps += [Gap("watching", note) for note in ended.notes]
         profile, problem = _profile(session, ended, command, gaps)
+        if profile is not None and options.calibrate:
+            if sys.stderr.isatty() and not options.quiet:
+                complain("timing remedies on the training's own files; Ctrl-C skips that")
+            profile = calibrated(profile, python)
+        profile = profile and nameless(profile)
         kept = keep_cprofile(options.output, folder) if cprofile else ""
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)
     return _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)

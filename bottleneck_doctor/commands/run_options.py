@@ -47,6 +47,7 @@ class RunOptions:
     profiler: bool
     py_spy: bool
     cprofile: bool
+    calibrate: bool
     python: str | None
     data_fn: list[str]
 
@@ -96,6 +97,9 @@ def main(
     cprofile: Annotated[
         bool, typer.Option("--cprofile", help="Also run cProfile, which slows Python.")
     ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Afterwards, time remedies on the files used: 2 to 8 s.")
+    ] = False,
     python: Python = None,
     data_fn: Annotated[
         list[str] | None,
@@ -119,6 +123,7 @@ def main(
         profiler=not (no_profiler or defaults.no_profiler),
         py_spy=not (no_py_spy or defaults.no_py_spy),
         cprofile=cprofile or defaults.cprofile,
+        calibrate=calibrate or defaults.calibrate,
         python=python or defaults.python,
         data_fn=[_function(name) for name in data_fn or defaults.data_fn],
     )

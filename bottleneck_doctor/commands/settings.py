@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "no-profiler": (bool,),
     "no-py-spy": (bool,),
     "cprofile": (bool,),
+    "calibrate": (bool,),
     "fail-if": (list,),
     "data-fn": (list,),
 }
@@ -54,6 +55,7 @@ class Settings:
     no_profiler: bool = False
     no_py_spy: bool = False
     cprofile: bool = False
+    calibrate: bool = False
     fail_if: list[str] = field(default_factory=list)
     data_fn: list[str] = field(default_factory=list)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..analyse import reads
 from ..analyse.causes import gain
 from ..analyse.reads import UNSURE, Reads
+from ..analyse.served import serves_more
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
 from ..model.profile import Location, Operation, Payload, Repeats
@@ -16,6 +17,7 @@ from .rewriting import loader_call as loader_call
 HOOK = "hook on the loader's next"
 BOOKS = "thread CPU clock, schedstat"
 TASK_IO = "io counters of the task"
+TIMED = "timed after the run"
 STAGE = "stage-to-fast-storage"
 
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
@@ -92,6 +94,7 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
             change=replace(best.change, streams=streams),
             apply="hook",
             risk=risk,
+            basis="calibrated" if scenario.served else "replay",
         )
     ]
 
@@ -120,6 +123,12 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
         ("reads per second that it may make", "read_limit_iops", limit_reads, "control group"),
     )
     found = [Evidence(*part) for part in parts if part[2] is not None]
+    curve = diagnosis.scenario.served if diagnosis.scenario is not None else ()
+    if curve:
+        more = serves_more(curve, judged.readers)
+        found.append(
+            Evidence("reads a second for up to 8 readers, over the run's", "read_scaling_ratio", more, TIMED)
+        )
     if not inputs.blocked_samples:
         found.append(Evidence("nobody was seen asleep: bytes alone say that the waits are for storage"))
     if judged.pace in UNSURE:

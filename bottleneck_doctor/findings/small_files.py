@@ -25,7 +25,8 @@ back and shuffled in a buffer. Kernel CPU may come from fresh memory instead of 
 ## Prediction
 A range, replayed: no sleep spared (random order) to a tenth left (whole batches with one read), likely 0.4
 (measured 0.32 and 0.44 in order); and 0.6 to 0.1 of the kernel's CPU, and at best as much again of
-Python's.
+Python's. With `bdoc run --calibrate` files seen are read one by one and from one packed file after the run;
+sleep and the kernel's CPU shrink as timed.
 
 ## Remedies
 `pack-shards`, `workers-auto`, `cache-metadata`.
@@ -57,6 +58,7 @@ from .advice import (
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
+from .timed import packed as timed_packed
 
 OPENS_PER_SAMPLE = 0.9  # one file each, with room for the odd one kept open (ours)
 FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]
@@ -115,12 +117,12 @@ def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
     assert scenario is not None
     packed = [Change(storage=asleep, cpu=1 - (1 - cpu) * min(1.0, times * system))
               for asleep, cpu, times in zip(ASLEEP_PACKED, CPU_PACKED, ALIKE, strict=True)]  # fmt: skip
-    cures = [
-        Cure("pack-shards", "pack the samples into large files and read those from front to back",
+    pack = Cure("pack-shards", "pack the samples into large files and read those from front to back",
              Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", PACK, place),
              factor=spread(scenario, packed[0], packed[1], packed[2]), apply="convert", effort="hours",
-             risk="order: shuffle shards and a buffer; each worker needs shards of its own"),
-    ]  # fmt: skip
+             risk="order: shuffle shards and a buffer; each worker needs shards of its own")  # fmt: skip
+    timed = timed_packed(diagnosis, system)
+    cures = [replace(pack, factor=spread(scenario, *timed), basis="calibrated") if timed else pack]
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
         cures.append(

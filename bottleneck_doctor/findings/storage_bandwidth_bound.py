@@ -25,7 +25,9 @@ too. A cold first epoch is not a steady one: if the data fits into memory, later
 ## Prediction
 Replay, with the present number of reads at once as all that the storage serves: workers then only help to
 overlap reading with the model. A faster place is assumed to deliver 3 GB/s, the lower end of NVMe disks,
-and memory shared by all workers no less; the present rate is measured.
+and memory shared by all workers no less; the present rate is measured. With `bdoc run --calibrate` the same
+reads are timed once more from memory, and replayed if all files fit into half of it. Where each sample is a
+small file of its own, staging is left to the finding about those.
 
 ## Remedies
 `stage-to-fast-storage`, `workers-auto`.
@@ -39,7 +41,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.reads import Reads
+from ..analyse.reads import Reads, are_small_files
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
 from .advice import (
     judge_reads,
@@ -54,6 +56,7 @@ from .advice import (
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
+from .timed import from_memory
 
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
 WORTH_MOVING = 0.7  # of a fast disk's rate delivered already, and a faster place pays little (ours)
@@ -71,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         )
     if reads.pace not in ("device", "limit"):
         return None
-    cures = _faster(diagnosis, reads)
+    cures = [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
     if diagnosis.loader is not None and not diagnosis.loader.num_workers:
         cures += more_workers(
             diagnosis, reads.readers, "read the next batch while the model works on this one"
@@ -88,7 +91,12 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
         return []
     low, likely, high = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
     factor = spread(diagnosis.scenario, low, likely, high)
-    return [staging(diagnosis, "copy the data set to a local NVMe disk, or into memory if it fits", factor)]
+    cure = staging(diagnosis, "copy the data set to a local NVMe disk, or into memory if it fits", factor)
+    change = from_memory(diagnosis)
+    if change is None:
+        return [cure]
+    title = "copy the data set into memory, where it fits (tmpfs: /dev/shm)"
+    return [replace(cure, title=title, change=change, factor=None, basis="calibrated")]
 
 
 WORK = Work(0.002, storage=0.06)

@@ -91,8 +91,9 @@ class Scenario:
     ``transfer`` what it sleeps through meanwhile, ``waking`` what more if no core is free; ``strangers`` is
     the cores' worth of other people's work beside it; ``stored`` is the share of checkpoints and logging that
     is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
-    0 = no limit known; ``ahead`` how many turns' worth of accelerator work the loop may leave unfinished when
-    it goes on, 0 = it waits for all.
+    0 = no limit known, and ``served`` says it better where it was timed: (reads at once, seconds each over
+    the measured ones), by rising depth; ``ahead`` how many turns' worth of accelerator work the loop may
+    leave unfinished when it goes on, 0 = it waits for all.
     """
 
     works: tuple[Work, ...]
@@ -114,6 +115,7 @@ class Scenario:
     stored: float = 0.0
     streams: float = 0.0
     ahead: float = 0.0
+    served: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)

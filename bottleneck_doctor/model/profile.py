@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .calibration import Calibration
 from .call import Call
 from .computing import Computing
 from .device import DeviceFacts
@@ -94,6 +95,7 @@ class Process:
     dropped: int = 0
     agent_s: float = 0.0
     torch_s: float | None = None
+    executable: str = ""
 
 
 @dataclass(frozen=True)
@@ -269,8 +271,12 @@ class Blocked:
 
 @dataclass(frozen=True)
 class HotFiles:
-    """Files that a loader's fetches opened or read: a sample of them and where they live. ``bytes`` is their
-    size all together, 0 unless known of each."""
+    """Files that a loader's fetches opened or read: a sample of them and where they live.
+
+    ``bytes`` is their size all together, 0 unless known of each. ``paths`` are some of them as the training
+    named them, kept until calibrating is over; ``direct`` says that they were opened past the page cache;
+    ``decoders`` are the modules whose decoders ran.
+    """
 
     loader: str
     files: int
@@ -279,6 +285,9 @@ class HotFiles:
     mounts: dict[str, int] = field(default_factory=dict)
     example: str = ""
     rotational: bool | None = None
+    paths: list[str] = field(default_factory=list)
+    direct: bool = False
+    decoders: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -401,6 +410,7 @@ class Profile:
     windows: list[Window] = field(default_factory=list)
     ranks: Ranks = field(default_factory=Ranks)
     cost: Cost = field(default_factory=Cost)
+    calibrations: list[Calibration] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     startups: list[Startup] = field(default_factory=list)
     device: DeviceFacts | None = None

@@ -42,7 +42,7 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
     if cure.scope == "run":
         return Speedup(low, likely, high, cure.basis)
-    return widened(diagnosis, low, likely, high)
+    return widened(diagnosis, low, likely, high, "calibrated" if cure.basis == "calibrated" else "range")
 
 
 def _order(whole: Whole, offer: Offer) -> tuple[bool, int, int, int, int, float]:

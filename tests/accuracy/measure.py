@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,20 +41,21 @@ class Watched:
     report: dict[str, Any] | None
 
 
-def plain(patient: Patient, folder: Path, length: list[str], *, cured: bool = False) -> Plain:
-    """Run the script as it is."""
+def plain(patient: Patient, folder: Path, length: list[str], *, cured: Sequence[str] = ()) -> Plain:
+    """Run the script as it is, or with the arguments that cure it."""
     truth = folder / "truth-plain.json"
-    command = [sys.executable, *_call(patient, truth, length), *(["--cured"] if cured else [])]
+    command = [sys.executable, *_call(patient, truth, length), *cured]
     with _surroundings(patient) as prefix:
         done = _execute([*prefix, *command])
     return Plain(done.returncode, done.stdout, _read(truth))
 
 
-def watched(patient: Patient, folder: Path, length: list[str]) -> Watched:
+def watched(patient: Patient, folder: Path, length: list[str], *, calibrate: bool = False) -> Watched:
     """Run the sick script under bdoc, then ask for its report."""
     truth, profile = folder / "truth-watched.json", folder / "profile.json"
     bdoc = [sys.executable, "-m", "bottleneck_doctor"]
-    command = [*bdoc, "run", "--quiet", "-o", str(profile), *_call(patient, truth, length)]
+    how = ["--calibrate"] if calibrate else []
+    command = [*bdoc, "run", "--quiet", *how, "-o", str(profile), *_call(patient, truth, length)]
     with _surroundings(patient) as prefix:
         done = _execute([*prefix, *command])
     said = _execute([*bdoc, "report", str(profile), "--format", "json"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.accuracy import table
 from tests.accuracy.judge import Judgement, judge
@@ -31,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     judgements = []
     for number, patient in enumerate(given.only, 1):
         _tell(f"{number}/{len(given.only)} {patient.name}")
-        judgement = examine(patient, given.repeats, length)
+        judgement = examine(patient, given.repeats, length, calibrate=given.calibrate)
         if judgement is not None:
             judgements.append(judgement)
             print(table.row(judgement), flush=True)
@@ -42,21 +44,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(right) and len(right) == len(given.only) else 1
 
 
-def examine(patient: Patient, repeats: int, length: list[str]) -> Judgement | None:
+def examine(
+    patient: Patient, repeats: int, length: list[str], *, calibrate: bool = False
+) -> Judgement | None:
     """One watched run, then sick and cured in turn; ``None`` when bdoc gave no report."""
     if patient.name == "too-short":
         length = []
     with tempfile.TemporaryDirectory(prefix="bdoc-accuracy-") as name:
         folder = Path(name)
-        seen = watched(patient, folder, length)
+        seen = watched(patient, folder, length, calibrate=calibrate)
         if seen.report is None:
             _tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
             return None
-        sick, cured = [], []
+        sick, cured, cure = [], [], as_told(patient, seen.report)
         for _ in range(repeats if patient.twin else 1):
             sick.append(plain(patient, folder, length))
             if patient.twin:
-                cured.append(plain(patient, folder, length, cured=True))
+                cured.append(plain(patient, folder, length, cured=cure))
     return judge(
         patient,
         seen.report,
@@ -66,6 +70,13 @@ def examine(patient: Patient, repeats: int, length: list[str]) -> Judgement | No
         cured_s=[run.truth[f"{patient.scope}_mean_s"] for run in cured],
         same_output=all((run.stdout, run.status) == (seen.stdout, seen.status) for run in sick),
     )
+
+
+def as_told(patient: Patient, report: dict[str, Any]) -> list[str]:
+    """The arguments that cure the patient; the number of workers is the one that the report advises."""
+    remedy = next((one for one in report["remedies"] if one["id"] == patient.twin == "workers-auto"), None)
+    advised = re.search(r"num_workers=(\d+)", remedy["fix"]["snippet"] or "") if remedy else None
+    return ["--cured", *(["--workers", advised[1]] if advised else [])]
 
 
 def machine() -> str:
@@ -82,6 +93,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs of each (default 2)")
     parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
     parser.add_argument("--seconds", type=float, help="rough length of a sick run")
+    parser.add_argument("--calibrate", action="store_true", help="bdoc times remedies after each run")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     given = parser.parse_args(argv)
     if given.fast:

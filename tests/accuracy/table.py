@@ -26,6 +26,7 @@ one remedy applied. The illness is known by construction, not by measurement.
   the ratio of the medians over runs of the mean step time, from the twentieth step on.
   "By" is how the prediction was made: calibrated, replay, amdahl, or a range from sources.
   Inside means within bdoc's low to high; near means that the likely value is off by at most 25 %.
+- Where the remedy is a number of workers, the twin has the number that the report advises.
 - Where the kernel allows it, the disk of two storage patients is held to the limit named in their truth.
 """
 

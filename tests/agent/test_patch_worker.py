@@ -107,6 +107,7 @@ def test_files_opened_in_a_fetch_are_counted_and_named(
 ) -> None:
     assert set(fetches["Forked"].opens) == {2}
     (files,) = (one for one in profile.hot_files if one.loader == fetches["Forked"].loader)
+    assert (files.paths, files.direct) == ([files.example], False)
     assert (files.files, files.suffixes) == (1, {".py": 1})
 
 

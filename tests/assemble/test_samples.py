@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from bottleneck_doctor.assemble.hot_files import PATHS_AT_MOST, read_hot_files
 from bottleneck_doctor.assemble.samples import (
     BUCKETS_AT_MOST,
     POINTS_AT_MOST,
     read_blocked,
-    read_hot_files,
     read_series,
 )
 from bottleneck_doctor.model.sample import Sample
@@ -59,3 +59,13 @@ def test_files_from_inside_and_outside_are_one_list() -> None:
     (files,) = read_hot_files([worker], samples, OWNERS)
     assert (files.files, files.suffixes, files.mounts) == (2, {".jpg": 2}, {"nfs4": 1})
     assert (files.example, files.rotational) == ("/data/a.JPG", None)
+    assert (files.paths, files.direct, files.decoders) == (["/data/a.JPG", "/data/b.jpg"], False, [])
+
+
+def test_how_files_were_opened_and_decoded_is_kept_and_few_names_of_many() -> None:
+    facts = [{"fact": "file", "path": f"/data/{n:03}.jpg", "direct": n == 7} for n in range(500)]
+    worker = diary([], pid=200, facts=[*facts, {"fact": "decoder", "module": "cv2"}])
+    (files,) = read_hot_files([worker], [], OWNERS)
+    assert (files.files, files.direct, files.decoders) == (500, True, ["cv2"])
+    assert PATHS_AT_MOST / 2 < len(files.paths) <= PATHS_AT_MOST
+    assert files.paths[0] == "/data/000.jpg"

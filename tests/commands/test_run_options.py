@@ -66,7 +66,7 @@ def test_arguments_go_through_whatever_they_look_like(seen: list[RunOptions]) ->
 def test_every_option_arrives(seen: list[RunOptions]) -> None:
     line = (
         "-o p.json --max-data-wait 0.3 --max-data-wait 0.2 --max-steps 5 --max-seconds 1.5"
-        " --format json --quiet --no-profiler --no-py-spy --cprofile --python /usr/bin/python3"
+        " --format json --quiet --no-profiler --no-py-spy --cprofile --calibrate --python /usr/bin/python3"
         " --data-fn a.b:c.d --data-fn e:f"
     )
     assert main(["run", *line.split(), "--fail-if", "step_time_s > 1", "train.py"]) == 7
@@ -88,6 +88,7 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
             profiler=False,
             py_spy=False,
             cprofile=True,
+            calibrate=True,
             python="/usr/bin/python3",
             data_fn=["a.b:c.d", "e:f"],
         )
@@ -96,13 +97,13 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
 
 def test_defaults_come_from_the_settings(seen: list[RunOptions], folder: Path) -> None:
     (folder / "pyproject.toml").write_text(
-        "[tool.bdoc]\noutput = 'p.json'\nmax-steps = 9\nno-py-spy = true\n"
+        "[tool.bdoc]\noutput = 'p.json'\nmax-steps = 9\nno-py-spy = true\ncalibrate = true\n"
         "max-data-wait = 0.1\nformat = 'markdown'\n"
     )
     assert main(["run", "--format", "terminal", "train.py"]) == 7
     options = seen[0]
     assert (options.output, options.max_steps, options.py_spy, options.profiler) == ("p.json", 9, False, True)
-    assert options.format == "terminal"
+    assert (options.format, options.calibrate, options.cprofile) == ("terminal", True, False)
     assert [condition.threshold for condition in options.conditions] == [0.1]
 
 

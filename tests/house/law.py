@@ -52,7 +52,8 @@ LAWS = {
     "findings": _law("model analyse", not_stdlib=WORLD),
     "prescribe": _law("model analyse findings"),
     "render": _law("model", "rich"),
-    "commands": _law("model launch sense assemble analyse prescribe render", "typer tomli"),
+    "calibrate": _law("model"),
+    "commands": _law("model launch sense assemble calibrate analyse prescribe render", "typer tomli"),
 }
 
 # Single imports that the law would forbid, each with its reason. This list only shrinks.

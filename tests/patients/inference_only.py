@@ -27,7 +27,7 @@ def main() -> None:
     """Predict for a while."""
     given = options(__doc__, steps=400, step_s=0.0210)
     book = Ledger(given.steps, given.truth)
-    workers = 2 if given.cured else 0
+    workers = (given.workers or 2) if given.cured else 0
     loader = DataLoader(Photos(), batch_size=8, num_workers=workers, persistent_workers=workers > 0)
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)).eval()
     with torch.no_grad():

@@ -27,7 +27,7 @@ def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=400, step_s=0.021)
     book = Ledger(given.steps, given.truth)
-    workers = 2 if given.cured else 0
+    workers = (given.workers or 2) if given.cured else 0
     loader = DataLoader(
         Photos(), batch_size=8, shuffle=True, num_workers=workers, persistent_workers=workers > 0
     )

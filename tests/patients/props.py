@@ -20,6 +20,7 @@ class Options:
     steps: int
     truth: Path | None
     data: Path
+    workers: int | None = None
 
 
 def options(about: str | None, *, steps: int, step_s: float, threads: int | None = 1) -> Options:
@@ -36,13 +37,14 @@ def options(about: str | None, *, steps: int, step_s: float, threads: int | None
     length.add_argument("--steps", type=int, help=f"training steps (default {steps})")
     parser.add_argument("--truth", type=Path, help="write the script's own timings to this file")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-patients")
+    parser.add_argument("--workers", type=int, help="workers of the cured run, where they are the cure")
     given = parser.parse_args()
     if given.seconds is not None:
         steps = max(3, round(given.seconds / step_s))
     torch.manual_seed(0)
     if threads is not None:
         torch.set_num_threads(threads)
-    return Options(given.cured, given.steps or steps, given.truth, given.data)
+    return Options(given.cured, given.steps or steps, given.truth, given.data, given.workers)
 
 
 def burn(cpu_s: float) -> None:

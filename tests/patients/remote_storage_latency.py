@@ -64,7 +64,7 @@ def main() -> None:
         assert server.stdin is not None
         assert server.stdout is not None
         port = int(server.stdout.readline())
-        train(Ledger(given.steps, given.truth), port, workers=10 if given.cured else 2)
+        train(Ledger(given.steps, given.truth), port, workers=(given.workers or 10) if given.cured else 2)
         server.stdin.close()
 
 

@@ -29,7 +29,7 @@ def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=260, step_s=0.030)
     book = Ledger(given.steps, given.truth)
-    workers = 6 if given.cured else 0
+    workers = (given.workers or 6) if given.cured else 0
     loader = DataLoader(
         Throttled(), batch_size=8, shuffle=True, num_workers=workers, persistent_workers=workers > 0
     )

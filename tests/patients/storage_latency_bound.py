@@ -41,7 +41,7 @@ def main() -> None:
     given = options(__doc__, steps=450, step_s=0.0180)
     book = Ledger(given.steps, given.truth)
     records = Records(random_file(given.data / "records.bin", BLOCK * BLOCKS))
-    workers = 4 if given.cured else 1
+    workers = (given.workers or 4) if given.cured else 1
     loader = DataLoader(records, batch_size=8, shuffle=True, num_workers=workers, persistent_workers=True)
     model = torch.nn.Linear(4 * PER_SAMPLE, 10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -29,7 +29,7 @@ def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=250, step_s=0.033)
     book = Ledger(given.steps, given.truth)
-    workers = 5 if given.cured else 1
+    workers = (given.workers or 5) if given.cured else 1
     loader = DataLoader(Quotes(), batch_size=8, shuffle=True, num_workers=workers, persistent_workers=True)
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

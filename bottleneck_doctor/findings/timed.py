@@ -1,0 +1,114 @@
+"""What ``bdoc run --calibrate`` timed on the training's own objects, as Changes that several findings use."""
+
+from __future__ import annotations
+
+from ..analyse.served import reads_per_batch
+from ..model.calibration import Calibration
+from ..model.diagnosis import Change, Diagnosis
+from ..model.profile import HotFiles
+from .advice import KEEP_SHARE
+
+FILES_SEEN = 64  # names that a process writes down; with fewer, all files are known
+AGREES = 2.0  # timed cost over the measured one, either way, or it is not the same work (ours)
+LEAST_LEFT = 0.02  # of a cost, whatever was timed: something always remains (ours)
+
+
+def rows_of(diagnosis: Diagnosis, subject: str) -> dict[str, Calibration]:
+    """What was timed of one kind of work, by variant; of cold reads those with the present readers."""
+    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    workers = max(1, diagnosis.loader.num_workers) if diagnosis.loader is not None else 1
+    mine = [one for one in diagnosis.profile.calibrations if (one.loader, one.subject) == (key, subject)]
+    far_first = sorted(mine, key=lambda one: -abs(one.depth - workers))
+    return {one.variant: one for one in far_first}
+
+
+def from_memory(diagnosis: Diagnosis) -> Change | None:
+    """All reads answered from memory, as timed; ``None`` where not timed, or where the files do not fit."""
+    for subject in ("read", "file"):
+        rows = rows_of(diagnosis, subject)
+        if "memory" in rows and "cold" in rows and _fit_memory(diagnosis):
+            return _reading(diagnosis, rows["cold"], rows["memory"])
+    return None
+
+
+def packed(diagnosis: Diagnosis, system: float) -> tuple[Change, Change, Change] | None:
+    """The samples' files in one, read a batch at a time, as timed: cautious, likely, hopeful.
+
+    ``system`` is the kernel's share of the fetch's CPU; it shrinks as timed. At worst no more goes than the
+    probe's own reads took, at best as much again of Python's handling of files. ``None`` where not timed.
+    """
+    rows = rows_of(diagnosis, "file")
+    if "packed" not in rows or "cold" not in rows:
+        return None
+    cautious = _reading(diagnosis, rows["cold"], rows["packed"])
+    if cautious is None:
+        return None
+    spared = max(0.0, 1 - rows["packed"].cpu_s / max(rows["cold"].cpu_s, 1e-12))
+    likely, hopeful = (
+        Change(storage=cautious.storage, cpu=max(LEAST_LEFT, min(cautious.cpu, 1 - times * system * spared)))
+        for times in (1, 2)
+    )
+    return cautious, likely, hopeful
+
+
+def _reading(diagnosis: Diagnosis, now: Calibration, then: Calibration) -> Change | None:
+    """Reads cost what ``then`` says. Only where the timed reads were found to be the training's."""
+    scenario, inputs = diagnosis.scenario, diagnosis.inputs
+    if scenario is None or not scenario.served:
+        return None
+    count = reads_per_batch(now.subject, inputs)
+    fetching = max(inputs.cpu - inputs.collate, 1e-12)
+    asleep = max(0.0, then.seconds - then.cpu_s) / max(now.seconds - now.cpu_s, 1e-12)
+    left = 1 + count * (then.cpu_s - now.cpu_s) / fetching
+    return Change(storage=min(1.0, asleep), cpu=max(LEAST_LEFT, left))
+
+
+def _fit_memory(diagnosis: Diagnosis) -> bool:
+    """Whether all files that the loader uses fit into shared memory and leave half of all memory free."""
+    machine, loader = diagnosis.profile.machine, diagnosis.loader
+    sizes = rows_of(diagnosis, "files").get("sizes")
+    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
+    hot = next((one for one in diagnosis.profile.hot_files if loader and one.loader == loader.key), None)
+    if sizes is None or not known or hot is None:
+        return False
+    needed = _bytes_of(diagnosis, sizes, hot)
+    room = machine.shm_free_bytes
+    return needed <= KEEP_SHARE * min(known) and (room is None or needed <= room)
+
+
+def _bytes_of(diagnosis: Diagnosis, sizes: Calibration, hot: HotFiles) -> float:
+    """Bytes of the whole data set: of its files if all are known, else as much as its samples read."""
+    if hot.files < FILES_SEEN:
+        return hot.files * sizes.size_bytes
+    length = diagnosis.loader.dataset_length if diagnosis.loader is not None else None
+    each = (diagnosis.inputs.read_bytes or 0.0) / max(1.0, diagnosis.inputs.samples)
+    return length * max(each, sizes.size_bytes) if length else float("inf")
+
+
+def decoding(diagnosis: Diagnosis, names: dict[str, str]) -> tuple[dict[str, Calibration], str]:
+    """(pictures' decoding by variant, the variant that the training uses); empty where the decoder that ran
+    was not timed, or does not cost what was measured. ``names``: a decoder's module to its variant."""
+    rows, inputs, loader = rows_of(diagnosis, "picture"), diagnosis.inputs, diagnosis.loader
+    hot = next((one for one in diagnosis.profile.hot_files if loader and one.loader == loader.key), None)
+    used = next((names[one] for one in (hot.decoders if hot else []) if names.get(one) in rows), "")
+    each_s = inputs.decode / max(1.0, inputs.samples)
+    if not used or not each_s or not 1 / AGREES <= rows[used].cpu_s / each_s <= AGREES:
+        return {}, ""
+    return rows, used
+
+
+def moving(diagnosis: Diagnosis, variant: str) -> Change | None:
+    """Batches moved in another way, and used in the loop in that form; ``None`` where that was not timed."""
+    rows, using = rows_of(diagnosis, "moving"), rows_of(diagnosis, "using")
+    scenario = diagnosis.scenario
+    if scenario is None or not {"now", variant} <= rows.keys() or not {"now", variant} <= using.keys():
+        return None
+    measured = scenario.hand_over
+    if not measured or not 1 / AGREES <= rows["now"].cpu_s / measured <= AGREES:
+        return None
+    turn = sum(one.compute for one in scenario.turns) / len(scenario.turns)
+    more_s = using[variant].cpu_s - using["now"].cpu_s  # less, as a rule: fresh pages are dear to touch
+    left = max(LEAST_LEFT, 1 + more_s / turn) if turn > 0 else 1.0
+    ipc = min(1.0, rows[variant].seconds / rows["now"].seconds)
+    kept = diagnosis.loader is not None and diagnosis.loader.persistent_workers
+    return Change(ipc=ipc, compute=left, startup=ipc if kept else 1.0)  # no births: an epoch begins by moving

@@ -1,0 +1,27 @@
+"""What was timed after the training had ended, on its own files and on batches of its shapes: facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """One way of doing one thing, timed on ``loader``'s own objects.
+
+    ``subject`` is what was done: ``read`` (one read call at a random place), ``file`` (one small file opened,
+    read and closed), ``picture`` (one decoded), ``moving`` (one batch from workers to the loop), ``using``
+    (one batch touched and freed in the loop), ``files`` (looked at only). ``variant`` is how.
+    ``seconds`` is the wall time of one of them, net of waiting for a core, ``cpu_s`` the CPU in it; both are
+    means over ``repeats``, with ``depth`` of them under way at once. ``size_bytes`` is what one of them is
+    made of.
+    """
+
+    loader: str
+    subject: str
+    variant: str
+    seconds: float
+    cpu_s: float
+    repeats: int
+    depth: int = 1
+    size_bytes: float = 0.0
