@@ -27,13 +27,15 @@ class Balance:
     """Seconds per step. ``exchange`` = what the rank that waits least sleeps; ``behind`` = what each rank, by
     pid, sleeps beyond that; ``busy`` = its step without any of it and without waiting for a core. ``uneven``
     = the slowest rank's busy time over the mean one's, each step for itself; ``slowest`` = the share of
-    stretches in which the rank that is slowest most often was so. ``missing`` = ranks not seen."""
+    stretches in which the rank that is slowest most often was so; ``queued`` = what the mean rank waits for
+    a core. ``missing`` = ranks not seen."""
 
     exchange: float
     behind: dict[int, float]
     busy: dict[int, float]
     uneven: float
     slowest: float
+    queued: float
     stretches: int
     missing: int
 
@@ -81,6 +83,7 @@ def compare(profile: Profile) -> Balance | None:
         busy=worked,
         uneven=most / max(fmean(worked.values()), 1e-12),
         slowest=last.most_common(1)[0][1] / len(keep),
+        queued=fmean(sum(_column(one, "runq_s")) / max(1, _steps(one)) for one in ranks),
         stretches=len(keep),
         missing=max(0, world_size(profile) - len(ranks)),
     )
