@@ -14,8 +14,8 @@ that is waiting for it. Durations of each rank's own clock are compared, never i
 ## Thresholds
 The slowest rank's own time, without exchanges and without waiting for a core, is 10 % above the mean (ours,
 [catalogue F55]), and ranks sleep 5 % of their step on slower ones (ours). The same rank is slowest in 60 % of
-the steps: a matter of that rank; otherwise of batches that differ in cost (ours). The latter is not said where
-ranks wait for a core for 5 % of the step (ours), or strangers hold half a core [catalogue F57].
+the steps: a matter of that rank; otherwise of batches that differ in cost (ours). The latter is not said
+where ranks wait for a core for 5 % of the step (ours), or strangers hold half a core [catalogue F57].
 
 ## When this advice is wrong
 Ranks that share cores with strangers come late by turns, and no sampler cures that: time without a core is
