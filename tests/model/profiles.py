@@ -44,6 +44,7 @@ STEPS = StepTable(
     copy_s=[0.0, 0.0],
     ready=[None, None],
     set_aside=["", "instrument"],
+    exchange_s=[0.0, None],
 )
 PROFILE = Profile(
     run=RUN,
@@ -64,6 +65,7 @@ PROFILE = Profile(
             gap_runq_s=[0.0],
             cpu_s=[0.05],
             runq_s=[0.0],
+            exchange_s=[0.0],
         )
     ],
     fetches=[FetchTable("L0")],
