@@ -9,7 +9,7 @@ from typing import Any
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .host import strangers
-from .ranks import straggler_share
+from .ranks import exchange_shares
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
 
@@ -38,11 +38,11 @@ def build_scenario(
     if loop is None and works:  # a background thread feeds the loop: one worker in the loop's own process
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
-    behind = straggler_share(profile, loop.pid if loop is not None else _alone(profile))
+    shares = exchange_shares(profile, loop.pid if loop is not None else _alone(profile))
     hand_over, serialise = _moving(profile, loader, steps, workers)
     base = Scenario(
         works=works or tuple(_work_from(step) for step in _spaced(steps)),
-        turns=tuple(_turn(step, host.accelerated, behind) for step in _spaced(steps)),
+        turns=tuple(_turn(step, host.accelerated, shares) for step in _spaced(steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -125,13 +125,13 @@ def _average(group: list[Step]) -> Step:
     return replace(group[-1], **means, **known)
 
 
-def _turn(step: Step, accelerated: bool, behind: float = 0.0) -> Turn:
+def _turn(step: Step, accelerated: bool, shares: tuple[float, float] = (1.0, 0.0)) -> Turn:
     """Split the loop's own time into CPU and idle; waiting for a core belongs to neither.
 
-    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. ``behind`` is the
-    part of exchanges that waits for slower ranks.
+    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. ``shares`` of time
+    asleep in exchanges are the exchange itself and slower ranks; the rest waits for ranks without a core.
     """
-    ranks = {"comm": step.exchange * (1 - behind), "straggler": step.exchange * behind}
+    ranks = {"comm": step.exchange * shares[0], "straggler": step.exchange * shares[1]}
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
     host_work = step.checkpoint + step.logging + step.collect

@@ -63,7 +63,7 @@ def test_the_others_wait_for_a_slow_rank_and_it_does_not() -> None:
     assert balance.behind == pytest.approx({1: 0.02, 2: 0.0, 3: 0.02})
     assert balance.slowest == 1.0
     assert balance.uneven == pytest.approx(0.03 / (0.05 / 3))
-    assert balance.share(1) == pytest.approx(0.02 / 0.024)
+    assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.02 / 0.024))
 
 
 def test_ranks_that_are_slow_by_turns_wait_for_each_other() -> None:
@@ -91,6 +91,16 @@ def test_steps_set_aside_on_any_rank_are_left_out() -> None:
     balance = compare(run)
     assert balance is not None
     assert balance.behind[1] == pytest.approx(0.02)
+
+
+def test_a_rank_that_is_late_for_want_of_a_core_is_not_slow() -> None:
+    run = ranks(even(0.01), even(0.03))
+    run.loops[1].table.runq_s[:] = [0.02] * STEPS
+    balance = compare(run)
+    assert balance is not None
+    assert balance.behind == pytest.approx({1: 0.0, 2: 0.0}, abs=1e-9)
+    assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.0), abs=1e-9)
+    assert balance.uneven == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("seen", [0, 1])
