@@ -1,8 +1,8 @@
 """How ranks wait for each other: the exchange itself, and the slower ones. Only durations are compared.
 
 An exchange ends for all ranks at about the same time, so who comes last waits least. In each step, what even
-the rank that waits least waits for is the exchange; what another rank waits beyond that is for slower ranks: for those
-that have more to do, and for those that had no core.
+the rank that waits least waits for is the exchange; what another rank waits beyond that is for slower ranks:
+for those that have more to do, and for those that had no core.
 """
 
 from __future__ import annotations
