@@ -1,7 +1,8 @@
 """How ranks wait for each other: the exchange itself, and the slower ones. Only durations are compared.
 
 An exchange ends for all ranks at about the same time, so who comes last waits least. In each step, what even
-the rank that waits least waits for is the exchange; what another rank waits beyond that is for slower ranks.
+the rank that waits least waits for is the exchange; what another rank waits beyond that is for slower ranks:
+for those that have more to do, and for those that had no core.
 """
 
 from __future__ import annotations
@@ -24,23 +25,27 @@ SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [an
 
 @dataclass(frozen=True)
 class Balance:
-    """Seconds per step. ``exchange`` = what the rank that waits least sleeps; ``behind`` = what each rank, by
-    pid, sleeps beyond that; ``busy`` = its step without any of it and without waiting for a core. ``uneven``
-    = the slowest rank's busy time over the mean one's, each step for itself; ``slowest`` = the share of
-    stretches in which the rank that is slowest most often was so. ``missing`` = ranks not seen."""
+    """Seconds per step. ``slept`` = what each rank, by pid, sleeps in exchanges; ``exchange`` = what the rank
+    that waits least does; ``behind`` = what each sleeps beyond that for ranks that have more to do (the rest
+    is for ranks that had no core). ``busy`` = its step without any of it and without waiting for a core.
+    ``uneven`` = the slowest rank's busy time over the mean one's, each step for itself; ``slowest`` = the
+    share of stretches in which the rank that is slowest most often was so; ``queued`` = what the mean rank
+    waits for a core. ``missing`` = ranks not seen."""
 
     exchange: float
+    slept: dict[int, float]
     behind: dict[int, float]
     busy: dict[int, float]
     uneven: float
     slowest: float
+    queued: float
     stretches: int
     missing: int
 
-    def share(self, pid: int) -> float:
-        """The part of one rank's exchanges that is waiting for slower ranks."""
-        whole = self.exchange + self.behind.get(pid, 0.0)
-        return self.behind.get(pid, 0.0) / whole if whole > 0 else 0.0
+    def shares(self, pid: int) -> tuple[float, float]:
+        """The parts of one rank's exchanges that are the exchange itself, and waiting for slower ranks."""
+        whole = self.slept.get(pid, 0.0)
+        return (self.exchange / whole, self.behind.get(pid, 0.0) / whole) if whole > 0 else (1.0, 0.0)
 
 
 def exchanging(profile: Profile) -> list[Beat]:
@@ -77,10 +82,12 @@ def compare(profile: Profile) -> Balance | None:
     most = sum(max(own[place] for own in busy.values()) for place in keep) / steps
     return Balance(
         exchange=exchange,
-        behind={pid: slept[pid] - exchange for pid in slept},
+        slept=slept,
+        behind={pid: _behind(pid, waits, busy, keep) / steps for pid in slept},
         busy=worked,
         uneven=most / max(fmean(worked.values()), 1e-12),
         slowest=last.most_common(1)[0][1] / len(keep),
+        queued=fmean(sum(_column(one, "runq_s")) / max(1, _steps(one)) for one in ranks),
         stretches=len(keep),
         missing=max(0, world_size(profile) - len(ranks)),
     )
@@ -101,10 +108,21 @@ def pick(ranks: Sequence[Loop]) -> Loop:
     return ranks[telling.index(max(telling))]
 
 
-def straggler_share(profile: Profile, pid: int | None) -> float:
-    """The part of a rank's exchanges that is waiting for slower ranks; 0 where that cannot be told."""
+def exchange_shares(profile: Profile, pid: int | None) -> tuple[float, float]:
+    """The parts of a rank's exchanges that are the exchange itself, and waiting for slower ranks; all of it
+    the exchange where that cannot be told. What is left is waiting for ranks that had no core."""
     balance = compare(profile) if pid is not None else None
-    return balance.share(pid) if balance is not None and pid is not None else 0.0
+    return balance.shares(pid) if balance is not None and pid is not None else (1.0, 0.0)
+
+
+def _behind(pid: int, waits: dict[int, list[float]], busy: dict[int, list[float]], keep: list[int]) -> float:
+    """What a rank slept beyond the least, as far as another had more to do in the same stretch."""
+    total = 0.0
+    for place in keep:
+        least = min(wait[place] for wait in waits.values())
+        more = max(own[place] for own in busy.values()) - busy[pid][place]
+        total += min(waits[pid][place] - least, more)
+    return total
 
 
 def _column(one: Beat, name: str) -> list[float]:

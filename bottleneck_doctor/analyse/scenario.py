@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import fmean, median
-from typing import Any
 
 from ..model.device import DeviceView
-from ..model.diagnosis import Host, Inputs, Scenario, Step, Turn, Work
+from ..model.diagnosis import Host, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
-from .accelerated import device_turn, runs_ahead
+from .accelerated import runs_ahead
 from .crowding import crowding
 from .host import strangers
 from .interpreter_lock import held_by_lock
 from .makings import epoch_draws_s, making_of
 from .memory import loop_stall_s, measure_shortage, with_stalls
-from .ranks import straggler_share
+from .ranks import exchange_shares
 from .reads import judge_reads, streams_of
 from .replay import step_seconds
 from .served import Curve, held, served
-from .split import Split, split_of
+from .split import split_of
+from .turns import spaced, turns_of
 
-TURNS_AT_MOST = 192
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
 TENSOR_S = 1.09e-4  # and per tensor passed by descriptor [catalogue F12, measured]
 RELEASE_S = 8e-6  # and again to map, touch first and unmap it, while the loop works with it [catalogue F12]
@@ -49,17 +48,16 @@ def build_scenario(
     if loop is None and works:  # a background thread feeds the loop: one worker in the loop's own process
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
-    behind = straggler_share(profile, loop.pid if loop is not None else _alone(profile))
+    shares = exchange_shares(profile, loop.pid if loop is not None else _alone(profile))
     hand_over, serialise = _moving(profile, loader, steps, workers)
     split = split_of(profile, loop, steps, host)
     release = RELEASE_S * _tensors(profile, loader)
-    paid = release if workers else 0.0
-    turns = tuple(_turn(step, host.accelerated, device, split, behind, paid) for step in _spaced(steps))
+    turns = turns_of(steps, host.accelerated, device, split, shares, release if workers else 0.0)
     making = making_of(profile, loader)
     crowd = crowding(inputs, workers, serialise)
     base = Scenario(
         works=tuple(replace(work, cpu=work.cpu * crowd) for work in works)
-        or tuple(_work_from(step) for step in _spaced(steps)),
+        or tuple(_work_from(step) for step in spaced(steps)),
         turns=with_stalls(turns, _stall_s(profile, inputs, steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
@@ -138,56 +136,6 @@ def fit(base: Scenario, measured: float) -> Scenario:
 
 def _scaled(base: Scenario, factor: float) -> Scenario:
     return replace(base, turns=tuple(replace(turn, compute=turn.compute * factor) for turn in base.turns))
-
-
-def _spaced(steps: list[Step]) -> list[Step]:
-    """At most TURNS_AT_MOST rows, evenly spaced, so that rare stalls keep their weight on average."""
-    every = -(-len(steps) // TURNS_AT_MOST) or 1
-    if every == 1:
-        return steps
-    groups = [steps[place : place + every] for place in range(0, len(steps), every)]
-    return [_average(group) for group in groups]
-
-
-def _average(group: list[Step]) -> Step:
-    names = "wall wait backward optimizer checkpoint logging collect copy compute exchange".split()
-    means: dict[str, Any] = {name: fmean([getattr(step, name) for step in group]) for name in names}
-    known: dict[str, Any] = {
-        name: fmean(values)
-        if (values := [v for step in group if (v := getattr(step, name)) is not None])
-        else None
-        for name in ("cpu", "queue", "process_cpu", "wait_cpu")
-    }
-    return replace(group[-1], **means, **known)
-
-
-def _turn(
-    step: Step,
-    accelerated: bool,
-    device: DeviceView | None,
-    split: Split,
-    behind: float,
-    release: float,
-) -> Turn:
-    """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
-
-    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
-    ``behind`` is the part of exchanges that waits for slower ranks; ``release`` what the step pays for
-    tensors that came from another process, which is moving, too.
-    """
-    host = (step.checkpoint, step.logging, step.collect)
-    if device is not None and device.beat is not None:
-        return device_turn(device.beat, *host)
-    ranks = {"comm": step.exchange * (1 - behind), "straggler": step.exchange * behind}
-    own = step.compute + step.backward + step.optimizer + step.copy
-    queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
-    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
-    if accelerated:
-        return Turn(0.0, own, *host, **ranks)
-    idle = max(0.0, own - cpu - min(queue, own))
-    cpu -= min(release, 0.5 * cpu)
-    python, launch = cpu * split.python, cpu * split.launch
-    return Turn(max(0.0, cpu - python - launch), idle, *host, python, launch, **ranks)
 
 
 def _alone(profile: Profile) -> int | None:

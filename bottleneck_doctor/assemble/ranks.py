@@ -60,7 +60,7 @@ def _wrapped(pid: int, fact: dict[str, Any], books: dict[str, Any]) -> Parallel:
 
 def _passes(diary: Diary) -> list[Passes]:
     rows = diary.of(wire.EXCHANGE)
-    steps = [row for row in diary.of(wire.OPTIMIZER) if rows and row.t >= rows[0].t]
+    steps = [row for row in diary.of(wire.OPTIMIZER) if rows and row.t + row.duration >= rows[0].t]
     groups = ((bool(which), [row for row in rows if row.thing == which]) for which in (0, 1))
     each = len(rows) / len(steps) if steps else 0.0
     return [_averaged(diary.pid, shared, found, steps, each) for shared, found in groups if found]

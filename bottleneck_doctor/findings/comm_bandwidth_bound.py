@@ -20,9 +20,10 @@ Where ranks on other machines were not seen, part of it may be waiting for a slo
 change what is learned per step: the learning rate has to follow, and small data sets suffer.
 
 ## Prediction
-Exchanging every second time halves it, by replay. Gradients of half the width halve what the link carries; no
-gain is the lower end, since packing them costs CPU (measured: nothing gained between two ranks of one
-machine, so it is not offered there). A link ten times as fast leaves a tenth at best.
+Exchanging every second time halves it, and optimizer steps with it, by replay. Gradients of half the width
+halve what the link carries; no gain is the lower end, since packing them costs CPU (measured: nothing gained
+between two ranks of one machine, so it is not offered there). A link ten times as fast leaves a tenth at
+best.
 
 ## Remedies
 `bigger-batch`, `grad-compress`, `nccl-backend`, `faster-network`, `single-node`.
@@ -40,13 +41,15 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scen
 from ..model.profile import Location
 from ..model.ranks import Parallel
 from ..model.report import Evidence, Fix
-from .advice import PAYS, WORTH, spread
+from .advice import PAYS, WORTH, spread, step_share
 from .between_ranks import (
     MODEL,
     alone,
     exchange_evidence,
     line_of,
+    mean_of,
     pair,
+    passes_of,
     rank_missing,
     share_of,
     untimed,
@@ -94,7 +97,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
     model, place = wrapped(diagnosis), line_of(diagnosis)
     cures = []
     if model is not None:
-        cures.append(_seldom(place))
+        cures.append(_seldom(diagnosis, place))
         far = rank_missing(diagnosis) > 0
         if (far or model.backend == "nccl") and not model.comm_hook:
             cures.append(_packed(scenario, model, place))
@@ -105,12 +108,18 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
     return cures
 
 
-def _seldom(place: Location | None) -> Cure:
+def _seldom(diagnosis: Diagnosis, place: Location | None) -> Cure:
+    """Per batch, half the exchanges are left, half the copying after them, and half the optimizer steps."""
+    passes = passes_of(diagnosis, True)
+    spared = step_share(diagnosis, "optimizer") * diagnosis.step_s
+    spared += passes.exchange_cpu_s if passes is not None else 0.0
+    compute = max(mean_of(diagnosis, "compute"), spared, 1e-12)
+    change = Change(comm=EVERY_SECOND, compute=1 - (1 - EVERY_SECOND) * spared / compute)
     return Cure(
         id="bigger-batch",
         title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
         fix=Fix("double batch_size, or let gradients of two batches add up", SELDOM, place),
-        change=Change(comm=EVERY_SECOND),
+        change=change,
         apply="hook~",
         risk="each optimizer step sees twice the samples: the learning rate has to follow",
     )

@@ -14,7 +14,8 @@ that is waiting for it. Durations of each rank's own clock are compared, never i
 ## Thresholds
 The slowest rank's own time, without exchanges and without waiting for a core, is 10 % above the mean (ours,
 [catalogue F55]), and ranks sleep 5 % of their step on slower ones (ours). The same rank is slowest in 60 % of
-the steps: a matter of that rank; otherwise of batches that differ in cost (ours).
+the steps: a matter of that rank; otherwise of batches that differ in cost (ours). The latter is not said
+where ranks wait for a core for 5 % of the step (ours), or strangers hold half a core [catalogue F57].
 
 ## When this advice is wrong
 Ranks that share cores with strangers come late by turns, and no sampler cures that: time without a core is
@@ -46,6 +47,8 @@ ID = "rank-straggler"
 UNEVEN = 1.1  # slowest rank's own time over the mean one's [catalogue F55, ours]
 ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (ours)
 SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank [catalogue F55, ours]
+QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (ours)
+FOREIGN_CORES = 0.5  # taken by strangers, the same [catalogue F57]
 
 EQUAL = """\
 sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
@@ -71,8 +74,16 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if balance.uneven < UNEVEN or waiting < ASLEEP * diagnosis.step_s:
         return None
     steady = balance.slowest >= SAME
+    if not steady and _crowded(diagnosis, balance):
+        return None
     cures = _cures(diagnosis, balance, steady)
     return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), cures, line_of(diagnosis))
+
+
+def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
+    """Whether ranks come late by turns for want of cores, whatever their batches cost."""
+    foreign = diagnosis.host.foreign_cores or 0.0
+    return balance.queued > QUEUED * diagnosis.step_s or foreign > FOREIGN_CORES
 
 
 def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
@@ -138,6 +149,11 @@ def _one_of_two() -> Diagnosis:
     return replace(known, profile=replace(known.profile, loops=loops, processes=processes))
 
 
+def _busy_cores() -> Diagnosis:
+    late = pair(replace(SLOW, straggler=0.005), 0.005, rotating=True)
+    return replace(late, host=replace(late.host, foreign_cores=1.0))
+
+
 def _single() -> Diagnosis:
     known = pair(Turn(0.01), model=None, passes=())
     only = [Process(1, 0, "trainer", 0.0)]
@@ -149,6 +165,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("the other rank needs 10 ms more", pair(SLOW, 0.01), "fires", "balance-ranks"),
         Case("now one, now the other", pair(replace(SLOW, straggler=0.005), 0.005, rotating=True), "fires"),
+        Case("now one, now the other, on busy cores", _busy_cores(), "silent"),
         Case("both need the same", pair(Turn(0.01, comm=0.005)), "silent"),
         Case("there is one rank", _single(), "silent"),
         Case("the other rank was not seen", _one_of_two(), "abstains"),

@@ -122,7 +122,7 @@ def _step_row(traits: Traits, epoch: int, jitter: float, took: float, t: float) 
         "wait_s": max(0.0, took - own - traits.checkpoint - traits.logging), "wait_runq_s": 0.0,
         "wait_cpu_s": inside, "process_cpu_s": traits.compute * jitter + inside, "backward_s": 0.4 * own,
         "optimizer_s": 0.0, "checkpoint_s": traits.checkpoint, "logging_s": traits.logging, "collect_s": 0.0,
-        "copy_s": 0.0, "ready": None, "set_aside": "",
+        "copy_s": 0.0, "ready": None, "set_aside": "", "exchange_s": 0.0,
     }  # fmt: skip
 
 

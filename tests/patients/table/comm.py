@@ -11,10 +11,10 @@ PATIENTS = [
         bounds=ids("comm"),
         causes=ids("comm.allreduce"),
         findings=ids("comm-bandwidth-bound"),
-        remedies=ids("bigger-batch", "ddp-bucket-view"),
+        remedies=ids("bigger-batch"),
         twin="bigger-batch",
-        never=ids("ddp-no-sync", "balance-ranks", "bucket-by-cost"),
-        truth="13 MB of gradients are exchanged after each batch of four rows",
+        never=ids("ddp-no-sync", "ddp-bucket-view", "balance-ranks", "bucket-by-cost"),
+        truth="10 MB of gradients are exchanged after each batch of four sentences",
     ),
     Patient(
         name="ddp-accum-sync",

@@ -1,0 +1,78 @@
+"""What the loop does with each batch, by kind: the turns of the replay, from the measured steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from ..model.device import DeviceView
+from ..model.diagnosis import Step, Turn
+from .accelerated import device_turn
+from .split import Split
+
+TURNS_AT_MOST = 192
+
+
+def turns_of(
+    steps: list[Step],
+    accelerated: bool,
+    device: DeviceView | None,
+    split: Split,
+    shares: tuple[float, float],
+    release: float,
+) -> tuple[Turn, ...]:
+    """One turn for each step, or for the mean of neighbours in a long run.
+
+    ``shares`` of time asleep in exchanges are the exchange itself and slower ranks; the rest waits for ranks
+    without a core. ``release`` is what a step pays for tensors that came from another process: moving, too.
+    """
+    return tuple(_turn(step, accelerated, device, split, shares, release) for step in spaced(steps))
+
+
+def _turn(
+    step: Step,
+    accelerated: bool,
+    device: DeviceView | None,
+    split: Split,
+    shares: tuple[float, float],
+    release: float,
+) -> Turn:
+    """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
+
+    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
+    """
+    host = (step.checkpoint, step.logging, step.collect)
+    if device is not None and device.beat is not None:
+        return device_turn(device.beat, *host)
+    ranks = {"comm": step.exchange * shares[0], "straggler": step.exchange * shares[1]}
+    own = step.compute + step.backward + step.optimizer + step.copy
+    queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
+    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
+    if accelerated:
+        return Turn(0.0, own, *host, **ranks)
+    idle = max(0.0, own - cpu - min(queue, own))
+    cpu -= min(release, 0.5 * cpu)
+    python, launch = cpu * split.python, cpu * split.launch
+    return Turn(max(0.0, cpu - python - launch), idle, *host, python, launch, **ranks)
+
+
+def spaced(steps: list[Step]) -> list[Step]:
+    """At most TURNS_AT_MOST rows, evenly spaced, so that rare stalls keep their weight on average."""
+    every = -(-len(steps) // TURNS_AT_MOST) or 1
+    if every == 1:
+        return steps
+    groups = [steps[place : place + every] for place in range(0, len(steps), every)]
+    return [_average(group) for group in groups]
+
+
+def _average(group: list[Step]) -> Step:
+    names = "wall wait backward optimizer checkpoint logging collect copy compute exchange".split()
+    means: dict[str, Any] = {name: fmean([getattr(step, name) for step in group]) for name in names}
+    known: dict[str, Any] = {
+        name: fmean(values)
+        if (values := [v for step in group if (v := getattr(step, name)) is not None])
+        else None
+        for name in ("cpu", "queue", "process_cpu", "wait_cpu")
+    }
+    return replace(group[-1], **means, **known)

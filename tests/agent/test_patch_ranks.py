@@ -1,0 +1,190 @@
+"""Ranks are watched while they train together: what is exchanged, who waits, and that nothing is changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.analyse.ranks import compare
+from bottleneck_doctor.model.profile import Loop, Profile
+from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
+
+# Launched by hand: the script starts itself twice, with the variables that torchrun would set.
+RANKS = (
+    """
+import os, subprocess, sys, tempfile
+if "RANK" not in os.environ:
+    meeting = tempfile.mkdtemp() + "/meeting"
+    ranks = [
+        subprocess.Popen([sys.executable, __file__], env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                         "MEETING": "file://" + meeting})
+        for rank in (1, 0)
+    ]
+    raise SystemExit(max(one.wait(60) for one in ranks))
+"""
+    + PRELUDE
+    + """
+import contextlib
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", os.environ["MEETING"], rank=rank, world_size=2)
+for name in "Even Late Slow Accumulated Own".split():
+    globals()[name] = type(name, (Rows,), {})
+shared = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 256), torch.nn.Linear(256, 1)))
+losses = []
+
+def train(kind, before=0.0, inside=0.0, every=1):
+    handle = shared.module[0].weight.register_hook(lambda gradient: time.sleep(inside)) if inside else None
+    solver = torch.optim.SGD(shared.parameters(), lr=0.01)
+    for place, batch in enumerate(DataLoader(kind(160), batch_size=4)):
+        time.sleep(before)
+        last = place % every == every - 1
+        with contextlib.nullcontext() if last else shared.no_sync():
+            loss = shared(batch).square().mean() / 1e6
+            loss.backward()
+        if last:
+            solver.step()
+            solver.zero_grad()
+        losses.append(loss.item())
+    if handle:
+        handle.remove()
+
+train(Even, before=0.005)
+train(Late, before=0.005 + 0.02 * rank)
+train(Slow, inside=0.02)
+train(Accumulated, before=0.005, every=4)
+for batch in DataLoader(Own(160), batch_size=4):
+    optimizer.zero_grad()
+    model(batch).square().mean().div(1e6).backward()
+    time.sleep(0.02 * rank)
+    for weight in model.parameters():
+        dist.all_reduce(weight.grad)
+        dist.all_reduce(weight.grad, async_op=True).wait()
+    optimizer.step()
+dist.barrier()
+if rank == 0:
+    say(losses=losses, weights=[weight.sum().item() for weight in shared.parameters()])
+dist.destroy_process_group()
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return watched(tmp_path_factory.mktemp("ranks"), RANKS)
+
+
+@pytest.fixture(scope="module")
+def profile(told: Told) -> Profile:
+    assert told.status == 0, told.stderr
+    return profile_of(told)
+
+
+def loop(profile: Profile, rank: int, dataset: str) -> Loop:
+    """The loop of one rank over that data set."""
+    pid = next(one.pid for one in profile.processes if one.rank == rank and one.role == "trainer")
+    keys = {one.key for one in profile.loaders if one.dataset == dataset}
+    return next(one for one in profile.loops if one.pid == pid and one.loader in keys)
+
+
+def asleep_s(profile: Profile, rank: int, dataset: str) -> float:
+    """Mean seconds per step that a rank slept in exchanges, the first steps left out."""
+    table = loop(profile, rank, dataset).table
+    return fmean(value or 0.0 for value in table.exchange_s[5:])
+
+
+def test_the_training_is_what_it_would_be(told: Told, tmp_path: Any) -> None:
+    alone = plain(tmp_path, RANKS)
+    assert (told.status, told.stdout) == (alone.status, alone.stdout), told.stderr
+
+
+def test_both_ranks_say_who_they_are_and_what_they_share(profile: Profile) -> None:
+    trainers = [one for one in profile.processes if one.role == "trainer"]
+    assert sorted((one.rank, one.world_size) for one in trainers) == [(0, 2), (1, 2)]
+    assert [(one.kind, one.world_size, one.backend) for one in profile.ranks.parallel] == [
+        ("ddp", 2, "gloo")
+    ] * 2
+    (first, second) = profile.ranks.parallel
+    assert first.gradient_bytes == second.gradient_bytes == 4 * (4 * 256 + 256 + 256 + 1)
+    assert first.parameters == 4
+    assert first.file.endswith("train.py")
+    assert first.unused_bytes == 0
+    assert sum(first.bucket_bytes or ()) == first.gradient_bytes
+
+
+def test_a_rank_sleeps_for_a_late_one_and_that_one_does_not(profile: Profile) -> None:
+    assert asleep_s(profile, 0, "Late") > 0.012
+    assert asleep_s(profile, 0, "Late") > 3 * asleep_s(profile, 1, "Late")
+
+
+def test_a_backward_pass_that_sleeps_by_itself_is_no_exchange(profile: Profile) -> None:
+    for rank in (0, 1):
+        table = loop(profile, rank, "Slow").table
+        slept = fmean(value or 0.0 for value in table.backward_s[5:])
+        assert slept > 0.015
+        assert asleep_s(profile, rank, "Slow") < 0.5 * slept
+
+
+def test_passes_without_exchange_are_told_from_those_with(profile: Profile) -> None:
+    for pid in {one.pid for one in profile.ranks.passes}:
+        shared, local = (
+            next(one for one in profile.ranks.passes if one.pid == pid and one.shared is kind)
+            for kind in (True, False)
+        )
+        assert 10 <= local.count <= 33  # three of four passes of one part, as far as they were looked at
+        assert shared.count > 2.5 * local.count
+        assert local.exchange_s < shared.exchange_s
+
+
+def test_collectives_that_the_loop_calls_are_waited_for_and_have_a_line(profile: Profile) -> None:
+    assert asleep_s(profile, 0, "Own") > 0.012
+    assert asleep_s(profile, 0, "Own") > 3 * asleep_s(profile, 1, "Own")
+    lines = RANKS.splitlines()
+    named = {(one.name, lines[one.location.line - 1].strip()) for one in profile.operations if one.location}
+    assert ("all_reduce", "dist.all_reduce(weight.grad)") in named
+
+
+def test_who_waits_for_whom_is_seen_from_both_sides(profile: Profile) -> None:
+    keys = {one.key for one in profile.loaders if one.dataset == "Late"}
+    late = [one for one in profile.loops if one.loader in keys]
+    pids = {one.pid: rank for rank in (0, 1) for one in [loop(profile, rank, "Late")]}
+    balance = compare(replace(profile, loops=late))
+    assert balance is not None
+    behind = {pids[pid]: seconds for pid, seconds in balance.behind.items()}
+    busy = {pids[pid]: seconds for pid, seconds in balance.busy.items()}
+    assert behind[0] > 4 * behind[1]
+    assert busy[1] - busy[0] == pytest.approx(0.02, rel=0.4)
+    assert balance.slowest > 0.8
+    assert balance.missing == 0
+
+
+COMPILED = (
+    PRELUDE
+    + """
+import tempfile
+import torch.distributed as dist
+dist.init_process_group("gloo", "file://" + tempfile.mkdtemp() + "/meeting", rank=0, world_size=1)
+
+def added(batch):
+    total = batch * 2
+    dist.all_reduce(total)
+    return total + 1
+
+explained = torch._dynamo.explain(added)(torch.ones(4))
+say(graphs=explained.graph_count, breaks=explained.graph_break_count, result=added(torch.ones(4)).tolist())
+dist.destroy_process_group()
+"""
+)
+
+
+def test_a_collective_is_compiled_as_it_would_be(tmp_path: Any) -> None:
+    for name in ("alone", "seen"):
+        (tmp_path / name).mkdir()
+    alone, seen = plain(tmp_path / "alone", COMPILED), watched(tmp_path / "seen", COMPILED)
+    assert alone.status == 0, alone.stderr
+    assert (seen.status, seen.stdout) == (alone.status, alone.stdout), seen.stderr
