@@ -7,7 +7,7 @@ stacks of the loop's thread agree. What is not proven to be either stays computa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from ..model.computing import Anatomy
@@ -49,8 +49,33 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
 
 
 def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
-    """The profiled step of the loop's process."""
-    return next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
+    """The profiled step of the loop's process, time without a core taken off."""
+    found = next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
+    return awake(found) if found is not None else None
+
+
+def awake(anatomy: Anatomy) -> Anatomy:
+    """The same step without the time that the thread slept or had no core.
+
+    Where it did so nobody saw; a slice without a core is longer than most operators, and so is a sleep: the
+    time is taken off the longest spans, the longest first.
+    """
+    left = max(0.0, anatomy.wall_s - anatomy.cpu_s)
+    spans = [(taken, True) for taken in anatomy.longest_operators_s]
+    spans += [(taken, False) for taken in anatomy.longest_pauses_s]
+    operators = pauses = 0.0
+    for taken, is_operator in sorted(spans, reverse=True):
+        off = min(taken, left)
+        left -= off
+        operators += off if is_operator else 0.0
+        pauses += 0.0 if is_operator else off
+    return replace(
+        anatomy,
+        own_s=max(0.0, anatomy.own_s - operators),
+        beyond_s=max(0.0, anatomy.beyond_s - operators),
+        large_s=max(0.0, anatomy.large_s - operators),
+        long_s=max(0.0, anatomy.long_s - pauses - left),
+    )
 
 
 def own_cpu_s(steps: list[Step]) -> float:
@@ -64,7 +89,7 @@ def own_cpu_s(steps: list[Step]) -> float:
 
 
 def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
-    """Long pauses on the CPU: what hooks saw inside the window, and time asleep or held up, is taken off."""
+    """Long pauses on the CPU: what hooks saw inside the window is taken off."""
     windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
     hooked = sum(
         max(0.0, min(t + taken, window.end_s) - max(t, window.start_s))
@@ -73,8 +98,7 @@ def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
         for t, taken in one.events
         for window in windows
     )
-    asleep = max(0.0, anatomy.wall_s - anatomy.cpu_s)
-    return max(0.0, anatomy.long_s - asleep - hooked)
+    return max(0.0, anatomy.long_s - hooked)
 
 
 def _witnessed(profile: Profile, loop: Loop) -> float:

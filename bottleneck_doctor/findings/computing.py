@@ -72,6 +72,16 @@ def own_s(scenario: Scenario) -> float:
     return fmean(turn.compute + turn.launch for turn in scenario.turns)
 
 
+def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
+    """CPU seconds per step in the optimizer: its wall time, less its part of the time without a core."""
+    steps = [step for step in diagnosis.steps if step.cpu is not None]
+    wall = sum(step.optimizer * step.steps for step in steps)
+    cpu = sum((step.cpu or 0.0) * step.steps for step in steps)
+    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
+    count = sum(step.steps for step in steps)
+    return min(own_s(scenario), wall / count * cpu / (cpu + held)) if count and cpu > 0 else 0.0
+
+
 def spared(scenario: Scenario, seconds: float) -> Change:
     """So many seconds per step less of the loop's own computing and calling."""
     left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))

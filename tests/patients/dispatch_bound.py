@@ -1,4 +1,4 @@
-"""Sick: an ensemble of small networks in a Python loop, thousands of tiny operators. Cure: batched products."""
+"""Sick: small networks in a Python loop, thousands of tiny operators. Cure: batched products."""
 
 from __future__ import annotations
 

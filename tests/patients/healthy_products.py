@@ -1,4 +1,4 @@
-"""Healthy: large products with one thread for each core, in the CPU's best precision, under a fused optimizer."""
+"""Healthy: large products, a thread for each core, the best precision, a fused optimizer."""
 
 from __future__ import annotations
 
