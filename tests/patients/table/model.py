@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.patients.patient import NONE, Patient, ids
 
-# One thread per patient: where the other core idles, or the processor multiplies bfloat16, these are right too.
+# One thread per patient: where the other core idles, or the processor knows bfloat16, these are right too.
 ALSO = ids("cpu-bf16", "cpu-fp32-precision-medium", "set-threads")
 COMPUTES = ids("model.compute", "model.threads")
 
