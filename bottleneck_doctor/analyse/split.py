@@ -7,6 +7,7 @@ stacks of the loop's thread agree. What is not proven to be either stays computa
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from math import sqrt
 
@@ -28,6 +29,9 @@ class Split:
     launch: float = 0.0
 
 
+TORCHS = re.compile(
+    r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor"
+)  # not a user's folder
 NOTHING = Split()
 
 
@@ -128,4 +132,4 @@ def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
 
 def is_library(frame: str) -> bool:
     """Whether a frame is torch's own, or code that it generated."""
-    return "/torch/" in frame or "torchinductor" in frame
+    return TORCHS.search(frame) is not None

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.split import is_library
 from bottleneck_doctor.model.computing import Anatomy, Compilation, Computing
 from bottleneck_doctor.model.profile import Operation, Process, Profile, Stack, Window
 from tests.analyse.runs import run_of
 
 MS = 1e-3
-USER, TORCH = "metric (train.py:9)", "backward (/x/torch/autograd/graph.py:5)"
+USER, TORCH = "metric (train.py:9)", "backward (/x/site-packages/torch/autograd/graph.py:5)"
 
 
 def profiled(
@@ -107,6 +108,21 @@ def test_stacks_bound_what_python_may_have() -> None:
     assert parts(seen(heavy, 65, 35))[0] == pytest.approx(6.5, rel=0.1)
     assert parts(seen(heavy, 0, 100))[0] <= 1.1  # the one step was unlike what the stacks saw
     assert parts(seen(heavy, 0, 5))[0] == pytest.approx(6.5, rel=0.1)  # too few to contradict
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        (TORCH, True),
+        ("forward (/src/pytorch/torch/nn/modules/linear.py:9)", True),
+        ("backward (/src/torch/_tensor.py:9)", True),
+        ("call (/tmp/torchinductor_me/ab/cab.py:7)", True),
+        ("metric (/home/me/torch/train.py:7)", False),
+        (USER, False),
+    ],
+)
+def test_torchs_own_frames_are_told_from_a_folder_called_torch(frame: str, expected: bool) -> None:
+    assert is_library(frame) is expected
 
 
 def test_compiled_code_is_python_only_where_stacks_say_so() -> None:
