@@ -25,6 +25,7 @@ class Anatomy:
         self.operators = 0
         self.longest_operators: list[float] = []
         self.longest_pauses: list[float] = []
+        self.longest_calls: list[float] = []  # pauses inside of an optimizer
         self.own = self.beyond = self.large = self.short = self.long = 0.0
 
     def operator(self, own: float) -> None:
@@ -43,6 +44,8 @@ class Anatomy:
             _keep(self.longest_pauses, taken)
         else:
             self.short += taken
+            if taken >= LONG_US:
+                _keep(self.longest_calls, taken)
 
 
 def _keep(longest: list[float], taken: float) -> None:

@@ -71,6 +71,7 @@ def _note_anatomy(threads: Any, taken: int, cpu: int) -> None:
                 fact="anatomy", operators=found.operators, wall_s=taken / 1e9, cpu_s=cpu / 1e9,
                 longest_operators_s=[one / 1e6 for one in found.longest_operators],
                 longest_pauses_s=[one / 1e6 for one in found.longest_pauses],
+                longest_calls_s=[one / 1e6 for one in found.longest_calls],
                 **{name + "_s": value / 1e6 for name, value in sums.items()},
             )  # fmt: skip
             return

@@ -18,6 +18,8 @@ from ..model.profile import Loop, Profile, Stack
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
 SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness (ours)
+DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
+ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
 PYTHON_AT_LEAST = 0.05  # of the loop's CPU: pauses that small are noise of a single step (ours)
 
 
@@ -43,8 +45,10 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
         return NOTHING
     if anatomy.cpu_s > ALIKE * (own + PROFILED_S * anatomy.operators):
         return NOTHING
+    if anatomy.own_s + anatomy.short_s + anatomy.long_s > ADDS_UP * anatomy.cpu_s:
+        return NOTHING  # it lost its core too often to say where
     python = min(_long_s(profile, loop, anatomy), _witnessed(profile, loop) * own)
-    python = python if python >= PYTHON_AT_LEAST * own else 0.0
+    python = python if python >= _python_at_least(anatomy) * own else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
     measured = anatomy.short_s + priced - PROFILED_S * anatomy.operators
     left_over = own - python - anatomy.beyond_s
@@ -58,6 +62,12 @@ def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
     return awake(found) if found is not None else None
 
 
+def _python_at_least(anatomy: Anatomy) -> float:
+    """The share of the loop's CPU below which pauses are noise: more where the thread was off its core."""
+    off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
+    return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
+
+
 def awake(anatomy: Anatomy) -> Anatomy:
     """The same step without the time that the thread slept or had no core.
 
@@ -65,20 +75,19 @@ def awake(anatomy: Anatomy) -> Anatomy:
     time is taken off the longest spans, the longest first.
     """
     left = max(0.0, anatomy.wall_s - anatomy.cpu_s)
-    spans = [(taken, True) for taken in anatomy.longest_operators_s]
-    spans += [(taken, False) for taken in anatomy.longest_pauses_s]
-    operators = pauses = 0.0
-    for taken, is_operator in sorted(spans, reverse=True):
-        off = min(taken, left)
-        left -= off
-        operators += off if is_operator else 0.0
-        pauses += 0.0 if is_operator else off
+    off = {"operators": 0.0, "pauses": 0.0, "calls": 0.0}
+    spans = [(taken, kind) for kind in off for taken in getattr(anatomy, f"longest_{kind}_s")]
+    for taken, kind in sorted(spans, reverse=True):
+        part = min(taken, left)
+        off[kind] += part
+        left -= part
     return replace(
         anatomy,
-        own_s=max(0.0, anatomy.own_s - operators),
-        beyond_s=max(0.0, anatomy.beyond_s - operators),
-        large_s=max(0.0, anatomy.large_s - operators),
-        long_s=max(0.0, anatomy.long_s - pauses - left),
+        own_s=max(0.0, anatomy.own_s - off["operators"]),
+        beyond_s=max(0.0, anatomy.beyond_s - off["operators"]),
+        large_s=max(0.0, anatomy.large_s - off["operators"]),
+        short_s=max(0.0, anatomy.short_s - off["calls"]),
+        long_s=max(0.0, anatomy.long_s - off["pauses"]),
     )
 
 

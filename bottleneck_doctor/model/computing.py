@@ -67,7 +67,8 @@ class Anatomy:
 
     ``own_s`` = time of all operators, of which ``large_s`` in calls of 0.2 ms and more, and ``beyond_s``
     beyond 5 us a call. ``short_s`` = pauses between operators under 0.1 ms, ``long_s`` = longer ones. The
-    longest operators and pauses are also given one by one, at most eight of each.
+    longest operators and pauses are also given one by one, at most eight of each; ``longest_calls_s`` are
+    pauses of 0.1 ms and more inside of an optimizer, which are part of ``short_s``.
     """
 
     pid: int
@@ -81,6 +82,7 @@ class Anatomy:
     long_s: float
     longest_operators_s: list[float] = field(default_factory=list)
     longest_pauses_s: list[float] = field(default_factory=list)
+    longest_calls_s: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

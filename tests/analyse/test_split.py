@@ -94,6 +94,10 @@ def test_a_core_lost_within_an_operator_is_neither_its_time_nor_pythons() -> Non
     assert parts(preempted)[0] == pytest.approx(6.5, rel=0.1)
 
 
+def test_where_the_core_was_lost_too_often_nothing_is_split() -> None:
+    assert parts(profiled(own=30, beyond=20, short=10, cpu_s=12 * MS, operators=3000))[:2] == (0, 0)
+
+
 def test_what_hooks_know_is_not_python() -> None:
     saving = Operation("checkpoint", 1, 0, "save", 1, 6 * MS, 6 * MS, 6 * MS, events=[(4.0, 6 * MS)])
     heavy = replace(
