@@ -6,7 +6,7 @@ import torch
 from ledger import Ledger
 from props import options
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 CLASSES, BATCH, WIDTH = 1000, 128, 64
 
@@ -33,7 +33,10 @@ def main() -> None:
     given = options(__doc__, steps=900, step_s=0.0085)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(12_800, WIDTH), torch.randint(0, CLASSES, (12_800,)))
-    loader = DataLoader(data, batch_size=BATCH, shuffle=True)
+    batches = BatchSampler(RandomSampler(data), BATCH, drop_last=True)
+    loader = DataLoader(
+        data, batch_size=None, sampler=batches
+    )  # a batch is one indexing: the loader is healthy
     model = torch.nn.Sequential(
         torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, CLASSES)
     )
