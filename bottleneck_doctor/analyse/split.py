@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 
 from ..model.computing import Anatomy
 from ..model.diagnosis import Host, Step
@@ -18,6 +18,7 @@ from ..model.profile import Loop, Profile, Stack
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
 SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness (ours)
+DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
 DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
 ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
 PYTHON_AT_LEAST = 0.05  # of the loop's CPU: pauses that small are noise of a single step (ours)
@@ -48,7 +49,7 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
     if anatomy.own_s + anatomy.short_s + anatomy.long_s > ADDS_UP * anatomy.cpu_s:
         return NOTHING  # it lost its core too often to say where
     python = min(_long_s(profile, loop, anatomy), _witnessed(profile, loop) * own)
-    python = python if python >= _python_at_least(anatomy) * own else 0.0
+    python = python if python > 0 and python >= _python_at_least(anatomy) * own else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
     measured = anatomy.short_s + priced - PROFILED_S * anatomy.operators
     left_over = own - python - anatomy.beyond_s
@@ -63,8 +64,12 @@ def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
 
 
 def _python_at_least(anatomy: Anatomy) -> float:
-    """The share of the loop's CPU below which pauses are noise: more where the thread was off its core."""
+    """The share of the loop's CPU below which pauses are noise: more where the thread was off its core, and
+    all of it where calls then outweigh them: some of their pauses look long for want of a core."""
     off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
+    calling = anatomy.short_s + anatomy.own_s - anatomy.beyond_s
+    if off > DISTURBED and anatomy.long_s < calling:
+        return inf
     return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
 
 

@@ -94,6 +94,11 @@ def test_a_core_lost_within_an_operator_is_neither_its_time_nor_pythons() -> Non
     assert parts(preempted)[0] == pytest.approx(6.5, rel=0.1)
 
 
+def test_pauses_of_many_small_calls_are_not_python_when_the_core_was_lost() -> None:
+    lost = {"cpu_s": 12 * MS, "wall_s": 24 * MS, "longest_operators_s": [12 * MS], "operators": 3000}
+    assert parts(profiled(own=20, beyond=14, short=2, long=2, **lost))[0] == 0
+
+
 def test_where_the_core_was_lost_too_often_nothing_is_split() -> None:
     assert parts(profiled(own=30, beyond=20, short=10, cpu_s=12 * MS, operators=3000))[:2] == (0, 0)
 

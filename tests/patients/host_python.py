@@ -34,9 +34,7 @@ def main() -> None:
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(12_800, WIDTH), torch.randint(0, CLASSES, (12_800,)))
     batches = BatchSampler(RandomSampler(data), BATCH, drop_last=True)
-    loader = DataLoader(
-        data, batch_size=None, sampler=batches
-    )  # a batch is one indexing: the loader is healthy
+    loader = DataLoader(data, batch_size=None, sampler=batches)  # a batch is one indexing
     model = torch.nn.Sequential(
         torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, CLASSES)
     )
