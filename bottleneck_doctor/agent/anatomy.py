@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 LONG_US = 100.0  # without any operator: no module and no dispatch takes that long to call the next one
 CALL_US = 5.0  # of an operator's own time at most is the price of calling it
 LARGE_US = 200.0  # of its own: an operator that several threads can share
+LONGEST = 8  # operators and pauses are kept one by one: a thread that lost its core did so in one of these
 RECORDS_AT_MOST = 40_000  # are looked at, at a microsecond each, while the user's thread waits
 
 
@@ -22,6 +23,9 @@ class Anatomy:
 
     def __init__(self) -> None:
         self.operators = 0
+        self.longest_operators: list[float] = []
+        self.longest_pauses: list[float] = []
+        self.longest_calls: list[float] = []  # pauses inside of an optimizer
         self.own = self.beyond = self.large = self.short = self.long = 0.0
 
     def operator(self, own: float) -> None:
@@ -29,14 +33,25 @@ class Anatomy:
         self.operators += 1
         self.own += own
         self.beyond += max(0.0, own - CALL_US)
-        self.large += own if own >= LARGE_US else 0.0
+        if own >= LARGE_US:
+            self.large += own
+            _keep(self.longest_operators, own)
 
     def pause(self, taken: float, in_optimizer: bool) -> None:
         """No operator ran for so long."""
         if taken >= LONG_US and not in_optimizer:
             self.long += taken
+            _keep(self.longest_pauses, taken)
         else:
             self.short += taken
+            if taken >= LONG_US:
+                _keep(self.longest_calls, taken)
+
+
+def _keep(longest: list[float], taken: float) -> None:
+    longest.append(taken)
+    longest.sort(reverse=True)
+    del longest[LONGEST:]
 
 
 def dissect(records: Any) -> Anatomy:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SMALLEST_NORMAL = 2.0**-126  # of float32
 TENSORS_AT_MOST = 64  # looked into, of each sort
-NUMBERS_AT_MOST = 256  # of each, evenly spread
+NUMBERS_AT_MOST = 16_384  # of all of them together, evenly spread
 DESCRIBED_AT_MOST = 10_000  # parameters
 
 _made: dict[int, tuple[str, int]] = {}
@@ -101,13 +101,14 @@ def _sorts(optimizer: Any) -> Iterator[tuple[str, list[Any]]]:
 def _count(tensors: list[Any]) -> tuple[int, int]:
     """(numbers looked at, of these neither zero nor normal); only plain float32 tensors on the CPU."""
     looked = tiny = 0
+    each = NUMBERS_AT_MOST // max(len(tensors), 1)
     torch: Any = sys.modules["torch"]
     for one in tensors:
         plain = type(one) in (torch.Tensor, torch.nn.Parameter) and one.dtype == torch.float32
         if not plain or one.device.type != "cpu" or one.layout != torch.strided or not one.dim():
             continue
         flat = one.detach().reshape(-1) if one.is_contiguous() else one.detach().flatten()[:0]
-        numbers = flat[:: -(-len(flat) // NUMBERS_AT_MOST) or 1].tolist()
+        numbers = flat[:: -(-len(flat) // each) or 1].tolist()
         looked += len(numbers)
         tiny += sum(0.0 < abs(number) < SMALLEST_NORMAL for number in numbers)
     return looked, tiny

@@ -66,10 +66,13 @@ def _note_anatomy(threads: Any, taken: int, cpu: int) -> None:
     for records in threads:
         if records and records[0].kind() == "mark":
             found = dissect(records)
-            microseconds = {name: value for name, value in vars(found).items() if name != "operators"}
+            sums = {name: getattr(found, name) for name in ("own", "beyond", "large", "short", "long")}
             state.book.fact(
                 fact="anatomy", operators=found.operators, wall_s=taken / 1e9, cpu_s=cpu / 1e9,
-                **{name + "_s": value / 1e6 for name, value in microseconds.items()},
+                longest_operators_s=[one / 1e6 for one in found.longest_operators],
+                longest_pauses_s=[one / 1e6 for one in found.longest_pauses],
+                longest_calls_s=[one / 1e6 for one in found.longest_calls],
+                **{name + "_s": value / 1e6 for name, value in sums.items()},
             )  # fmt: skip
             return
 

@@ -7,8 +7,9 @@ stacks of the loop's thread agree. What is not proven to be either stays computa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import sqrt
+import re
+from dataclasses import dataclass, replace
+from math import inf, sqrt
 
 from ..model.computing import Anatomy
 from ..model.diagnosis import Host, Step
@@ -17,6 +18,9 @@ from ..model.profile import Loop, Profile, Stack
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
 SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness (ours)
+DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
+DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
+ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
 PYTHON_AT_LEAST = 0.05  # of the loop's CPU: pauses that small are noise of a single step (ours)
 
 
@@ -28,6 +32,9 @@ class Split:
     launch: float = 0.0
 
 
+TORCHS = re.compile(
+    r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor"
+)  # not a user's folder
 NOTHING = Split()
 
 
@@ -39,8 +46,10 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
         return NOTHING
     if anatomy.cpu_s > ALIKE * (own + PROFILED_S * anatomy.operators):
         return NOTHING
+    if anatomy.own_s + anatomy.short_s + anatomy.long_s > ADDS_UP * anatomy.cpu_s:
+        return NOTHING  # it lost its core too often to say where
     python = min(_long_s(profile, loop, anatomy), _witnessed(profile, loop) * own)
-    python = python if python >= PYTHON_AT_LEAST * own else 0.0
+    python = python if python > 0 and python >= _python_at_least(anatomy) * own else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
     measured = anatomy.short_s + priced - PROFILED_S * anatomy.operators
     left_over = own - python - anatomy.beyond_s
@@ -49,8 +58,42 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
 
 
 def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
-    """The profiled step of the loop's process."""
-    return next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
+    """The profiled step of the loop's process, time without a core taken off."""
+    found = next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
+    return awake(found) if found is not None else None
+
+
+def _python_at_least(anatomy: Anatomy) -> float:
+    """The share of the loop's CPU below which pauses are noise: more where the thread was off its core, and
+    all of it where calls then outweigh them: some of their pauses look long for want of a core."""
+    off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
+    calling = anatomy.short_s + anatomy.own_s - anatomy.beyond_s
+    if off > DISTURBED and anatomy.long_s < calling:
+        return inf
+    return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
+
+
+def awake(anatomy: Anatomy) -> Anatomy:
+    """The same step without the time that the thread slept or had no core.
+
+    Where it did so nobody saw; a slice without a core is longer than most operators, and so is a sleep: the
+    time is taken off the longest spans, the longest first.
+    """
+    left = max(0.0, anatomy.wall_s - anatomy.cpu_s)
+    off = {"operators": 0.0, "pauses": 0.0, "calls": 0.0}
+    spans = [(taken, kind) for kind in off for taken in getattr(anatomy, f"longest_{kind}_s")]
+    for taken, kind in sorted(spans, reverse=True):
+        part = min(taken, left)
+        off[kind] += part
+        left -= part
+    return replace(
+        anatomy,
+        own_s=max(0.0, anatomy.own_s - off["operators"]),
+        beyond_s=max(0.0, anatomy.beyond_s - off["operators"]),
+        large_s=max(0.0, anatomy.large_s - off["operators"]),
+        short_s=max(0.0, anatomy.short_s - off["calls"]),
+        long_s=max(0.0, anatomy.long_s - off["pauses"]),
+    )
 
 
 def own_cpu_s(steps: list[Step]) -> float:
@@ -64,7 +107,7 @@ def own_cpu_s(steps: list[Step]) -> float:
 
 
 def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
-    """Long pauses on the CPU: what hooks saw inside the window, and time asleep or held up, is taken off."""
+    """Long pauses on the CPU: what hooks saw inside the window is taken off."""
     windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
     hooked = sum(
         max(0.0, min(t + taken, window.end_s) - max(t, window.start_s))
@@ -73,8 +116,7 @@ def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
         for t, taken in one.events
         for window in windows
     )
-    asleep = max(0.0, anatomy.wall_s - anatomy.cpu_s)
-    return max(0.0, anatomy.long_s - asleep - hooked)
+    return max(0.0, anatomy.long_s - hooked)
 
 
 def _witnessed(profile: Profile, loop: Loop) -> float:
@@ -104,4 +146,4 @@ def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
 
 def is_library(frame: str) -> bool:
     """Whether a frame is torch's own, or code that it generated."""
-    return "/torch/" in frame or "torchinductor" in frame
+    return TORCHS.search(frame) is not None

@@ -49,7 +49,7 @@ def judge_threads(
     lonely = count == 1 and idle is not None and idle >= IDLE_CORES
     if not lonely or (large or 0.0) < LARGE_SHARE or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
         return known
-    wanted, share = 1 + round(idle or 0.0), large or 0.0
+    wanted, share = 1 + round((idle or 0.0) / ranks), large or 0.0
     low, likely, high = (
         gain(scenario, Change(compute=1 - share + share / (1 + one * (wanted - 1)))) for one in EFFICIENCY
     )

@@ -50,14 +50,16 @@ def optimizers(diagnosis: Diagnosis) -> list[Optimizer]:
 
 
 def operators(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> list[Operator]:
-    """The profiled operators with such names, ``aten::`` taken off."""
-    return [one for one in diagnosis.profile.operators if wanted(one.name.rpartition("::")[2])]
+    """The profiled operators with such names, ``aten::`` taken off; of several ranks, a mean rank's."""
+    found = [one for one in diagnosis.profile.operators if wanted(one.name.rpartition("::")[2])]
+    ranks = max(1, len(diagnosis.profile.computing.anatomies))
+    return [replace(one, calls=one.calls / ranks, self_cpu_s=one.self_cpu_s / ranks) for one in found]
 
 
 def share_of(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> float:
     """The share of the profiled operators' time in those with such names."""
-    found = anatomy(diagnosis)
-    total = found.own_s if found is not None else 0.0
+    known = diagnosis.profile.computing.anatomies
+    total = fmean(one.own_s for one in known) if known else 0.0
     mine = sum(one.self_cpu_s for one in operators(diagnosis, wanted))
     return min(1.0, mine / total) if total > 0 else 0.0
 
@@ -70,6 +72,16 @@ def is_product(name: str) -> bool:
 def own_s(scenario: Scenario) -> float:
     """Seconds per step that the loop computes and calls operators."""
     return fmean(turn.compute + turn.launch for turn in scenario.turns)
+
+
+def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
+    """CPU seconds per step in the optimizer: its wall time, less its part of the time without a core."""
+    steps = [step for step in diagnosis.steps if step.cpu is not None]
+    wall = sum(step.optimizer * step.steps for step in steps)
+    cpu = sum((step.cpu or 0.0) * step.steps for step in steps)
+    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
+    count = sum(step.steps for step in steps)
+    return min(own_s(scenario), wall / count * cpu / (cpu + held)) if count and cpu > 0 else 0.0
 
 
 def spared(scenario: Scenario, seconds: float) -> Change:

@@ -49,6 +49,7 @@ from .computing import (
     case_of,
     operators,
     own_s,
+    share_of,
     spared,
     switches,
 )
@@ -109,12 +110,11 @@ def _found(diagnosis: Diagnosis, scenario: Scenario, known: Switches) -> list[tu
 
 def _without_checks(diagnosis: Diagnosis, scenario: Scenario) -> Factor:
     """The speedup without anomaly detection, from its checks in the profiled step."""
-    checks = operators(diagnosis, lambda name: name in CHECKS)
-    count = sum(one.calls for one in checks if one.name.endswith("::any"))
+    count = sum(one.calls for one in operators(diagnosis, lambda name: name == "any"))
     if not count:
         return GUESSED
-    seconds = sum(one.self_cpu_s for one in checks) + TRACEBACK_S * count
-    seconds = min(seconds, 0.9 * own_s(scenario))
+    checks = share_of(diagnosis, lambda name: name in CHECKS) * own_s(scenario)
+    seconds = min(checks + TRACEBACK_S * count, 0.9 * own_s(scenario))
     low, likely, high = (spared(scenario, part * seconds) for part in AWAY)
     return spread(scenario, low, likely, high)
 

@@ -43,8 +43,8 @@ from ..model.computing import Anatomy, Compilation, Computing
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
-from .advice import spread, step_share
-from .computing import PROFILER, anatomy, anatomy_like, blind, case_of
+from .advice import spread
+from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, optimizer_s
 from .entry import Case, Entry
 
 ID = "dispatch-bound"
@@ -67,9 +67,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if missing is not None or scenario is None or found is None:
         return missing
     launch = fmean(turn.launch for turn in scenario.turns)
-    share = launch / max(diagnosis.step_s, 1e-12)
-    outside = 1 - min(1.0, step_share(diagnosis, "optimizer") / max(share, 1e-12))
-    if share < LAUNCH_SHARE or outside < OUTSIDE_SHARE or gain(scenario, Change(launch=0)) < 1 + LAUNCH_SHARE:
+    share = 1 - 1 / gain(scenario, Change(launch=0))
+    outside = 1 - min(1.0, optimizer_s(diagnosis, scenario) / max(launch, 1e-12))
+    if share < LAUNCH_SHARE or outside < OUTSIDE_SHARE:
         return None
     evidence = [
         Evidence("share of the step that calling operators takes", "launch_share", share, PROFILER),

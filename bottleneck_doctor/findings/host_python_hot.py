@@ -13,7 +13,7 @@ One profiled step: pauses of 0.1 ms and more in which no operator ran, less what
 logging, collections) and less time asleep. Stacks of the loop's thread bound it, and name the line.
 
 ## Thresholds
-At least 0.1 of the step (ours) in such pauses, and a gain of 3 % [catalogue 2.3].
+At least 0.1 of the step (ours) in such pauses.
 
 ## When this advice is wrong
 One step is a small sample: what runs every hundredth step may be in it, or missed; stacks, which see two
@@ -43,7 +43,7 @@ from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Location, Operator, Stack
 from ..model.report import Evidence, Fix
-from .advice import WORTH, spread
+from .advice import spread
 from .computing import PROFILER, anatomy_like, blind, case_of
 from .entry import Case, Entry
 
@@ -66,8 +66,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if missing is not None or scenario is None:
         return missing
     python = fmean(turn.python for turn in scenario.turns)
-    share = python / max(diagnosis.step_s, 1e-12)
-    if share < PYTHON_SHARE or gain(scenario, Change(python=0)) < WORTH:
+    share = 1 - 1 / gain(scenario, Change(python=0))
+    if share < PYTHON_SHARE:
         return None
     line, seen, total = hottest(diagnosis)
     evidence = [

@@ -41,7 +41,7 @@ from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.report import Evidence, Fix
 from .advice import HOOK, WORTH, spread, step_share
-from .computing import Factor, blind, case_of, optimizers, place, spared
+from .computing import Factor, blind, case_of, optimizer_s, optimizers, place, spared
 from .entry import Case, Entry
 
 ID = "optimizer-step-slow"
@@ -68,7 +68,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "which of several optimizers takes the time")
     slow = [one for one in known if _loops(one)]
     part = sum(one.elements for one in slow) / max(1, sum(one.elements for one in known))
-    cure = _cure(scenario, slow[0], share * part * diagnosis.step_s) if slow else None
+    cure = _cure(scenario, slow[0], part * optimizer_s(diagnosis, scenario)) if slow else None
     if cure is None or cure.factor is None or cure.factor[1] < WORTH:
         return None
     evidence = [

@@ -34,8 +34,8 @@ contamination".
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean
 
+from ..analyse.causes import gain
 from ..model.computing import Computing, Padding
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Operator
@@ -66,7 +66,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if missing is not None or scenario is None or found is None:
         return missing
     share = found.padded / max(found.places, 1)
-    computing = fmean(turn.compute for turn in scenario.turns) / max(diagnosis.step_s, 1e-12)
+    computing = 1 - 1 / gain(scenario, Change(compute=0))
     if share < PADDED_SHARE or found.batches < BATCHES_AT_LEAST or computing < COMPUTE_SHARE:
         return None
     if not diagnosis.profile.operators:

@@ -24,7 +24,7 @@ CAUSES = {
     "input.oversubscribed": "more threads want to run than there are cores",
     "input.wait": "making a batch waits for something else (a lock, a sleep, a rate limit)",
     "host.python": "Python code in the training loop takes the time",
-    "host.launch": "starting GPU kernels from Python takes longer than running them",
+    "host.launch": "calling many small operators takes longer than running them",
     "host.sync": "the training loop keeps stopping to wait for the device",
     "host.logging": "logging in the training loop takes the time",
     "host.checkpoint": "writing checkpoints stops the training",

@@ -1,4 +1,4 @@
-"""Sick: weights have decayed to 1e-39, which the CPU computes slowly. Cure: such numbers count as zero."""
+"""Sick: pruned weights have decayed to 1e-39, and compute slowly. Cure: such numbers count as zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Healthy: large products, one thread a core, the best precision of the CPU, a fused optimizer."""
+"""Healthy: large products, a thread for each core, the best precision, a fused optimizer."""
 
 from __future__ import annotations
 

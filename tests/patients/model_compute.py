@@ -24,6 +24,7 @@ def main() -> None:
         torch.nn.ReLU(),
         torch.nn.Linear(1536, 10),
     )
+    torch.set_float32_matmul_precision("medium")  # or a processor with bfloat16 units is not at its best
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in book.epochs():
         for x, y in book.loop(loader):

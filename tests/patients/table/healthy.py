@@ -25,7 +25,7 @@ PATIENTS = [
         name="lbfgs-closure",
         group="healthy",
         bounds=ids("cpu"),
-        causes=ids("model.compute"),
+        causes=ids("model.compute", "host.launch"),
         remedies=NONE,
         truth="the optimizer calls the model about ten times for each batch of a table in memory",
     ),

@@ -1,0 +1,104 @@
+"""Real trainings say what they have set, how they step, what is compiled, and what one step is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.model.profile import Profile
+from tests.agent.watching import PRELUDE, plain, profile_of, said, watched
+
+# The script itself asks for a profiler's window, as the supervisor would after some seconds.
+WISH = f"""
+import struct
+if "BDOC_RUN" in os.environ:
+    with open(os.environ["BDOC_RUN"] + "/control", "r+b") as control:
+        control.seek({wire.PROFILE})
+        control.write(struct.pack("<q", 1))
+"""
+SCRIPT = (
+    PRELUDE
+    + WISH
+    + """
+torch.use_deterministic_algorithms(True)
+with torch.no_grad():
+    model.weight.fill_(1e-40)
+frozen = torch.nn.Parameter(torch.full((2000,), 1e-40))
+wide = torch.nn.Conv2d(4, 8, 3)
+optimizer = torch.optim.AdamW([*model.parameters(), *wide.parameters(), frozen], lr=0.0, fused=True)
+compiled = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
+losses = []
+for place, batch in enumerate(DataLoader(Rows(64), batch_size=4)):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(batch).square().mean()
+    with torch.autograd.set_detect_anomaly(place == 3):
+        loss.backward()
+    optimizer.step()
+    compiled(torch.ones(place + 2))
+    sum(number * number for number in range(20_000))
+    losses.append(loss.item())
+say(losses=losses, seed=torch.initial_seed(), draw=torch.rand(1).item())
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("computing")
+
+
+@pytest.fixture(scope="module")
+def profile(folder: Path) -> Profile:
+    told = watched(folder, SCRIPT)
+    said(told)
+    return profile_of(told)
+
+
+def test_the_training_prints_what_it_would_without_us(folder: Path, profile: Profile, tmp_path: Path) -> None:
+    alone = plain(tmp_path, SCRIPT)
+    assert alone.status == 0, alone.stderr
+    (folder / "run2").mkdir()
+    again = watched(folder / "run2", SCRIPT)
+    assert (again.stdout, again.status) == (alone.stdout, 0)
+
+
+def test_switches_are_read_also_those_of_a_part_of_the_step(profile: Profile) -> None:
+    (found,) = profile.computing.switches
+    assert (found.deterministic, found.anomaly) == (True, False)
+    assert found.noticed == ["anomaly"]
+    assert found.autocast is True
+    assert found.tracer == found.profiler == ""
+    assert isinstance(found.amx, bool)
+
+
+def test_an_optimizer_is_described_with_the_line_that_built_it(profile: Profile) -> None:
+    (found,) = profile.computing.optimizers
+    assert (found.name, found.fused, found.library, found.device) == ("AdamW", True, "torch", "cpu")
+    assert (found.tensors, found.kernels, found.kernels_channels_last) == (5, 1, 0)
+    assert found.elements == 4 + 1 + 8 * 4 * 9 + 8 + 2000
+    assert not found.closure
+    assert (profile.run.command, Path(found.file).name) == (["train.py"], "train.py")
+    assert found.line > 10
+
+
+def test_numbers_below_the_normal_range_are_counted(profile: Profile) -> None:
+    weights = next(one for one in profile.computing.denormals if one.kind == "parameters")
+    assert 2000 <= weights.looked <= 2400
+    assert 2000 <= weights.tiny < weights.looked
+
+
+def test_a_profiled_step_shows_its_python(profile: Profile) -> None:
+    (found,) = profile.computing.anatomies
+    assert found.operators > 20
+    assert found.long_s > found.beyond_s
+    assert found.long_s + found.short_s + found.own_s <= 1.05 * found.wall_s
+
+
+def test_what_is_compiled_is_followed(profile: Profile) -> None:
+    (found,) = profile.computing.compilations
+    assert found.frames == sorted(found.frames)
+    assert found.frames[-1] >= 3
+    assert found.seconds[-1] > found.seconds[0] > 0

@@ -1,0 +1,74 @@
+"""One thread beside idle cores and a crowd of threads are the cause; what is not known is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.analyse.threads import judge_threads
+from bottleneck_doctor.analyse.verdict import Trust, decide
+from bottleneck_doctor.model.computing import Anatomy, Computing
+from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
+from bottleneck_doctor.model.profile import Process, Profile
+from tests.analyse.runs import run_of
+
+BASE = Scenario((Work(2e-4),), (Turn(0.02),), cores=4.0)
+IDLE = Host(cores=4.0, job_cores=1.0, foreign_cores=0.0)
+
+
+def run(*threads: int, large: float = 0.9) -> Profile:
+    """A run whose trainers compute with these numbers of threads."""
+    trainers = [
+        Process(1 + place, 0, "trainer", 0.0, torch_threads=count) for place, count in enumerate(threads)
+    ]
+    anatomy = Anatomy(1, 50, 0.02, 0.02, 0.02, 0.019, 0.02 * large, 0.0, 0.0)
+    return replace(run_of(compute=0.02), processes=trainers, computing=Computing(anatomies=[anatomy]))
+
+
+def trouble(profile: Profile, host: Host = IDLE, held: float = 0.0, **scene: Any) -> str:
+    return judge_threads(profile, profile.loops[0], replace(BASE, **scene), host, held).trouble
+
+
+def test_one_thread_beside_idle_cores_is_too_few() -> None:
+    profile = run(1)
+    judged = judge_threads(profile, profile.loops[0], BASE, IDLE, 0.0)
+    assert (judged.trouble, judged.wanted) == ("few", 4)
+    assert judged.factor[0] == pytest.approx(1.0)
+    assert 1.5 < judged.factor[1] < judged.factor[2] < 4
+
+
+@pytest.mark.parametrize(
+    ("profile", "host"),
+    [
+        (run(1, large=0.2), IDLE),
+        (run(1), replace(IDLE, job_cores=3.9)),
+        (run(1), replace(IDLE, foreign_cores=1.0)),
+        (run(1), replace(IDLE, job_cores=None)),
+        (run(1), replace(IDLE, accelerated=True)),
+        (run(4), IDLE),
+    ],
+)
+def test_else_one_thread_is_left_alone(profile: Profile, host: Host) -> None:
+    assert trouble(profile, host) == ""
+
+
+def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> None:
+    assert trouble(run(16), held=0.4) == "many"
+    assert trouble(run(16), held=0.02) == ""
+    assert trouble(run(3, 3), held=0.4) == "many"  # two ranks share the cores
+    assert trouble(run(16), held=0.4, workers=2) == ""  # then workers may be the crowd
+
+
+def test_strangers_are_left_their_part_of_the_blame() -> None:
+    busy = replace(IDLE, cores=2.0, cores_online=2, foreign_cores=2.0)
+    assert trouble(run(3), busy, held=0.25, cores=2.0) == ""
+
+
+def test_threads_are_the_verdict_when_they_gain_enough() -> None:
+    trust = Trust(400, 8.0, 0.05, 100, 0.02)
+    host = replace(IDLE, foreign_cores=None)
+    verdict, causes = decide(BASE, Inputs(), None, host, trust, threads=1.6)
+    assert (verdict.bound, verdict.cause, causes["model.threads"]) == ("cpu", "model.threads", 1.6)
+    assert decide(BASE, Inputs(), None, host, trust)[0].cause == "model.compute"
