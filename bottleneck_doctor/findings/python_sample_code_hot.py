@@ -46,6 +46,7 @@ from .advice import WORTH, repeats_of, spread, wait_evidence, waits
 from .case import patient
 from .entry import Case, Entry
 from .lines import STACKS, line_evidence, lines_of
+from .pools import crowded
 
 ID = "python-sample-code-hot"
 HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
@@ -87,7 +88,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
             ID, "stack samples of whoever makes the batches (py-spy, and some seconds of training)"
         )
     share = least_cpu_share(line, inputs)
-    if share < HOT_SHARE or lines.library in IMAGES or _spoken_for(diagnosis):
+    if share < HOT_SHARE or lines.library in IMAGES or _spoken_for(diagnosis) or crowded(diagnosis):
         return None
     change = Change(cpu=1 - min(1.0, share))
     if gain(scenario, change) < WORTH:

@@ -56,6 +56,11 @@ def kinds(folder: Path, kind: str) -> list[Row]:
     return [row for row in diary(folder).of(wire.MAKING) if row.c == wire.MAKINGS.index(kind)]
 
 
+def _xz() -> bytes:
+    with lzma.LZMAFile(io.BytesIO(lzma.compress(DATA))) as file:
+        return file.read()
+
+
 def _read(file: Any) -> bytes:
     with file:
         data: bytes = file.read()
@@ -66,7 +71,8 @@ def zipped() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", DATA)
-    return zipfile.ZipFile(file).read("a")
+    with zipfile.ZipFile(file) as archive:
+        return archive.read("a")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def zipped() -> bytes:
         lambda: _read(gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(DATA)))),
         lambda: _read(bz2.BZ2File(io.BytesIO(bz2.compress(DATA)))),
         lambda: lzma.decompress(lzma.compress(DATA)),
-        lambda: _read(lzma.LZMAFile(io.BytesIO(lzma.compress(DATA)))),
+        _xz,
         zipped,
     ],
 )
