@@ -68,7 +68,11 @@ ONCE = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
 WAYS = {
-    "columnar-numpy": ("parse once, and keep the columns as arrays", "manual", COLUMNS),
+    "columnar-numpy": (
+        "parse once and keep arrays, or work on whole arrays instead of element by element",
+        "manual",
+        COLUMNS,
+    ),
     "pretokenize-offline": ("tokenise once, before training", "convert", TOKENS),
     "precompute-deterministic": ("do the work of this line once, before training", "convert", ONCE),
 }
@@ -140,7 +144,7 @@ def _cure(id: str, scenario: Scenario, line: Line, share: float, parses: bool) -
         factor=spread(scenario, half, gone, gone) if parses else spread(scenario, Change(), half, gone),
         apply=apply,
         effort="hours",
-        risk="what can be saved was not measured; the top is all of the line",
+        risk="what can be saved was not measured, the top is all of the line; random work stays in the loop",
         basis="range",
     )
 
