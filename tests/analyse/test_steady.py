@@ -1,4 +1,4 @@
-"""The steps of a loop without a loader keep their books: CPU, queue and waiting, inside the gap and beside it."""
+"""The steps of a loop without a loader keep their books: CPU, queue and waiting, in the gap and beside it."""
 
 from __future__ import annotations
 
