@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,6 +160,14 @@ def test_a_transform_that_fails_fails_as_it_did_and_is_timed_again(tmp_path: Pat
     making.end(1, 0, 9, False, None)
     assert len(kinds(tmp_path, "transform")) == 1
     assert not patch_transforms.watch.inside
+
+
+def test_a_plain_list_of_transforms_is_found_too(tmp_path: Path) -> None:
+    data = SimpleNamespace(augmentations=[Blur()])
+    making.begin(data, 0)
+    data.augmentations[0]("a")
+    making.end(1, 0, 9, False, None)
+    assert len(kinds(tmp_path, "transform")) == 1
 
 
 @pytest.mark.parametrize("dataset", [None, 3, object(), Data(len), Data("no callable"), {"transform": 1}])
