@@ -62,7 +62,7 @@ def build_scenario(
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
     )
-    base = held_by_lock(profile, loop, base)
+    base = held_by_lock(profile, loop, base, fmean_wall(steps))
     if _is_bulky(profile, loader):
         base = fit_transfer(base, fmean_wall(steps))
     return fit(base, fmean_wall(steps))
