@@ -64,7 +64,7 @@ def _waited(main: list[Stack]) -> int:
     seen: Counter[str] = Counter()
     ran: Counter[str] = Counter()
     for stack in main:
-        if not any(mark in frame for frame in stack.frames for mark in ASIDE):
+        if stack.frames and not any(mark in frame for frame in stack.frames for mark in ASIDE):
             seen[stack.frames[-1]] += stack.count
             ran[stack.frames[-1]] += stack.running or 0
     return sum(max(0, count - ran[line]) for line, count in seen.items() if ran[line] >= WORKS * count)

@@ -59,7 +59,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when unpacking takes much of a batch's CPU and the loop waits for it."""
     blind = unlooped(diagnosis, ID)
     inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if blind is not None or scenario is None or not waits(diagnosis):
+    if blind is not None or scenario is None or not waits(diagnosis) or not inputs.cpu:
         return blind
     making = making_of(diagnosis.profile, diagnosis.loader)
     if making.unpack_cpu_s < UNPACK_SHARE * inputs.cpu or gain(scenario, _unpacked(inputs, making)) < WORTH:
