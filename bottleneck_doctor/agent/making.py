@@ -22,6 +22,7 @@ _names: dict[str, int] = {}
 def begin(dataset: Any, fetches: int) -> None:
     """A fetch is about to be looked at."""
     state.unpack_ns = state.unpacked = 0
+    close_watch()  # a fetch that failed has left it open
     if fetches % TRANSFORMS_EVERY == 0:
         open_watch(dataset)
 

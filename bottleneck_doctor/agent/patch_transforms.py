@@ -58,7 +58,9 @@ def _transforms(dataset: Any, depth: int) -> Iterator[Any]:
                 value[0] if isinstance(value, (list, tuple)) and value else value, depth + 1
             )
         elif any(part in name.lower() for part in NAMES) or _steps(value):
-            yield from _unrolled(value, 0)
+            several = value[:CLASSES_AT_MOST] if isinstance(value, (list, tuple)) else (value,)
+            for one in several:
+                yield from _unrolled(one, 0)
 
 
 def _unrolled(thing: Any, depth: int) -> Iterator[Any]:

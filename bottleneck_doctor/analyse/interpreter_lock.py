@@ -44,21 +44,19 @@ def lock_wait(profile: Profile, loop: Loop | None) -> LockWait | None:
     return LockWait(_waited(main) / total, busy, _busiest(others))
 
 
-def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenario:
+def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario, step_s: float) -> Scenario:
     """Time without the lock is the interpreter's, not sleep; and another thread's CPU is not the model's."""
     seen = lock_wait(profile, loop)
     if seen is None or seen.share <= 0:
         return base
-    idle = sum(turn.idle for turn in base.turns)
-    own = sum(
-        sum(getattr(turn, name) for name in ("compute", "idle", "python", "launch")) for turn in base.turns
-    )
-    share = min(1.0, seen.share * own / idle) if idle > 0 else 0.0
+    idle = sum(turn.idle for turn in base.turns) / len(base.turns)
+    share = min(1.0, seen.share * step_s / idle) if idle > 0 else 0.0
     turns = tuple(
         replace(turn, idle=turn.idle * (1 - share), python=turn.python + turn.idle * share)
         for turn in base.turns
     )
-    return replace(base, turns=turns, threads=1.0)
+    beside = base.strangers + min(1.0, seen.others)  # it wants a core as strangers do
+    return replace(base, turns=turns, threads=1.0, strangers=beside)
 
 
 def _waited(main: list[Stack]) -> int:
@@ -66,7 +64,7 @@ def _waited(main: list[Stack]) -> int:
     seen: Counter[str] = Counter()
     ran: Counter[str] = Counter()
     for stack in main:
-        if not any(mark in frame for frame in stack.frames for mark in ASIDE):
+        if stack.frames and not any(mark in frame for frame in stack.frames for mark in ASIDE):
             seen[stack.frames[-1]] += stack.count
             ran[stack.frames[-1]] += stack.running or 0
     return sum(max(0, count - ran[line]) for line, count in seen.items() if ran[line] >= WORKS * count)

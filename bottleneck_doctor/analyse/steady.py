@@ -178,7 +178,7 @@ def _outside_step(outside: Outside, place: int, share: float) -> Step:
         t=outside.t[place], steps=steps, wall=wall, wait=wait, backward=0.0, optimizer=0.0, checkpoint=0.0,
         logging=0.0, collect=0.0, copy=0.0, compute=wall - wait - exchange, exchange=exchange,
         cpu=max(0.0, outside.cpu_s[place] / steps - wait_cpu),
-        queue=max(0.0, outside.runq_s[place] / steps - wait_queue),
+        queue=max(wait_queue, outside.runq_s[place] / steps),
         process_cpu=None, wait_cpu=wait_cpu, ready=None,
         wait_queue=wait_queue,
     )  # fmt: skip

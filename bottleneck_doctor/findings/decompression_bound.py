@@ -47,6 +47,7 @@ from .entry import Case, Entry
 from .lines import hottest_place, line_evidence
 
 ID = "decompression-bound"
+READ_SHARE = 0.05  # of a fetch asleep in reads, below which the page cache holds the files (ours)
 UNPACK_SHARE = 0.4  # of a batch's CPU (ours, as for decoders [catalogue F06])
 
 STORED = """\
@@ -58,7 +59,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when unpacking takes much of a batch's CPU and the loop waits for it."""
     blind = unlooped(diagnosis, ID)
     inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if blind is not None or scenario is None or not waits(diagnosis):
+    if blind is not None or scenario is None or not waits(diagnosis) or not inputs.cpu:
         return blind
     making = making_of(diagnosis.profile, diagnosis.loader)
     if making.unpack_cpu_s < UNPACK_SHARE * inputs.cpu or gain(scenario, _unpacked(inputs, making)) < WORTH:
@@ -86,7 +87,10 @@ def _unpacked(inputs: Inputs, making: Making) -> Change:
 def _store(diagnosis: Diagnosis, scenario: Scenario, making: Making) -> Cure:
     inputs = diagnosis.inputs
     change = _unpacked(inputs, making)
-    held = fits_memory(diagnosis, making.unpacked_bytes / max(inputs.samples, 1.0)) and inputs.storage == 0.0
+    held = (
+        fits_memory(diagnosis, making.unpacked_bytes / max(inputs.samples, 1.0))
+        and inputs.storage < READ_SHARE * inputs.wall
+    )
     return Cure(
         id="reencode-offline",
         title="store the samples so that they need no unpacking",

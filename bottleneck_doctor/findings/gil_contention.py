@@ -23,7 +23,8 @@ A thread that computes in compiled code does not hold the lock: the loop then ru
 silent. A free-threaded Python has no such lock. Samples of two seconds are few: the share is rough.
 
 ## Prediction
-Replay without the wait at best and likely; from nothing, where the thread's work has to be done here.
+Replay without the wait at best and likely, from half of it: samples are few, and some of the thread's work
+may have to stay.
 
 ## Remedies
 `processes-not-threads`.
@@ -46,6 +47,7 @@ from .entry import Case, Entry
 from .lines import STACKS, named
 
 ID = "gil-contention"
+HALF = 0.5  # of the wait goes at least: two seconds of samples are few (ours)
 WAIT_SHARE = 0.1  # of the loop's time [catalogue F17]
 
 PROCESSES = """\
@@ -63,7 +65,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "stack samples that say which threads were awake (py-spy)")
     if seen.share < WAIT_SHARE:
         return None
-    factor = spread(scenario, Change(), Change(python=0.0), Change(python=0.0))
+    factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))
     if factor[1] < WORTH:
         return None
     where = f", mostly in {named(seen.location)}" if seen.location else ""

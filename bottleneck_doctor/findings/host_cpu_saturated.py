@@ -47,6 +47,7 @@ from .advice import WORTH, dearest, loader_call, place_of, spread, unlooped, wai
 from .case import patient
 from .entry import Case, Entry
 from .lines import hottest_place, line_evidence
+from .pools import crowded
 
 ID = "host-cpu-saturated"
 FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]
@@ -64,7 +65,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     loader, scenario, host = diagnosis.loader, diagnosis.scenario, diagnosis.host
     if blind is not None or loader is None or scenario is None or not loader.num_workers:
         return blind
-    if not waits(diagnosis) or doubled(scenario) >= WORTH:
+    if not waits(diagnosis) or crowded(diagnosis) or doubled(scenario) >= WORTH:
         return None
     if host.job_cores is None:
         return Abstention(ID, "CPU time of the whole process tree")

@@ -121,13 +121,15 @@ def _ahead(scenario: Scenario, place: Location | None) -> list[Cure]:
     idle, own = sum(turn.idle for turn in turns), sum(turn.idle + turn.compute for turn in turns)
     if idle < IDLE_SHARE * own:
         return []
+    ahead = Change(workers=1, prefetch=4)
     return [
         Cure(
             id="thread-prefetch",
             title="make the next batches in a background thread",
             fix=Fix("fill a bounded queue from a thread and take batches from it", AHEAD, place),
-            change=Change(workers=1, prefetch=4),
+            factor=spread(scenario, ahead, ahead, ahead),
             risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
+            basis="range",  # as its rival's: what both rest on is one maker of batches beside the loop
         )
     ]
 

@@ -46,6 +46,7 @@ from .advice import WORTH, repeats_of, spread, wait_evidence, waits
 from .case import patient
 from .entry import Case, Entry
 from .lines import STACKS, line_evidence, lines_of
+from .pools import crowded
 
 ID = "python-sample-code-hot"
 HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
@@ -67,7 +68,11 @@ ONCE = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
 WAYS = {
-    "columnar-numpy": ("parse once, and keep the columns as arrays", "manual", COLUMNS),
+    "columnar-numpy": (
+        "parse once and keep arrays, or work on whole arrays instead of element by element",
+        "manual",
+        COLUMNS,
+    ),
     "pretokenize-offline": ("tokenise once, before training", "convert", TOKENS),
     "precompute-deterministic": ("do the work of this line once, before training", "convert", ONCE),
 }
@@ -87,7 +92,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
             ID, "stack samples of whoever makes the batches (py-spy, and some seconds of training)"
         )
     share = least_cpu_share(line, inputs)
-    if share < HOT_SHARE or lines.library in IMAGES or _spoken_for(diagnosis):
+    if share < HOT_SHARE or lines.library in IMAGES or _spoken_for(diagnosis) or crowded(diagnosis):
         return None
     change = Change(cpu=1 - min(1.0, share))
     if gain(scenario, change) < WORTH:
@@ -139,7 +144,7 @@ def _cure(id: str, scenario: Scenario, line: Line, share: float, parses: bool) -
         factor=spread(scenario, half, gone, gone) if parses else spread(scenario, Change(), half, gone),
         apply=apply,
         effort="hours",
-        risk="what can be saved was not measured; the top is all of the line",
+        risk="what can be saved was not measured, the top is all of the line; random work stays in the loop",
         basis="range",
     )
 

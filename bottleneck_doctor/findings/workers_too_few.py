@@ -46,6 +46,7 @@ from ..model.report import Evidence
 from .advice import WORTH, dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
+from .pools import crowded
 
 ID = "workers-too-few"
 BUSY_SHARE = 0.8  # of the workers' time in fetches [catalogue F02: 0.9; ours: less the gaps of epochs]
@@ -64,7 +65,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     if busy is None:
         return Abstention(ID, "how busy the workers are: fewer than two fetches were timed")
-    if busy < BUSY_SHARE or takes_turns(diagnosis):
+    if busy < BUSY_SHARE or takes_turns(diagnosis) or crowded(diagnosis):
         return None
     count = float(loader.num_workers)
     evidence = [

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,6 +57,11 @@ def kinds(folder: Path, kind: str) -> list[Row]:
     return [row for row in diary(folder).of(wire.MAKING) if row.c == wire.MAKINGS.index(kind)]
 
 
+def _xz() -> bytes:
+    with lzma.LZMAFile(io.BytesIO(lzma.compress(DATA))) as file:
+        return file.read()
+
+
 def _read(file: Any) -> bytes:
     with file:
         data: bytes = file.read()
@@ -66,7 +72,8 @@ def zipped() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", DATA)
-    return zipfile.ZipFile(file).read("a")
+    with zipfile.ZipFile(file) as archive:
+        return archive.read("a")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def zipped() -> bytes:
         lambda: _read(gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(DATA)))),
         lambda: _read(bz2.BZ2File(io.BytesIO(bz2.compress(DATA)))),
         lambda: lzma.decompress(lzma.compress(DATA)),
-        lambda: _read(lzma.LZMAFile(io.BytesIO(lzma.compress(DATA)))),  # noqa: SIM115 - `_read` closes it
+        _xz,
         zipped,
     ],
 )
@@ -153,6 +160,14 @@ def test_a_transform_that_fails_fails_as_it_did_and_is_timed_again(tmp_path: Pat
     making.end(1, 0, 9, False, None)
     assert len(kinds(tmp_path, "transform")) == 1
     assert not patch_transforms.watch.inside
+
+
+def test_a_plain_list_of_transforms_is_found_too(tmp_path: Path) -> None:
+    data = SimpleNamespace(augmentations=[Blur()])
+    making.begin(data, 0)
+    data.augmentations[0]("a")
+    making.end(1, 0, 9, False, None)
+    assert len(kinds(tmp_path, "transform")) == 1
 
 
 @pytest.mark.parametrize("dataset", [None, 3, object(), Data(len), Data("no callable"), {"transform": 1}])

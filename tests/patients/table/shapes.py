@@ -10,6 +10,8 @@ PATIENTS = [
         group="shape",
         bounds=ids("cpu"),
         causes=ids("input.preprocess", "host.python"),
+        findings=ids("loader-in-main", "python-sample-code-hot"),
+        remedies=ids("precompute-deterministic", "columnar-numpy", "workers-auto"),
         twin="precompute-deterministic",
         truth="no loader: a function encodes 12,000 letters in Python for each step",
     ),
