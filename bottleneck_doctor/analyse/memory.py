@@ -21,7 +21,8 @@ class Shortage:
 
     ``stalled`` and ``reading`` are the kernel's pressure totals (some task waits for memory, for a device) of
     ``scope``; ``again`` is what was read that memory had held shortly before; ``loop_faults`` are pages per
-    step that others than the makers of batches waited for.
+    step that others than the makers of batches waited for. ``system_share`` is the kernel's part of the job's
+    CPU: reclaiming and mapping pages is most of it where memory is short.
     """
 
     stalled: float | None
@@ -31,12 +32,14 @@ class Shortage:
     limit_hits_per_s: float | None
     job_read_bytes_per_s: float | None
     loop_faults: float | None
+    system_share: float | None = None
 
 
 def measure_shortage(profile: Profile, inputs: Inputs, begin: float, end: float, step_s: float) -> Shortage:
     """What the counters say of a stretch of time."""
     series = profile.series
     faults = rate(series, "job_major_faults", begin, end)
+    system, cpu = rate(series, "job_system_s", begin, end), rate(series, "job_cpu_s", begin, end)
     return Shortage(
         stalled=rate(series, "pressure_memory_some_s", begin, end),
         reading=rate(series, "pressure_io_some_s", begin, end),
@@ -45,6 +48,7 @@ def measure_shortage(profile: Profile, inputs: Inputs, begin: float, end: float,
         limit_hits_per_s=rate(series, "memory_limit_hits", begin, end),
         job_read_bytes_per_s=rate(series, "job_read_bytes", begin, end),
         loop_faults=None if faults is None else max(0.0, faults * step_s - inputs.major_faults),
+        system_share=min(1.0, system / cpu) if system is not None and cpu else None,
     )
 
 

@@ -28,7 +28,8 @@ epochs do not read.
 Replay of the measured batches with more workers whose sleeps overlap. Where it could not be seen whether
 the storage serves more at once, no more than twice the present number of reads is assumed. Hints ahead of a
 batch's reads halved the sleep per small read on one virtual disk, and left a quarter for memory-mapped
-files (measured).
+files (measured). Where a fault reads half a megabyte and more, the kernel's readahead is most of the cost,
+and its CPU falls with the sleep.
 
 ## Remedies
 `workers-auto`, `readahead-hints`.
@@ -59,12 +60,19 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
+OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
+OVERREAD_LEFT = (
+    0.26,
+    0.1,
+    0.02,
+)  # of sleep and kernel's CPU, if only the rows are read (ours; measured: 0.02)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
 HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left
 SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (ours)
 FAST_READ_S = (3e-4, 1.2e-4, 8e-5)  # a small read from a local NVMe disk (ours; data sheets: 60 to 100 us)
 
+NARROW = "mapped.madvise(mmap.MADV_RANDOM)                 # once: no readahead around single rows\n"
 MAPPED_FIX = """\
 for i in indices:                                    # in __getitems__, before the batch is put together
     start = offset(i) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -95,16 +103,28 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
     snippet = MAPPED_FIX if mapped else READ_FIX
+    factor = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT)
+    if mapped and (reads.each_bytes or 0.0) >= OVERREAD_BYTES:
+        factor, snippet = _narrowed(diagnosis), NARROW + MAPPED_FIX
     return [
         Cure(
             id="readahead-hints",
             title="tell the kernel what a batch will read before reading it",
             fix=Fix("hint at a batch's samples, then read them", snippet, place_of(diagnosis)),
-            factor=_spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT),
+            factor=factor,
             effort="hours",
             risk="reads past the page cache (O_DIRECT) are not helped by hints",
         )
     ]  # fmt: skip
+
+
+def _narrowed(diagnosis: Diagnosis) -> tuple[float, float, float]:
+    """The kernel reads far around each fault: without that, its CPU goes with the sleep."""
+    scenario, inputs = diagnosis.scenario, diagnosis.inputs
+    assert scenario is not None
+    kernel = min(1.0, inputs.system / inputs.cpu) if inputs.cpu > 0 else 0.0
+    low, likely, high = (Change(storage=left, cpu=1 - (1 - left) * kernel) for left in OVERREAD_LEFT)
+    return spread(scenario, low, likely, high)
 
 
 def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
@@ -140,6 +160,12 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("small reads one after the other", _case(SMALL), "fires", "workers-auto"),
         Case("a memory map at random", _case(MAPPED), "fires", "readahead-hints"),
+        Case(
+            "readahead around every row",
+            _case(replace(MAPPED, storage_bytes=1e9)),
+            "fires",
+            "readahead-hints",
+        ),
         Case("no disk counters", _case(SMALL, replace(QUIET, disk_busy=None)), "fires", "workers-auto"),
         Case("a full queue of large reads", _case(LARGE, replace(QUIET, disk_queue=20.0)), "silent"),
         Case("decoding, not reading", patient(Work(0.02), Turn(0.0, 0.002), workers=1), "silent"),
