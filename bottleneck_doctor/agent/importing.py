@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
 
 
-# torch, and what only torch imports in most trainings: building the first optimizer brings in hundreds of these
+# torch, and what mostly torch imports: building the first optimizer brings in hundreds of these
 TORCH = frozenset("torch functorch sympy mpmath networkx jinja2 fsspec filelock triton".split())
 
 
 class Pace:
-    """How long the interpreter has been importing: the time between searches that follow each other closely.
+    """How long the interpreter has been importing: the time between searches that follow closely.
 
-    ``torch_ns`` for torch and what it needs, ``other_ns`` for everything else. Neither can know when a module's
-    own code works long after its last import.
+    ``torch_ns`` for torch and what it needs, ``other_ns`` for everything else. Neither can know when a
+    module's own code works long after its last import.
     """
 
     def __init__(self) -> None:

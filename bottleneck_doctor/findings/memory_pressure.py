@@ -24,7 +24,8 @@ then stops. Machine-wide pressure includes what others wait for.
 
 ## Prediction
 Replay without the loop's stalls, the reads that are repeats, and most of the kernel's CPU, which goes into
-finding room; at worst half of the stalls and reads remains and all of the CPU. Of growth alone nothing is predicted: the factor is 1.
+finding room; at worst half of the stalls and reads remains and all of the CPU. Of growth alone nothing is
+predicted: the factor is 1.
 
 ## Remedies
 `release-references`, `more-ram`, `columnar-numpy`, `share-memory-tensor`.
