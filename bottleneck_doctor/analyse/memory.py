@@ -54,13 +54,15 @@ def measure_shortage(profile: Profile, inputs: Inputs, begin: float, end: float,
 
 def is_short(shortage: Shortage) -> bool:
     """Whether memory is too small for what the job keeps using. Machine-wide signs alone do not convict it:
-    the job must hit a limit of its own, or itself wait for pages."""
+    the job must itself wait for pages, or be pressed against a limit of its own. Data that is read anew in
+    each epoch is no sign: a page cache that is full is in order."""
     again = shortage.again_bytes_per_s or 0.0
     thrashes = again >= max(AGAIN_BYTES_PER_S, AGAIN_SHARE * (shortage.job_read_bytes_per_s or 0.0))
     presses = (shortage.stalled or 0.0) >= STALLED
     swaps = (shortage.swap_in_bytes_per_s or 0.0) >= AGAIN_BYTES_PER_S
-    ours = (shortage.limit_hits_per_s or 0.0) >= 1.0 or (shortage.loop_faults or 0.0) >= FAULTS_AT_LEAST
-    return ours and (thrashes or presses or swaps)
+    waits = (shortage.loop_faults or 0.0) >= FAULTS_AT_LEAST
+    limited = (shortage.limit_hits_per_s or 0.0) >= 1.0
+    return (waits and (thrashes or presses or swaps)) or (limited and presses)
 
 
 def loop_stall_s(shortage: Shortage, step_s: float) -> float:

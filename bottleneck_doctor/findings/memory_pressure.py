@@ -14,8 +14,9 @@ pressure, hits of the memory limit; major faults of the job outside of fetches; 
 processes, every two seconds.
 
 ## Thresholds
-A fifth of a page per step waited for outside of fetches, or a limit hit each second; and a third of the
-bytes read are read again, or 1 MiB/s of swap-ins, or 10 % of the time under memory pressure (ours). Growth:
+A fifth of a page per step waited for outside of fetches, and a third of the bytes read are read again, or 1
+MiB/s of swap-ins, or 10 % of the time under memory pressure; or such pressure and a limit hit each second
+(ours). Growth:
 1 MiB per step in both halves of the steady window, and memory full within a day (ours).
 
 ## When this advice is wrong

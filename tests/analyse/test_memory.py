@@ -18,6 +18,8 @@ THRASH = Shortage(0.05, 0.6, 5e8, 0.0, 1000.0, 5e8, 7.0)
         (THRASH, True),
         (replace(THRASH, again_bytes_per_s=0.0, swap_in_bytes_per_s=5e7), True),
         (replace(THRASH, limit_hits_per_s=None, loop_faults=0.0), False),  # a stranger thrashes
+        (replace(THRASH, loop_faults=0.0), False),  # a data set larger than memory, read again and again
+        (replace(THRASH, loop_faults=0.0, stalled=0.3), True),  # reclaim holds the job up at its limit
         (replace(THRASH, again_bytes_per_s=1e7), False),  # little of what is read comes again
         (Shortage(None, None, None, None, None, None, None), False),
     ],
