@@ -29,7 +29,7 @@ Replay of the measured batches with more workers whose sleeps overlap. Where it 
 the storage serves more at once, no more than twice the present number of reads is assumed. Hints ahead of a
 batch's reads halved the sleep per small read on one virtual disk, and left a quarter for memory-mapped
 files (measured). Where a fault reads half a megabyte and more, the kernel's readahead is most of the cost,
-and its CPU falls with the sleep.
+and its CPU falls with the sleep, as the bytes do.
 
 ## Remedies
 `workers-auto`, `readahead-hints`.
@@ -61,11 +61,7 @@ from .entry import Case, Entry
 
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
 OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
-OVERREAD_LEFT = (
-    0.26,
-    0.1,
-    0.02,
-)  # of sleep and kernel's CPU, if only the rows are read (ours; measured: 0.02)
+NARROW_BYTES = (2 << 20, 256 << 10, 32 << 10)  # per fault without it: cautious, some windows, one row (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
 HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left
@@ -105,7 +101,7 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     snippet = MAPPED_FIX if mapped else READ_FIX
     factor = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT)
     if mapped and (reads.each_bytes or 0.0) >= OVERREAD_BYTES:
-        factor, snippet = _narrowed(diagnosis), NARROW + MAPPED_FIX
+        factor, snippet = _narrowed(diagnosis, reads.each_bytes or 0.0), NARROW + MAPPED_FIX
     return [
         Cure(
             id="readahead-hints",
@@ -118,12 +114,13 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     ]  # fmt: skip
 
 
-def _narrowed(diagnosis: Diagnosis) -> tuple[float, float, float]:
+def _narrowed(diagnosis: Diagnosis, each_bytes: float) -> tuple[float, float, float]:
     """The kernel reads far around each fault: without that, its CPU goes with the sleep."""
     scenario, inputs = diagnosis.scenario, diagnosis.inputs
     assert scenario is not None
     kernel = min(1.0, inputs.system / inputs.cpu) if inputs.cpu > 0 else 0.0
-    low, likely, high = (Change(storage=left, cpu=1 - (1 - left) * kernel) for left in OVERREAD_LEFT)
+    left = [min(1.0, size / max(each_bytes, 1.0)) for size in NARROW_BYTES]
+    low, likely, high = (Change(storage=part, cpu=1 - (1 - part) * kernel) for part in left)
     return spread(scenario, low, likely, high)
 
 
