@@ -20,21 +20,31 @@ if TYPE_CHECKING:
 PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
 
 
-class Pace:
-    """How long the interpreter has been importing: the time between searches that follow each other closely.
+# torch, and what mostly torch imports: building the first optimizer brings in hundreds of these
+TORCH = frozenset("torch functorch sympy mpmath networkx jinja2 fsspec filelock triton".split())
 
-    ``busy_ns`` cannot know when a module's own code works long after its last import.
+
+class Pace:
+    """How long the interpreter has been importing: the time between searches that follow closely.
+
+    ``torch_ns`` for torch and what it needs, ``other_ns`` for everything else. Neither can know when a
+    module's own code works long after its last import.
     """
 
     def __init__(self) -> None:
         self.last_ns = monotonic_ns()
-        self.busy_ns = 0
+        self.for_torch = False
+        self.torch_ns = self.other_ns = 0
 
-    def searched(self) -> None:
-        """A module is looked for that was not there yet."""
+    def searched(self, name: str) -> None:
+        """A module is looked for that was not there yet; the time since the last one is that one's."""
         here = monotonic_ns()
-        self.busy_ns += min(here - self.last_ns, PAUSE_NS)
-        self.last_ns = here
+        gap = min(here - self.last_ns, PAUSE_NS)
+        if self.for_torch:
+            self.torch_ns += gap
+        else:
+            self.other_ns += gap
+        self.last_ns, self.for_torch = here, name.partition(".")[0] in TORCH
 
 
 pace = Pace()
@@ -51,7 +61,7 @@ class Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Let the finders after us find ``name``; have its loader call back when the module is complete."""
-        pace.searched()
+        pace.searched(name)
         if name not in self.callbacks or name in self.asking:
             return None
         self.asking.add(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from time import monotonic_ns as now
 from time import thread_time_ns
 
@@ -54,7 +55,7 @@ opened = Opened()
 def _timed(unheard: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def open_container(*args: Any, **kwargs: Any) -> Any:
-            if not state.in_fetch or opened.depth:
+            if not state.in_fetch or opened.depth or (unheard and not _named(args)):
                 return original(*args, **kwargs)
             opened.depth = 1
             start, cpu = now(), thread_time_ns()
@@ -73,14 +74,17 @@ def _timed(unheard: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return build
 
 
+def _named(args: tuple[Any, ...]) -> bool:
+    """Whether a file is opened: h5py builds the same object around one that is open already."""
+    return len(args) > 1 and (isinstance(args[1], (str, bytes)) or hasattr(args[1], "__fspath__"))
+
+
 @quiet
 def _say(args: tuple[Any, ...]) -> None:
     """Stands for the open event that a library in C does not raise."""
     state.opens += 1
-    path = args[1] if len(args) > 1 else ""
-    if not isinstance(path, str):
-        path = getattr(path, "__fspath__", str)()
-    if path and path not in opened.files and len(opened.files) < FILES_AT_MOST:
+    path = os.fsdecode(args[1])
+    if path not in opened.files and len(opened.files) < FILES_AT_MOST:
         opened.files.add(path)
         state.book.fact(fact="file", path=path, thing=state.inside.loader if state.inside else 0)
 

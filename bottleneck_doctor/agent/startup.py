@@ -12,23 +12,27 @@ TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter
 if TYPE_CHECKING:
     from typing import Any
 
-_marks = {"torch_begin_ns": 0, "torch_end_ns": 0, "torch_imports_ns": 0}
+_marks = {"torch_begin_ns": 0, "torch_end_ns": 0}
+_before = [0, 0]  # what other modules, and torch's, had taken when torch was complete
 
 
 def torch_begins(module: Any) -> None:
     """``module`` is torch.torch_version: among the first that torch imports."""
     _marks["torch_begin_ns"] = now()
-    _marks["torch_imports_ns"] = pace.busy_ns
+    _before[0] = pace.other_ns
 
 
 def torch_ends() -> None:
-    """torch is complete."""
+    """torch is complete: what was imported meanwhile was for it."""
     _marks["torch_end_ns"] = now()
-    _marks["torch_imports_ns"] = pace.busy_ns - _marks["torch_imports_ns"]
+    _before[0] = pace.other_ns - _before[0]
+    _before[1] = pace.torch_ns
 
 
 @quiet
 def tell() -> None:
-    """The first batch is here: say how the time until now went. ``imports_ns`` is without torch's own."""
-    other = max(0, pace.busy_ns - _marks["torch_imports_ns"])
-    state.book.fact(fact="startup", first_batch_ns=now(), imports_ns=other, **_marks)
+    """The first batch is here: say how the time until now went."""
+    other, late = pace.other_ns - _before[0], pace.torch_ns - _before[1]
+    state.book.fact(
+        fact="startup", first_batch_ns=now(), imports_ns=max(0, other), torch_late_ns=max(0, late), **_marks
+    )

@@ -21,7 +21,8 @@ class Shortage:
 
     ``stalled`` and ``reading`` are the kernel's pressure totals (some task waits for memory, for a device) of
     ``scope``; ``again`` is what was read that memory had held shortly before; ``loop_faults`` are pages per
-    step that others than the makers of batches waited for.
+    step that others than the makers of batches waited for. ``system_share`` is the kernel's part of the job's
+    CPU: reclaiming and mapping pages is most of it where memory is short.
     """
 
     stalled: float | None
@@ -31,12 +32,14 @@ class Shortage:
     limit_hits_per_s: float | None
     job_read_bytes_per_s: float | None
     loop_faults: float | None
+    system_share: float | None = None
 
 
 def measure_shortage(profile: Profile, inputs: Inputs, begin: float, end: float, step_s: float) -> Shortage:
     """What the counters say of a stretch of time."""
     series = profile.series
     faults = rate(series, "job_major_faults", begin, end)
+    system, cpu = rate(series, "job_system_s", begin, end), rate(series, "job_cpu_s", begin, end)
     return Shortage(
         stalled=rate(series, "pressure_memory_some_s", begin, end),
         reading=rate(series, "pressure_io_some_s", begin, end),
@@ -45,18 +48,21 @@ def measure_shortage(profile: Profile, inputs: Inputs, begin: float, end: float,
         limit_hits_per_s=rate(series, "memory_limit_hits", begin, end),
         job_read_bytes_per_s=rate(series, "job_read_bytes", begin, end),
         loop_faults=None if faults is None else max(0.0, faults * step_s - inputs.major_faults),
+        system_share=min(1.0, system / cpu) if system is not None and cpu else None,
     )
 
 
 def is_short(shortage: Shortage) -> bool:
     """Whether memory is too small for what the job keeps using. Machine-wide signs alone do not convict it:
-    the job must hit a limit of its own, or itself wait for pages."""
+    the job must itself wait for pages, or be pressed against a limit of its own. Data that is read anew in
+    each epoch is no sign: a page cache that is full is in order."""
     again = shortage.again_bytes_per_s or 0.0
     thrashes = again >= max(AGAIN_BYTES_PER_S, AGAIN_SHARE * (shortage.job_read_bytes_per_s or 0.0))
     presses = (shortage.stalled or 0.0) >= STALLED
     swaps = (shortage.swap_in_bytes_per_s or 0.0) >= AGAIN_BYTES_PER_S
-    ours = (shortage.limit_hits_per_s or 0.0) >= 1.0 or (shortage.loop_faults or 0.0) >= FAULTS_AT_LEAST
-    return ours and (thrashes or presses or swaps)
+    waits = (shortage.loop_faults or 0.0) >= FAULTS_AT_LEAST
+    limited = (shortage.limit_hits_per_s or 0.0) >= 1.0
+    return (waits and (thrashes or presses or swaps)) or (limited and presses)
 
 
 def loop_stall_s(shortage: Shortage, step_s: float) -> float:

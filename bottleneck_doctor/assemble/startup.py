@@ -24,6 +24,9 @@ def _read(diary: Diary, origin: int) -> Startup | None:
     loader = min((at for at in built if isinstance(at, int)), default=batch)
     marks = [origin, diary.start_ns, begin, end, min(loader, batch), batch]
     launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
-    imports = told.get("imports_ns")
-    imports_s = max(0, imports if isinstance(imports, int) else 0) * S
-    return Startup(diary.pid, launch, before, torch, loading, first, imports_s)
+    imports, late = (_seconds(told.get(name)) for name in ("imports_ns", "torch_late_ns"))
+    return Startup(diary.pid, launch, before, torch, loading, first, imports, late)
+
+
+def _seconds(value: object) -> float:
+    return max(0, value) * S if isinstance(value, int) else 0.0

@@ -23,8 +23,9 @@ the job that another process makes for it (a server, a FUSE daemon) look like st
 before may still be on its way to the disk.
 
 ## Prediction
-Replay with the sleep reduced to the job's share of the traffic, at worst halfway there. A read does not
-become faster than on an idle disk: likely a cloud volume's half a millisecond, at best a local NVMe disk's.
+Replay with the sleep reduced to the job's share of the traffic, at worst halfway there and nothing for
+writes; of checkpoints, which mostly go to memory first, half. Reads and forced writes do not become faster
+than on an idle disk: likely a cloud volume's half a millisecond and four, at best a local NVMe disk's.
 
 ## Remedies
 `io-isolate`.
@@ -39,9 +40,9 @@ from dataclasses import replace
 
 from ..analyse.disks import Disks, measure_disks
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Series
+from ..model.profile import Operation, Series
 from ..model.report import Evidence, Fix
-from .advice import judge_reads, making_s, place_of, spread, step_share, wait_evidence, waits
+from .advice import judge_reads, making_s, operations_of, place_of, spread, step_share, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
 from .surroundings import span
@@ -50,6 +51,10 @@ ID = "disk-contended"
 READ_SHARE = 0.2  # of what a batch costs its maker (ours)
 WRITE_SHARE = 0.02  # of the step [catalogue F27]
 ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (ours)
+ALONE_WRITE_S = (
+    4e-3,
+    5e-4,
+)  # a forced write to an idle disk: a virtual one's [measured], a local NVMe disk's
 FAST_BYTES_PER_S = 3e9  # and what the latter delivers [catalogue B]
 
 
@@ -89,35 +94,54 @@ def _cause(diagnosis: Diagnosis, reading: bool) -> str:
 
 def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Cure:
     """Without strangers on the same disks, the job has their bandwidth too."""
-    share, (likely, least) = disks.job_share, _floors(diagnosis)
-    low, middle, high = (
-        _eased(scenario, left) for left in ((1 + share) / 2, max(share, likely), max(share, least))
-    )
+    share = disks.job_share
+    reads, writes = _floors(_reading(diagnosis), share), _floors(_writing(diagnosis), share)
+    halfway = _eased(scenario, (1 + share) / 2, 1.0)
+    likely, best = (_eased(scenario, *both) for both in zip(reads, writes, strict=True))
     return Cure(
         id="io-isolate",
         title="keep other jobs off the disk that this training uses",
         fix=Fix("give it a volume of its own, or hold the others back",
                 "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it"),
-        factor=spread(scenario, low, middle, high),
+        factor=spread(scenario, halfway, likely, best),
         apply="admin",
         effort="hours",
         risk="what the disk delivers to several readers together may be more than it gives to one",
     )  # fmt: skip
 
 
-def _eased(scenario: Scenario, left: float) -> Change:
-    """So much of what is blocked by the disk is left."""
-    written = 1 - scenario.stored * (1 - left)
-    return Change(storage=left, checkpoint=written, logging=written)
+def _eased(scenario: Scenario, reading: float, writing: float) -> Change:
+    """So much of the sleep in reads is left, and of what blocks checkpoints and logging.
+
+    A checkpoint that nobody forces to the disk lands in memory first: only half of its blocked time counts.
+    """
+    spared = scenario.stored * (1 - writing)
+    return Change(storage=reading, checkpoint=1 - spared / 2, logging=1 - spared)
 
 
-def _floors(diagnosis: Diagnosis) -> tuple[float, float]:
+def _floors(parts: tuple[float, float], share: float) -> tuple[float, float]:
+    """What is left likely and at best: the job's share, but no less than an idle disk would take."""
+    return max(share, parts[0]), max(share, parts[1])
+
+
+def _reading(diagnosis: Diagnosis) -> tuple[float, float]:
     """The part of a read's time that it would take on an idle disk: likely, at best."""
     reads = judge_reads(diagnosis)
     if not reads.each_s or reads.each_bytes is None:
-        return 0.0, 0.0
+        return 1.0, 1.0
     moving = reads.each_bytes / FAST_BYTES_PER_S
     slow, fast = (min(1.0, (alone + moving) / reads.each_s) for alone in ALONE_READ_S)
+    return slow, fast
+
+
+def _writing(diagnosis: Diagnosis) -> tuple[float, float]:
+    """The same for the blocked part of one checkpoint or forced log line."""
+    calls = operations_of(diagnosis, "checkpoint") + operations_of(diagnosis, "logging")
+    blocked_s = sum(one.total_s - one.cpu_s for one in calls)
+    if blocked_s <= 0:
+        return 1.0, 1.0
+    each_s = blocked_s / sum(one.count for one in calls)
+    slow, fast = (min(1.0, alone / each_s) for alone in ALONE_WRITE_S)
     return slow, fast
 
 
@@ -126,9 +150,17 @@ LOOP = Turn(0.0, 0.002)
 READ = inputs_of(WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=20.0)
 
 
-def _case(strangers: float | None, work: Work = WORK, turn: Turn = LOOP, busy: float = 1.0) -> Diagnosis:
+def _case(
+    strangers: float | None,
+    work: Work = WORK,
+    turn: Turn = LOOP,
+    busy: float = 1.0,
+    saves: tuple[Operation, ...] = (),
+) -> Diagnosis:
     """The job moves 90 MB/s and strangers so much; None = nobody counted."""
-    base = patient(work, turn, workers=1, inputs=replace(READ, storage=work.storage, cpu=work.cpu))
+    base = patient(
+        work, turn, workers=1, operations=saves, inputs=replace(READ, storage=work.storage, cpu=work.cpu)
+    )
     scene = replace(base.scenario or Scenario((), ()), stored=0.8)
     times = [0.0, 50.0, 100.0]
     per_s = {"disk_busy_s": busy, "disk_read_bytes": 9e7 + (strangers or 0.0), "job_read_bytes": 9e7}
@@ -139,10 +171,16 @@ def _case(strangers: float | None, work: Work = WORK, turn: Turn = LOOP, busy: f
 
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
-    saving = Turn(0.0, 0.01, checkpoint=0.005)
+    saving = Turn(0.0, 0.01, checkpoint=0.02)
+    saves = Operation("checkpoint", 1, 0, "save", 40, 4.0, 0.4, 0.2)
     return (
         Case("reads wait behind strangers", _case(3e8), "fires", "io-isolate"),
-        Case("checkpoints wait behind strangers", _case(3e8, Work(0.001), saving), "fires", "io-isolate"),
+        Case(
+            "checkpoints wait behind strangers",
+            _case(3e8, Work(0.001), saving, saves=(saves,)),
+            "fires",
+            "io-isolate",
+        ),
         Case("the loader needs no disk", _case(3e8, Work(0.02)), "silent"),
         Case("the disk is the job's", _case(1e6), "silent"),
         Case("the disk is mostly idle", _case(3e8, busy=0.1), "silent"),

@@ -14,8 +14,9 @@ pressure, hits of the memory limit; major faults of the job outside of fetches; 
 processes, every two seconds.
 
 ## Thresholds
-A fifth of a page per step waited for outside of fetches, or a limit hit each second; and a third of the
-bytes read are read again, or 1 MiB/s of swap-ins, or 10 % of the time under memory pressure (ours). Growth:
+A fifth of a page per step waited for outside of fetches, and a third of the bytes read are read again, or 1
+MiB/s of swap-ins, or 10 % of the time under memory pressure; or such pressure and a limit hit each second
+(ours). Growth:
 1 MiB per step in both halves of the steady window, and memory full within a day (ours).
 
 ## When this advice is wrong
@@ -23,8 +24,9 @@ Strangers may be who fills the memory. A data set that fills a cache of its own 
 then stops. Machine-wide pressure includes what others wait for.
 
 ## Prediction
-Replay without the loop's stalls and without the reads that are repeats; at worst half of both remains. Of
-growth alone nothing is predicted: the factor is 1.
+Replay without the loop's stalls, the reads that are repeats, and most of the kernel's CPU, which goes into
+finding room; at worst half of the stalls and reads remains and all of the CPU. Of growth alone nothing is
+predicted: the factor is 1.
 
 ## Remedies
 `release-references`, `more-ram`, `columnar-numpy`, `share-memory-tensor`.
@@ -52,6 +54,7 @@ ID = "memory-pressure"
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]
 READINGS_AT_LEAST = 6  # of private memory in the steady window: three for each half (ours)
 DAY_S = 86_400.0  # growth that fills the memory later than this is not worth an alarm (ours)
+RECLAIM = (0.7, 1.0)  # of the kernel's CPU in such a job is spent on pages that come and go (ours)
 COUNTERS = "vmstat, task stat"
 
 RELEASE = """\
@@ -121,8 +124,10 @@ def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Cure]:
     assert diagnosis.scenario is not None
     read = shortage.job_read_bytes_per_s or 0.0
     again = min(1.0, (shortage.again_bytes_per_s or 0.0) / read) if read > 0 else 0.0
-    all_of_it, half = Change(memory=0.0, storage=1 - again), Change(memory=0.5, storage=1 - again / 2)
-    factor = spread(diagnosis.scenario, half, all_of_it, all_of_it)
+    kernel = shortage.system_share or 0.0
+    half, stalls = Change(memory=0.5, storage=1 - again / 2), Change(memory=0.0, storage=1 - again)
+    likely, best = (replace(stalls, compute=1 - part * kernel, cpu=1 - part * kernel) for part in RECLAIM)
+    factor = spread(diagnosis.scenario, half, likely, best)
     return [
         Cure("release-references", "let go of memory that the training does not need",
              Fix("drop what is not used again; smaller caches, fewer workers", RELEASE), factor=factor,

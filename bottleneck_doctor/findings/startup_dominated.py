@@ -60,7 +60,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     start = next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
     if start is None:
         return Abstention(ID, "the start of the training process: it imported torch unseen, or got no batch")
-    own = start.before_torch_s + start.before_loader_s
+    own = start.before_torch_s + max(0.0, start.before_loader_s - start.torch_late_s)
     if own < SECONDS or own < SHARE * run.duration_s:
         return None
     if run.stopped_by is not None:
@@ -69,7 +69,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of the run that went before the first batch, torch apart", "startup_share",
          own / run.duration_s),
         ("time until torch was imported", "before_torch_s", start.before_torch_s),
-        ("time to import torch", "torch_import_s", start.torch_s),
+        ("time to import torch, now and later", "torch_import_s", start.torch_s + start.torch_late_s),
         ("time from there to the first loader", "before_loader_s", start.before_loader_s),
         ("of these two, time in imports", "imports_s", start.imports_s),
         ("time from there to the first batch", "first_batch_s", start.first_batch_s),
@@ -106,6 +106,7 @@ def cases() -> tuple[Case, ...]:
         Case("half of the run looks for files", _case(SCAN), "fires"),
         Case("half of the run imports", _case(replace(SCAN, imports_s=28.0)), "fires"),
         Case("torch alone is slow", _case(Startup(1, 0.1, 0.2, 30.0, 1.0, 0.1, 0.5)), "silent"),
+        Case("torch brings in the rest later", _case(replace(SCAN, torch_late_s=29.5)), "silent"),
         Case("one second", _case(replace(SCAN, before_loader_s=1.0)), "silent"),
         Case("stopped by --max-steps", _case(SCAN, "--max-steps"), "abstains"),
         Case("the start was not seen", _case(None), "abstains"),

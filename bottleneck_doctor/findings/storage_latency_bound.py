@@ -28,8 +28,9 @@ epochs do not read.
 Replay of the measured batches with more workers whose sleeps overlap. Where it could not be seen whether
 the storage serves more at once, no more than twice the present number of reads is assumed. Hints ahead of a
 batch's reads halved the sleep per small read on one virtual disk, and left a quarter for memory-mapped
-files (measured). With `bdoc run --calibrate` the replay follows what the storage gave to 1, 2, 4 and 8
-readers after the run, if one read then cost what it cost in the training.
+files (measured). Where a fault reads half a megabyte and more, the kernel's readahead is most of the cost,
+and its CPU falls with the sleep, as the bytes do. With `bdoc run --calibrate` the replay follows what the
+storage gave to 1, 2, 4 and 8 readers after the run, if one read then cost what it cost in the training.
 
 ## Remedies
 `workers-auto`, `readahead-hints`.
@@ -60,12 +61,15 @@ from .case import inputs_of, patient
 from .entry import Case, Entry
 
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
+OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
+NARROW_BYTES = (2 << 20, 256 << 10, 32 << 10)  # per fault without it: cautious, some windows, one row (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
 HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left
 SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (ours)
 FAST_READ_S = (3e-4, 1.2e-4, 8e-5)  # a small read from a local NVMe disk (ours; data sheets: 60 to 100 us)
 
+NARROW = "mapped.madvise(mmap.MADV_RANDOM)                 # once: no readahead around single rows\n"
 MAPPED_FIX = """\
 for i in indices:                                    # in __getitems__, before the batch is put together
     start = offset(i) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -100,16 +104,29 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
     snippet = MAPPED_FIX if mapped else READ_FIX
+    factor = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT)
+    if mapped and (reads.each_bytes or 0.0) >= OVERREAD_BYTES:
+        factor, snippet = _narrowed(diagnosis, reads.each_bytes or 0.0), NARROW + MAPPED_FIX
     return [
         Cure(
             id="readahead-hints",
             title="tell the kernel what a batch will read before reading it",
             fix=Fix("hint at a batch's samples, then read them", snippet, place_of(diagnosis)),
-            factor=_spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT),
+            factor=factor,
             effort="hours",
             risk="reads past the page cache (O_DIRECT) are not helped by hints",
         )
     ]  # fmt: skip
+
+
+def _narrowed(diagnosis: Diagnosis, each_bytes: float) -> tuple[float, float, float]:
+    """The kernel reads far around each fault: without that, its CPU goes with the sleep."""
+    scenario, inputs = diagnosis.scenario, diagnosis.inputs
+    assert scenario is not None
+    kernel = min(1.0, inputs.system / inputs.cpu) if inputs.cpu > 0 else 0.0
+    left = [min(1.0, size / max(each_bytes, 1.0)) for size in NARROW_BYTES]
+    low, likely, high = (Change(storage=part, cpu=1 - (1 - part) * kernel) for part in left)
+    return spread(scenario, low, likely, high)
 
 
 def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
@@ -145,6 +162,12 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("small reads one after the other", _case(SMALL), "fires", "workers-auto"),
         Case("a memory map at random", _case(MAPPED), "fires", "readahead-hints"),
+        Case(
+            "readahead around every row",
+            _case(replace(MAPPED, storage_bytes=1e9)),
+            "fires",
+            "readahead-hints",
+        ),
         Case("no disk counters", _case(SMALL, replace(QUIET, disk_busy=None)), "fires", "workers-auto"),
         Case("a full queue of large reads", _case(LARGE, replace(QUIET, disk_queue=20.0)), "silent"),
         Case("decoding, not reading", patient(Work(0.02), Turn(0.0, 0.002), workers=1), "silent"),

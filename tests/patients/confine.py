@@ -25,8 +25,9 @@ def confined(patient: Patient, data: Path) -> Iterator[list[str]]:
             prefix = prefix + stack.enter_context(_group("memory", v1, v2))
         if patient.quota_cores is not None:
             quota = str(round(patient.quota_cores * PERIOD_US))
-            v1 = {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": quota}
-            prefix = prefix + stack.enter_context(_group("cpu", v1, {"cpu.max": f"{quota} {PERIOD_US}"}))
+            v1 = {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": quota, "cpu.shares": "16384"}
+            v2 = {"cpu.max": f"{quota} {PERIOD_US}", "cpu.weight": "1600"}  # the quota, not strangers
+            prefix = prefix + stack.enter_context(_group("cpu", v1, v2))
         yield prefix
 
 

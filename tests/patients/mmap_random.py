@@ -12,7 +12,7 @@ from props import options, random_file, simulated_accelerator
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-ROW, ROWS, WIDTH, BATCH = 16_384, 16_384, 256, 32
+ROW, ROWS, WIDTH, BATCH = 16_384, 16_384, 256, 40
 
 
 class Mapped(Dataset[torch.Tensor]):

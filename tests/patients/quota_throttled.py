@@ -8,12 +8,12 @@ from props import options
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-WIDTH = 256
+WIDTH = 512
 
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=60, step_s=0.1, threads=None)
+    given = options(__doc__, steps=120, step_s=0.05, threads=None)
     torch.set_num_threads(1 if given.cured else 2)
     book = Ledger(given.steps, given.truth)
     table = TensorDataset(torch.randn(2048, WIDTH))

@@ -50,7 +50,7 @@ class Photos(Dataset[tuple[torch.Tensor, int]]):
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=150, step_s=0.041)
+    given = options(__doc__, steps=75, step_s=0.081)
     photos = Photos(find(given.data / "indexed", given.cured))
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(photos, batch_size=16, shuffle=True, num_workers=1, persistent_workers=True)
@@ -60,7 +60,7 @@ def main() -> None:
         for x, y in book.loop(loader):
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(x), y)
-            simulated_accelerator(0.04)
+            simulated_accelerator(0.08)
             loss.backward()
             optimizer.step()
             book.note(loss)

@@ -107,3 +107,18 @@ def test_the_pressure_of_the_root_group_is_not_the_jobs(plant: Plant) -> None:
     assert limits.pressure_folder(nested(plant(pressure))) is None
     root = plant({"slice/job/cgroup.type": "domain\n"})
     assert limits.pressure_folder(nested(root)) == root / "slice/job"
+
+
+@pytest.mark.parametrize(
+    ("files", "hits"),
+    [
+        ({"slice/job/memory.events": "low 0\nhigh 3\nmax 4\noom 0\n"}, 7),
+        ({"slice/job/memory.current": "1"}, None),
+    ],
+)
+def test_hits_of_a_v2_memory_limit_are_counted(plant: Plant, files: Files, hits: int | None) -> None:
+    assert limits.memory_limit_hits(nested(plant(files))) == hits
+
+
+def test_hits_of_a_v1_memory_limit_are_its_fail_count(plant: Plant) -> None:
+    assert limits.memory_limit_hits(old(plant({"slice/job/memory.failcnt": "12\n"}))) == 12

@@ -65,6 +65,6 @@ PATIENTS = [
         causes=ids("none"),
         remedies=NONE,
         disk_strangers=1,
-        truth="40 ms a step asleep for the accelerator, data in memory, and a stranger at the disk",
+        truth="80 ms a step asleep for the accelerator, data in memory, and a stranger at the disk",
     ),
 ]

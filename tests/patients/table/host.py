@@ -43,7 +43,7 @@ PATIENTS = [
         causes=ids("none"),
         findings=ids("startup-dominated"),
         twin="cache-index",
-        truth="2048 files are looked into for 2.5 ms each before 150 healthy steps of 40 ms",
+        truth="2048 files are looked into for 2.5 ms each before 75 healthy steps of 80 ms",
     ),
     Patient(
         name="quota-throttled",

@@ -67,7 +67,7 @@ PATIENTS = [
         findings=ids("storage-latency-bound"),
         remedies=ids("readahead-hints", "workers-auto", "cache-bytes-ram"),
         twin="readahead-hints",
-        truth="32 cold rows a batch, faulted in by a memory map with all the readahead around each",
+        truth="40 cold rows a batch, faulted in by a memory map with all the readahead around each",
     ),
     Patient(
         name="cold-each-epoch",

@@ -1,0 +1,31 @@
+"""What promises nothing is still said, after everything that promises something."""
+
+from __future__ import annotations
+
+from bottleneck_doctor.findings.case import patient
+from bottleneck_doctor.model.diagnosis import Change, Cure, Diagnosis, Finding, Turn, Work
+from bottleneck_doctor.model.report import Evidence, Fix
+from bottleneck_doctor.prescribe.rank import offers, remedies, worth_saying
+
+FIX = Fix("do it")
+AVERTS = Cure("grow-shm", "more room", FIX, factor=(1.0, 1.0, 1.0), apply="env")
+LITTLE = Cure("tidy-up", "a little", FIX, factor=(1.0, 1.01, 1.02), apply="env")
+HELPS = Cure("workers-auto", "two workers", FIX, change=Change(workers=2), apply="admin", effort="days")
+
+
+def run() -> tuple[Diagnosis, list[Finding]]:
+    found = Finding("shm-exhaustion", "input.ipc", [Evidence("room")], [AVERTS, LITTLE, HELPS])
+    return patient(Work(0.02), Turn(0.0, 0.02)), [found]
+
+
+def test_a_remedy_that_averts_a_failure_is_said_and_one_that_brings_little_is_not() -> None:
+    diagnosis, found = run()
+    said = [offer[1].id for offer in offers(diagnosis, found) if worth_saying(diagnosis, offer)]
+    assert said == ["workers-auto", "grow-shm"]
+
+
+def test_its_speedup_is_one() -> None:
+    diagnosis, found = run()
+    told = {remedy.id: remedy for remedy in remedies(diagnosis, offers(diagnosis, found))}
+    assert told["grow-shm"].predicted_speedup.likely == 1.0
+    assert told["workers-auto"].predicted_speedup.likely > 1.3

@@ -1,0 +1,56 @@
+"""What processes hold: private memory summed, descriptors of the one nearest to its limit, read rarely."""
+
+from __future__ import annotations
+
+import os
+
+from bottleneck_doctor.sense.holdings import PERIOD_NS, Holdings
+from tests.sense.conftest import Plant, Start
+
+ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
+LIMITS = (
+    "Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}                4096      files\n"
+)
+
+
+def planted(plant: Plant) -> Holdings:
+    files = {"proc/7/fd/0": "", "proc/7/fd/1": "", "proc/8/fd/0": ""}
+    files |= {"proc/7/limits": LIMITS.format(soft=1024), "proc/8/limits": LIMITS.format(soft=2)}
+    files |= {"proc/7/smaps_rollup": ROLLUP.format(dirty=100), "proc/8/smaps_rollup": ROLLUP.format(dirty=50)}
+    return Holdings(plant(files))
+
+
+def test_private_memory_is_summed_and_the_fullest_process_named(plant: Plant) -> None:
+    values = planted(plant).read(1, [7, 8, 9])
+    assert values["job_private_bytes"] == 150 * 1024
+    assert values["job_measured_processes"] == 2
+    assert (values["descriptors"], values["descriptor_limit"]) == (1, 2)
+
+
+def test_a_fresh_reading_is_not_repeated(plant: Plant) -> None:
+    holdings = planted(plant)
+    assert holdings.read(1, [7])
+    assert not holdings.read(PERIOD_NS, [7])
+    assert holdings.read(PERIOD_NS + 1, [7])
+
+
+def test_an_unlimited_process_has_no_share(plant: Plant) -> None:
+    root = plant({"proc/7/fd/0": "", "proc/7/limits": LIMITS.format(soft="unlimited")})
+    assert Holdings(root).read(1, [7]) == {}
+
+
+def test_a_real_process_that_fills_its_memory_is_seen(start: Start) -> None:
+    child = start(
+        "import sys\nheld = bytearray(1 << 20)\nprint('ready', flush=True)\n"
+        "sys.stdin.readline()\nheld = b'x' * (64 << 20)\nprint('full', flush=True)\nsys.stdin.read()"
+    )
+    before = Holdings().read(1, [child.pid])
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    assert child.stdout.readline() == "full\n"
+    after = Holdings().read(1, [child.pid])
+    assert float(after["job_private_bytes"]) - float(before["job_private_bytes"]) > 60 << 20
+    assert float(after["descriptors"]) >= 3
+    assert os.path.exists(f"/proc/{child.pid}")
