@@ -40,9 +40,7 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     if cure.change is not None:
         return predict(diagnosis, cure.change, cure.basis)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
-    if cure.scope == "run":
-        return Speedup(low, likely, high, cure.basis)
-    return widened(diagnosis, low, likely, high)
+    return widened(diagnosis, low, likely, high, cure.basis if cure.scope == "run" else "range")
 
 
 def _order(whole: Whole, offer: Offer) -> tuple[int, int, int, int, float]:
