@@ -130,12 +130,21 @@ def _turn(step: Step, accelerated: bool) -> Turn:
     """
     own = step.compute + step.backward + step.optimizer + step.copy
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
-    host_work = step.checkpoint + step.logging + step.collect
+    collect = _collecting(step, queue)
+    queue = max(0.0, queue - (step.collect - collect))
+    host_work = step.checkpoint + step.logging + collect
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - host_work))
     if accelerated:
-        return Turn(0.0, own, step.checkpoint, step.logging, step.collect)
+        return Turn(0.0, own, step.checkpoint, step.logging, collect)
     idle = max(0.0, own - cpu - min(queue, own))
-    return Turn(cpu, idle, step.checkpoint, step.logging, step.collect)
+    return Turn(cpu, idle, step.checkpoint, step.logging, collect)
+
+
+def _collecting(step: Step, queue: float) -> float:
+    """Garbage collection net of waiting for a core: it never sleeps, and waits as the rest of the CPU does."""
+    if step.cpu is None or step.cpu <= 0:
+        return step.collect
+    return max(step.collect - queue, step.collect * step.cpu / (step.cpu + queue))
 
 
 def _work_from(step: Step) -> Work:
