@@ -141,7 +141,7 @@ def _turn(step: Step, accelerated: bool) -> Turn:
 
 
 def _collecting(step: Step, queue: float) -> float:
-    """Garbage collection net of waiting for a core: it never sleeps, and waits as the rest of the CPU does."""
+    """Garbage collection net of waiting for a core: it never sleeps, so it waits like the rest of the CPU."""
     if step.cpu is None or step.cpu <= 0:
         return step.collect
     return max(step.collect - queue, step.collect * step.cpu / (step.cpu + queue))
