@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .patch_loader import Account
 
-NOTED_AT_MOST = 64  # iterators of a process
+LOOKS_AT_MOST = 64  # iterators of a process
 CALLS_AT_MOST = 16  # of modules without weights (transforms, losses) before the one that is waited for
 
 
@@ -24,7 +24,7 @@ class _Look:
     """The hook that waits for a forward pass, if there is one, and how often we looked."""
 
     handle: Any = None
-    noted = 0
+    count = 0
 
 
 @quiet
@@ -33,8 +33,9 @@ def await_forward(account: Account) -> None:
     model is compiled is not yet known, and torch warns of hooks on all modules where it is."""
     torch: Any = sys.modules.get("torch")
     _remove()
-    if torch is None or not state.trained or _Look.noted >= NOTED_AT_MOST:
+    if torch is None or not state.trained or _Look.count >= LOOKS_AT_MOST:
         return
+    _Look.count += 1
     if not torch.is_grad_enabled():
         _note(account, False)
     elif not compiling():
@@ -70,7 +71,6 @@ def _remove() -> None:
 
 
 def _note(account: Account, grad: bool) -> None:
-    _Look.noted += 1
     state.row(
         wire.GRAD_MODE, now(), 0, account.number, int(grad), thing=account.loader, thread=account.thread
     )

@@ -42,12 +42,14 @@ def _turn(
 
     With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
     """
-    host = (step.checkpoint, step.logging, step.collect)
+    queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
+    collect = _collecting(step, queue)
+    queue = max(0.0, queue - (step.collect - collect))
+    host = (step.checkpoint, step.logging, collect)
     if device is not None and device.beat is not None:
         return device_turn(device.beat, *host)
     ranks = {"comm": step.exchange * shares[0], "straggler": step.exchange * shares[1]}
     own = step.compute + step.backward + step.optimizer + step.copy
-    queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
     if accelerated:
         return Turn(0.0, own, *host, **ranks)
@@ -55,6 +57,13 @@ def _turn(
     cpu -= min(release, 0.5 * cpu)
     python, launch = cpu * split.python, cpu * split.launch
     return Turn(max(0.0, cpu - python - launch), idle, *host, python, launch, **ranks)
+
+
+def _collecting(step: Step, queue: float) -> float:
+    """Garbage collection net of waiting for a core: it never sleeps, so it waits like the rest of the CPU."""
+    if step.cpu is None or step.cpu <= 0:
+        return step.collect
+    return max(step.collect - queue, step.collect * step.cpu / (step.cpu + queue))
 
 
 def spaced(steps: list[Step]) -> list[Step]:

@@ -12,6 +12,7 @@ from .steps import S
 
 EVENTS_AT_MOST = 256
 OPERATIONS_AT_MOST = 64
+FULL = 2  # the generation whose collection visits every object
 
 
 def read_operations(diary: Diary, origin: int) -> list[Operation]:
@@ -22,17 +23,18 @@ def read_operations(diary: Diary, origin: int) -> list[Operation]:
         if row.kind == wire.OPERATION and 0 <= row.c < len(wire.OPERATIONS):
             groups.setdefault((wire.OPERATIONS[row.c], row.thing, row.thread), []).append(row)
         elif row.kind == wire.COLLECTION:
-            groups.setdefault(("collection", 0, row.thread), []).append(row)
-    found = [_operation(diary, key, rows, sites.get(key[1], {}), origin) for key, rows in groups.items()]
+            groups.setdefault(("collection", FULL if row.a >= FULL else 0, row.thread), []).append(row)
+    found = [_operation(diary, key, rows, sites, origin) for key, rows in groups.items()]
     return sorted(found, key=lambda operation: -operation.total_s)[:OPERATIONS_AT_MOST]
 
 
 def _operation(
-    diary: Diary, key: tuple[str, int, int], rows: list[Row], site: dict[str, Any], origin: int
+    diary: Diary, key: tuple[str, int, int], rows: list[Row], sites: dict[Any, dict[str, Any]], origin: int
 ) -> Operation:
-    kind, _, thread = key
+    kind, which, thread = key
     longest = sorted(rows, key=lambda row: -row.duration)[:EVENTS_AT_MOST]
     timed = kind != "collection"
+    site = sites.get(which, {}) if timed else {"function": "full" if which == FULL else "young"}
     return Operation(
         kind=kind,
         pid=diary.pid,
@@ -42,7 +44,7 @@ def _operation(
         total_s=sum(row.duration for row in rows) * S,
         cpu_s=sum(max(0, row.a) for row in rows) * S if timed else sum(row.duration for row in rows) * S,
         max_s=max(row.duration / max(1, row.d) for row in rows) * S,
-        location=locate(site) if site else None,
+        location=locate(site) if site and timed else None,
         bytes=sum(row.b for row in rows) if timed else 0,
         events=sorted(((row.t - origin) * S, row.duration * S) for row in longest),
     )

@@ -10,7 +10,7 @@ Where several ranks train together, each waits for the one that collects.
 
 ## How it is measured
 `gc.callbacks` in the training process: every collection that takes 0.2 ms or more, in the loop's own
-thread.
+thread, the full ones apart from those that visit young objects only.
 
 ## Thresholds
 More than 1 % of the steady step (ours). A rare long pause costs less on average and is not said.
@@ -20,9 +20,9 @@ If each step leaves much cyclic garbage, young collections do useful work and fr
 stop them. Collections in worker processes are part of what a batch costs, and not counted here.
 
 ## Prediction
-Replay without the collections' time after a freeze (measured: from 200 to 350 ms per full collection to
-nothing), and with a tenth of it when collecting at chosen steps (an assumption: the interval is yours to
-choose).
+Replay with a twentieth of the full collections' time after a freeze (measured: from 200 to 350 ms each to
+nothing) and all of the young ones', which a freeze does not spare, and with a tenth of all when collecting at
+chosen steps (an assumption: the interval is yours to choose).
 
 ## Remedies
 `gc-freeze`, `gc-interval`.
@@ -45,9 +45,11 @@ from .entry import Case, Entry
 from .stalls import rhythm_evidence
 
 SHARE = 0.01  # of the step [catalogue F18]
-FROZEN = 0.05  # of the time is left: young collections (ours; full ones took no time at all [measured])
+FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])
 SPACED = 0.1  # of the collections are left (assumed; the user chooses)
 HOOK = "gc.callbacks"
+FULL = ("full",)
+ALL = ("full", "young")
 
 FREEZE = "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop"
 SPACE = """\
@@ -63,19 +65,23 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share <= SHARE:
         return None
     pauses = operations_of(diagnosis, "collection")
+    total_s, full_s = (sum(one.total_s for one in pauses if one.name in names) for names in (ALL, FULL))
+    full = full_s / total_s if total_s > 0 else 1.0
     evidence = [Evidence("share of the step spent collecting garbage", "collect_share", share, HOOK)]
-    for one in pauses[:1]:
-        evidence.append(
-            Evidence("collections of 0.2 ms and more, whole run", "collections", float(one.count), HOOK)
-        )
-        evidence.append(Evidence("the longest of them", "collection_max_s", one.max_s, HOOK))
+    if pauses:
+        count, longest = sum(one.count for one in pauses), max(one.max_s for one in pauses)
+        evidence += [
+            Evidence("collections of 0.2 ms and more, whole run", "collections", float(count), HOOK),
+            Evidence("the longest of them", "collection_max_s", longest, HOOK),
+            Evidence("share of their time in full ones, which visit every object", "full_share", full, HOOK),
+        ]
     evidence += rhythm_evidence(diagnosis, "collect")
     place = diagnosis.loader.location if diagnosis.loader is not None else None
     freeze = Cure(
         id="gc-freeze",
         title="take what lives forever out of the collector's sight",
         fix=Fix("freeze the heap once data set and model are built", FREEZE, place),
-        change=Change(collect=FROZEN),
+        change=Change(collect=1 - full * (1 - FROZEN)),
         apply="hook",
         risk="objects built before the freeze are never collected, if they form cycles",
         basis="range",
@@ -92,7 +98,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place)
 
 
-PAUSES = Operation("collection", 1, 0, "", 8, 1.6, 1.6, 0.25)
+PAUSES = Operation("collection", 1, 0, "full", 8, 1.6, 1.6, 0.25)
+YOUNG = replace(PAUSES, name="young", count=800, max_s=0.003)
 SICK = Turn(0.01, collect=0.004)
 
 
@@ -104,6 +111,12 @@ def cases() -> tuple[Case, ...]:
             patient(Work(1e-4), SICK, operations=(PAUSES,)),
             "fires",
             "gc-freeze",
+        ),
+        Case(
+            "young collections of much cyclic garbage",
+            patient(Work(1e-4), SICK, operations=(YOUNG,)),
+            "fires",
+            "gc-interval",
         ),
         Case("a short collection now and then", patient(Work(1e-4), Turn(0.01, collect=5e-5)), "silent"),
         Case("no loop was seen", replace(patient(Work(1e-4), SICK), loop=None), "abstains"),

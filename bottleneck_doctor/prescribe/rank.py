@@ -40,9 +40,8 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     if cure.change is not None:
         return predict(diagnosis, cure.change, cure.basis)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
-    if cure.scope == "run":
-        return Speedup(low, likely, high, cure.basis)
-    return widened(diagnosis, low, likely, high, "calibrated" if cure.basis == "calibrated" else "range")
+    known = cure.scope == "run" or cure.basis == "calibrated"
+    return widened(diagnosis, low, likely, high, cure.basis if known else "range")
 
 
 def _order(whole: Whole, offer: Offer) -> tuple[bool, int, int, int, int, float]:

@@ -12,13 +12,19 @@ SOURCE = "training steps over the run's length"
 
 
 def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) -> list[Evidence]:
-    """One line about the finding's best remedy for the step; none where training is nearly all of the run.
+    """One line about the best remedy for the step, if it is this finding's; none where training is nearly
+    all of the run.
 
     In a short profiling run the start weighs more than it will in the training that comes after it.
     """
     whole = diagnosis.whole
-    best = next((offer for offer in ranked if offer[0] is finding and offer[1].scope == "step"), None)
-    if best is None or not 0 < whole.training_s < MUCH * whole.run_s or best[2].likely < WORTH:
+    best = next((offer for offer in ranked if offer[1].scope == "step"), None)
+    if (
+        best is None
+        or best[0] is not finding
+        or not 0 < whole.training_s < MUCH * whole.run_s
+        or best[2].likely < WORTH
+    ):
         return []
     text = f"gain of this whole run, with start-up and evaluation as they are, by {best[1].id}"
     return [Evidence(text, "run_speedup", in_run(whole, best[2].likely), SOURCE)]

@@ -34,6 +34,12 @@ def test_only_the_heaviest_lines_are_kept() -> None:
     assert found[0].total_s == max(one.total_s for one in found)
 
 
+def test_full_collections_are_told_from_young_ones() -> None:
+    rows = [row(wire.COLLECTION, 10 * place, 1 + place, place) for place in range(3)]
+    found = {one.name: one.count for one in read_operations(diary(rows), 0)}
+    assert found == {"full": 1, "young": 2}
+
+
 def test_a_collection_burns_cpu_all_the_time_it_takes() -> None:
     (found,) = read_operations(diary([row(wire.COLLECTION, 1, 5, 2)]), 0)
     assert (found.kind, found.cpu_s, found.total_s, found.location) == ("collection", 0.005, 0.005, None)

@@ -1,0 +1,31 @@
+"""Collections in the replay: what the loop's thread waited for a core meanwhile is the strangers' doing."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import pytest
+
+from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.predict import step_after
+from bottleneck_doctor.model.diagnosis import Change
+from tests.analyse.runs import run_of
+
+MS = 1e-3
+
+
+@pytest.mark.parametrize("crowded", [1.0, 3.0])
+def test_a_freeze_is_worth_the_collectors_cpu_whoever_else_wants_the_cores(crowded: float) -> None:
+    run = run_of(cpu=1 * MS, compute=4 * MS, idle=3 * MS, steps=300)
+    table = run.loops[0].table
+    for place, wall in enumerate(table.wall_s):
+        collect, waited = 4 * MS * crowded, 8 * MS * (crowded - 1)
+        table.collect_s[place] = collect
+        table.cpu_s[place] = 8 * MS
+        table.runq_s[place] = waited
+        table.wall_s[place] = wall + 4 * MS + waited
+    scenario = diagnose(run).scenario
+    assert scenario is not None
+    assert fmean(turn.collect for turn in scenario.turns) == pytest.approx(4 * MS, rel=0.02)
+    assert fmean(turn.compute for turn in scenario.turns) == pytest.approx(4 * MS, rel=0.05)
+    assert step_after(scenario, Change(collect=0.0)) == pytest.approx(8 * MS, rel=0.1)
