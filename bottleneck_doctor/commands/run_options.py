@@ -47,9 +47,9 @@ class RunOptions:
     profiler: bool
     py_spy: bool
     cprofile: bool
-    calibrate: bool
     python: str | None
     data_fn: list[str]
+    calibrate: bool = False
 
 
 class RunCommand(TyperCommand):
