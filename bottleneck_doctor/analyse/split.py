@@ -64,11 +64,16 @@ def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
 
 
 def _python_at_least(anatomy: Anatomy) -> float:
-    """The share of the loop's CPU below which pauses are noise: more where the thread was off its core, and
-    all of it where calls then outweigh them: some of their pauses look long for want of a core."""
+    """The share of the loop's CPU below which long pauses are noise: more where the thread was off its core.
+
+    All of it where calls outweigh them: freeing a graph of thousands of nodes is a long pause too, and for
+    want of a core, short ones look long.
+    """
     off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
     calling = anatomy.short_s + anatomy.own_s - anatomy.beyond_s
-    if off > DISTURBED and anatomy.long_s < calling:
+    if off <= DISTURBED:
+        calling -= PROFILED_S * anatomy.operators
+    if anatomy.long_s < calling:
         return inf
     return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
 
