@@ -19,7 +19,7 @@ from .reads import judge_reads, streams_of
 from .replay import step_seconds
 from .served import Curve, held, served
 from .split import split_of
-from .turns import spaced, turns_of
+from .turns import Beside, spaced, turns_of
 
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
 TENSOR_S = 1.09e-4  # and per tensor passed by descriptor [catalogue F12, measured]
@@ -52,7 +52,8 @@ def build_scenario(
     hand_over, serialise = _moving(profile, loader, steps, workers)
     split = split_of(profile, loop, steps, host)
     release = RELEASE_S * _tensors(profile, loader)
-    turns = turns_of(steps, host.accelerated, device, split, shares, release if workers else 0.0)
+    beside = Beside(host.accelerated, device, split, shares, release if workers else 0.0)
+    turns = turns_of(steps, beside)
     making = making_of(profile, loader)
     crowd = crowding(inputs, workers, serialise)
     base = Scenario(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -14,30 +14,27 @@ from .split import Split
 TURNS_AT_MOST = 192
 
 
-def turns_of(
-    steps: list[Step],
-    accelerated: bool,
-    device: DeviceView | None,
-    split: Split,
-    shares: tuple[float, float],
-    release: float,
-) -> tuple[Turn, ...]:
-    """One turn for each step, or for the mean of neighbours in a long run.
+@dataclass(frozen=True)
+class Beside:
+    """What is known of the loop's time beside the steps' own clocks.
 
     ``shares`` of time asleep in exchanges are the exchange itself and slower ranks; the rest waits for ranks
     without a core. ``release`` is what a step pays for tensors that came from another process: moving, too.
     """
-    return tuple(_turn(step, accelerated, device, split, shares, release) for step in spaced(steps))
+
+    accelerated: bool = False
+    device: DeviceView | None = None
+    split: Split = Split()
+    shares: tuple[float, float] = (1.0, 0.0)
+    release: float = 0.0
 
 
-def _turn(
-    step: Step,
-    accelerated: bool,
-    device: DeviceView | None,
-    split: Split,
-    shares: tuple[float, float],
-    release: float,
-) -> Turn:
+def turns_of(steps: list[Step], beside: Beside) -> tuple[Turn, ...]:
+    """One turn for each step, or for the mean of neighbours in a long run."""
+    return tuple(turn_of(step, beside) for step in spaced(steps))
+
+
+def turn_of(step: Step, beside: Beside) -> Turn:
     """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
 
     With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
@@ -46,16 +43,16 @@ def _turn(
     collect = _collecting(step, queue)
     queue = max(0.0, queue - (step.collect - collect))
     host = (step.checkpoint, step.logging, collect)
-    if device is not None and device.beat is not None:
-        return device_turn(device.beat, *host)
-    ranks = {"comm": step.exchange * shares[0], "straggler": step.exchange * shares[1]}
+    if beside.device is not None and beside.device.beat is not None:
+        return device_turn(beside.device.beat, *host)
+    ranks = {"comm": step.exchange * beside.shares[0], "straggler": step.exchange * beside.shares[1]}
     own = step.compute + step.backward + step.optimizer + step.copy
-    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
-    if accelerated:
+    if beside.accelerated:
         return Turn(0.0, own, *host, **ranks)
+    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
     idle = max(0.0, own - cpu - min(queue, own))
-    cpu -= min(release, 0.5 * cpu)
-    python, launch = cpu * split.python, cpu * split.launch
+    cpu -= min(beside.release, 0.5 * cpu)
+    python, launch = cpu * beside.split.python, cpu * beside.split.launch
     return Turn(max(0.0, cpu - python - launch), idle, *host, python, launch, **ranks)
 
 
