@@ -9,7 +9,7 @@ from typing import Any
 from ..model.device import DeviceView
 from ..model.diagnosis import Step, Turn
 from .accelerated import device_turn
-from .split import Split
+from .split import NOTHING, Split
 
 TURNS_AT_MOST = 192
 
@@ -24,7 +24,7 @@ class Beside:
 
     accelerated: bool = False
     device: DeviceView | None = None
-    split: Split = Split()
+    split: Split = NOTHING
     shares: tuple[float, float] = (1.0, 0.0)
     release: float = 0.0
 
