@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.accuracy import table
-from tests.accuracy.judge import Judgement, judge
+from tests.accuracy.judge import Judgement
+from tests.accuracy.kept import Taken, again, judged, put
 from tests.accuracy.measure import limited, plain, watched
 from tests.patients.expected import PATIENTS, Patient
 
@@ -33,7 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     judgements = []
     for number, patient in enumerate(given.only, 1):
         _tell(f"{number}/{len(given.only)} {patient.name}")
-        judgement = examine(patient, given.repeats, length, calibrate=given.calibrate)
+        if given.again is not None:
+            judgement = again(given.again, patient)
+        else:
+            judgement = examine(patient, given.repeats, length, calibrate=given.calibrate, keep=given.keep)
         if judgement is not None:
             judgements.append(judgement)
             print(table.row(judgement), flush=True)
@@ -45,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def examine(
-    patient: Patient, repeats: int, length: list[str], *, calibrate: bool = False
+    patient: Patient, repeats: int, length: list[str], *, calibrate: bool = False, keep: Path | None = None
 ) -> Judgement | None:
     """One watched run, then sick and cured in turn; ``None`` when bdoc gave no report."""
     if patient.name == "too-short":
@@ -61,15 +65,16 @@ def examine(
             sick.append(plain(patient, folder, length))
             if patient.twin:
                 cured.append(plain(patient, folder, length, cured=cure))
-    return judge(
-        patient,
-        seen.report,
-        seen.truth,
-        limited=limited(patient),
-        sick_s=[run.truth[f"{patient.scope}_mean_s"] for run in sick],
-        cured_s=[run.truth[f"{patient.scope}_mean_s"] for run in cured],
-        same_output=all((run.stdout, run.status) == (seen.stdout, seen.status) for run in sick),
-    )
+        taken = Taken(
+            seen.truth,
+            [run.truth[f"{patient.scope}_mean_s"] for run in sick],
+            [run.truth[f"{patient.scope}_mean_s"] for run in cured],
+            limited(patient),
+            all((run.stdout, run.status) == (seen.stdout, seen.status) for run in sick),
+        )
+        if keep is not None:
+            put(keep, patient, folder / "profile.json", taken)
+    return judged(patient, seen.report, taken)
 
 
 def as_told(patient: Patient, report: dict[str, Any]) -> list[str]:
@@ -94,6 +99,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
     parser.add_argument("--seconds", type=float, help="rough length of a sick run")
     parser.add_argument("--calibrate", action="store_true", help="bdoc times remedies after each run")
+    parser.add_argument("--keep", type=Path, help="keep profiles and what was measured in this folder")
+    parser.add_argument("--again", type=Path, help="run nothing: diagnose what was kept in this folder")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     given = parser.parse_args(argv)
     if given.fast:

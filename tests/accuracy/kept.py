@@ -1,0 +1,56 @@
+"""Keeps a patient's profile with what was measured, so that a later bdoc can be held against the same runs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bottleneck_doctor.model.codec import decode_profile, encode_report
+from bottleneck_doctor.prescribe import write_up
+from tests.accuracy.judge import Judgement, judge
+from tests.patients.expected import Patient
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What is known of one patient's runs beside the profile: the script's own clock, sick and cured."""
+
+    truth: dict[str, Any]
+    sick_s: list[float]
+    cured_s: list[float]
+    limited: bool
+    same_output: bool
+
+
+def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
+    """File the profile and the measurements under the patient's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    squeezed = gzip.compress(profile.read_bytes(), mtime=0)
+    (folder / f"{patient.name}.profile.json.gz").write_bytes(squeezed)
+    (folder / f"{patient.name}.taken.json").write_text(json.dumps(asdict(taken)))
+
+
+def again(folder: Path, patient: Patient) -> Judgement | None:
+    """Diagnose a kept profile anew; ``None`` where there is none of this patient."""
+    file = folder / f"{patient.name}.profile.json.gz"
+    if not file.exists():
+        return None
+    report = json.loads(encode_report(write_up(decode_profile(gzip.decompress(file.read_bytes())))))
+    taken = Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
+    return judged(patient, report, taken)
+
+
+def judged(patient: Patient, report: dict[str, Any], taken: Taken) -> Judgement:
+    """The report held against what is known and what was measured."""
+    return judge(
+        patient,
+        report,
+        taken.truth,
+        limited=taken.limited,
+        sick_s=taken.sick_s,
+        cured_s=taken.cured_s,
+        same_output=taken.same_output,
+    )
