@@ -22,7 +22,7 @@ and loses where shapes keep changing. A larger batch also makes calls cheaper pe
 training: it is not offered here.
 
 ## Prediction
-A range by replay. `fuse-operators`: a tenth of the price gone at worst, 0.6 likely, nearly all at best (ours).
+`fuse-operators`: a tenth of the price gone at worst, 0.6 likely, all but 2 % at best (ours).
 `torch-compile`: from nothing to the factor of 2 that its documentation hopes for, 1.3 likely; 2.34 to 1.52 ms
 were measured for 30 layers of width 64, after 38 s of compilation.
 
