@@ -51,8 +51,10 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
     python = min(_long_s(profile, loop, anatomy), _witnessed(profile, loop) * own)
     python = python if python > 0 and python >= _python_at_least(anatomy) * own else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
-    measured = anatomy.short_s + priced - PROFILED_S * anatomy.operators
-    left_over = own - python - anatomy.beyond_s
+    true = max(
+        0.0, 1 - PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
+    )  # less the profiler's part
+    measured, left_over = anatomy.short_s + priced * true, own - python - anatomy.beyond_s * true
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
     return Split(python / own, max(0.0, launch) / own)
 

@@ -8,7 +8,7 @@ import torch
 from ledger import Ledger
 from props import options
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 
 def main() -> None:
@@ -17,7 +17,8 @@ def main() -> None:
     book = Ledger(given.steps, given.truth)
     torch.set_num_threads(len(os.sched_getaffinity(0)) if given.cured else 1)
     data = TensorDataset(torch.randn(6400, 512), torch.randint(0, 10, (6400,)))
-    loader = DataLoader(data, batch_size=128, shuffle=True)
+    batches = BatchSampler(RandomSampler(data), 128, drop_last=True)
+    loader = DataLoader(data, batch_size=None, sampler=batches)
     model = torch.nn.Sequential(
         torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024), torch.nn.ReLU(),
         torch.nn.Linear(1024, 10),
