@@ -1,4 +1,4 @@
-"""Keeps a patient's profile with what was measured, so that a later bdoc can be held against the same runs."""
+"""Keeps a profile with what was measured, so that a later bdoc is held against the same runs."""
 
 from __future__ import annotations
 
