@@ -1,0 +1,98 @@
+"""What making a batch cost whoever made it, and what batches are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class FetchTable:
+    """A uniform sample of the batches of one loader, as the fetching thread lived them.
+
+    Per batch: ``wall_s`` = ``cpu_s`` + ``runq_s`` + blocked. ``cpu_s`` is the fetching thread's,
+    ``other_cpu_s`` what the process's other threads burnt meanwhile; ``system_s`` is the kernel part
+    of ``cpu_s``. ``collate_s``/``collate_cpu_s`` and ``decode_s`` (image, audio and video decoders, CPU)
+    lie inside. Bytes and faults are the kernel's counts for the thread. ``containers`` are the HDF5, zip, tar
+    and Parquet files opened, ``container_s``/``container_cpu_s`` what opening them took.
+    """
+
+    loader: str
+    seen: int = 0
+    t: list[float] = field(default_factory=list)
+    worker: list[int] = field(default_factory=list)
+    wall_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    other_cpu_s: list[float] = field(default_factory=list)
+    system_s: list[float] = field(default_factory=list)
+    runq_s: list[float | None] = field(default_factory=list)
+    storage_bytes: list[int | None] = field(default_factory=list)
+    read_bytes: list[int | None] = field(default_factory=list)
+    reads: list[int | None] = field(default_factory=list)
+    major_faults: list[int] = field(default_factory=list)
+    collate_s: list[float] = field(default_factory=list)
+    collate_cpu_s: list[float] = field(default_factory=list)
+    decode_s: list[float] = field(default_factory=list)
+    opens: list[int | None] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    containers: list[int | None] = field(default_factory=list)
+    container_s: list[float | None] = field(default_factory=list)
+    container_cpu_s: list[float | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What one batch of a loader is made of and what moving it cost. Means over sampled batches."""
+
+    loader: str
+    batches: int
+    tensors: float = 0.0
+    tensor_bytes: float = 0.0
+    other_bytes: float = 0.0
+    pipe_bytes: float = 0.0
+    serialise_cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The same dataset index seen in several epochs: did it give the same sample?"""
+
+    loader: str
+    indices: int
+    compared: int
+    equal: int
+    sample_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """What the fetching threads of one loader slept in, sampled from outside while inside a fetch.
+
+    One row per time bucket: counts by class (storage, fault, network, remote, sleep, lock, pipe, poll,
+    other) and of samples found running or runnable. ``channels`` names the wait channels seen.
+    """
+
+    loader: str
+    t: list[float] = field(default_factory=list)
+    counts: list[dict[str, int]] = field(default_factory=list)
+    channels: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HotFiles:
+    """Files that a loader's fetches opened or read: a sample of them and where they live.
+
+    ``bytes`` is their size all together, 0 unless known of each. ``paths`` are some of them as the training
+    named them, kept until calibrating is over; ``direct`` says that they were opened past the page cache;
+    ``decoders`` are the modules whose decoders ran.
+    """
+
+    loader: str
+    files: int
+    bytes: int
+    suffixes: dict[str, int] = field(default_factory=dict)
+    mounts: dict[str, int] = field(default_factory=dict)
+    example: str = ""
+    rotational: bool | None = None
+    paths: list[str] = field(default_factory=list)
+    direct: bool = False
+    decoders: list[str] = field(default_factory=list)

@@ -1,0 +1,78 @@
+"""What instruments and hooks saw beside the loop: calls, stacks, operators, sensors; and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .location import Location
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Calls of one kind from one place in the loop: checkpoint, logging, sync, collection, copy.
+
+    ``events`` holds [t, duration] of at most 256 calls, the longest kept.
+    """
+
+    kind: str
+    pid: int
+    thread: int
+    name: str
+    count: int
+    total_s: float
+    cpu_s: float
+    max_s: float
+    location: Location | None = None
+    bytes: int = 0
+    events: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Samples of one call path, outermost first; frames are ``function (file:line)``.
+
+    ``count`` includes samples of a thread that slept. ``running`` is how many samples, of as many taken
+    apart from these, found it running or runnable; None where that was not seen.
+    """
+
+    pid: int
+    role: str
+    thread: str
+    frames: list[str]
+    count: int
+    running: int | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row of a torch.profiler window: self CPU time per profiled step."""
+
+    name: str
+    calls: float
+    self_cpu_s: float
+    self_device_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """Samples of the machine and of the job, downsampled to one time axis."""
+
+    t: list[float] = field(default_factory=list)
+    values: dict[str, list[float | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Window:
+    """When a disturbing instrument ran: torch.profiler or py-spy."""
+
+    instrument: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What instrumentation cost: agent seconds per step in the training thread, supervisor CPU."""
+
+    agent_s_per_step: float | None = None
+    supervisor_cpu_s: float | None = None

@@ -1,0 +1,130 @@
+"""Sources of batches, and the loops that consume them. Tables are columns of equal length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .call import Call
+from .location import Location
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A source of batches: a ``torch.utils.data.DataLoader`` or a marked function.
+
+    ``location`` is the user's line that built it, ``through`` names the libraries between, and ``call`` is
+    the call itself, where the source could be read and the call builds a loader.
+    """
+
+    key: str
+    kind: str
+    pid: int
+    dataset: str = ""
+    dataset_kind: str = "map"
+    dataset_length: int | None = None
+    batch_size: int | None = None
+    num_workers: int = 0
+    prefetch_factor: int | None = None
+    persistent_workers: bool = False
+    pin_memory: bool = False
+    in_order: bool = True
+    sampler: str = ""
+    collate: str = ""
+    start_method: str | None = None
+    batched_getitems: bool = False
+    tensor_dataset: bool = False
+    arguments: dict[str, str] = field(default_factory=dict)
+    location: Location | None = None
+    dataset_location: Location | None = None
+    through: list[str] = field(default_factory=list)
+    call: Call | None = None
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """One row per ``iter(loader)``: when, how long building took, how long the first batch."""
+
+    t: list[float] = field(default_factory=list)
+    build_s: list[float] = field(default_factory=list)
+    first_wait_s: list[float] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """Steps of one loop. A row covers ``steps`` consecutive steps and ends at ``t``.
+
+    All seconds are sums over the covered steps. ``wait_s`` includes building iterators; evaluation is not in
+    ``wall_s``. Of the loop's thread: ``cpu_s`` is its CPU outside ``next``, ``wait_cpu_s`` inside,
+    ``runq_s`` the time it was runnable but not running, ``wait_runq_s`` of that inside ``next``;
+    ``process_cpu_s`` is the CPU of every thread of
+    the process. ``collect_s`` is garbage collection. ``exchange_s`` is time asleep in exchanges with other
+    ranks; ``backward_s`` holds none of it.
+    ``set_aside`` is "" or why the row does not count (instrument, unfinished).
+    ``ready`` = batches finished and waiting when the loop asked, None for one process.
+    """
+
+    t: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    epoch: list[int] = field(default_factory=list)
+    wall_s: list[float] = field(default_factory=list)
+    wait_s: list[float] = field(default_factory=list)
+    cpu_s: list[float | None] = field(default_factory=list)
+    wait_cpu_s: list[float | None] = field(default_factory=list)
+    process_cpu_s: list[float | None] = field(default_factory=list)
+    runq_s: list[float | None] = field(default_factory=list)
+    wait_runq_s: list[float | None] = field(default_factory=list)
+    backward_s: list[float | None] = field(default_factory=list)
+    optimizer_s: list[float | None] = field(default_factory=list)
+    checkpoint_s: list[float] = field(default_factory=list)
+    logging_s: list[float] = field(default_factory=list)
+    collect_s: list[float] = field(default_factory=list)
+    copy_s: list[float] = field(default_factory=list)
+    ready: list[int | None] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+    exchange_s: list[float | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A thread that consumes a loader. role: train, evaluation, prefetch (a background thread).
+
+    Of ``forwards`` forward passes that were looked at, ``recorded_forwards`` kept what a backward pass needs.
+    """
+
+    loader: str
+    pid: int
+    thread: int
+    role: str
+    steps: int
+    wall_s: float
+    wait_s: float
+    epochs: Epochs
+    table: StepTable
+    backwards: int = 0
+    optimizer_steps: int = 0
+    forwards: int = 0
+    recorded_forwards: int = 0
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A loop whose thread uses no loader: time between an optimizer step and the next forward pass.
+
+    A row covers ``steps`` steps and ends at ``t``; ``gap_s`` is that time summed over them, of which
+    ``gap_cpu_s`` on the CPU and ``gap_runq_s`` waiting for one; ``cpu_s`` and ``runq_s`` are the same for the
+    whole steps; ``exchange_s`` is time asleep in exchanges with other ranks.
+    """
+
+    pid: int
+    thread: int
+    total: int
+    t: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    wall_s: list[float] = field(default_factory=list)
+    gap_s: list[float] = field(default_factory=list)
+    gap_cpu_s: list[float] = field(default_factory=list)
+    gap_runq_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    runq_s: list[float] = field(default_factory=list)
+    exchange_s: list[float | None] = field(default_factory=list)
