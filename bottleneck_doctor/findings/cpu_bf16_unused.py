@@ -20,9 +20,10 @@ Numbers change: eight bits of mantissa are enough for most trainings, not for al
 losses and small values may need float32.
 
 ## Prediction
-A range by replay on the products' share. With AMX, autocast: from nothing over 2.0 to 2.7 (measured: MLP 2.7,
-convolutions 1.6); `medium` precision: 1.0, 1.6, 3.5 (measured: 3.5 for one large product, forward only).
-With AVX-512 BF16 alone: 1.0, 1.3, 2.0 (ours).
+Nothing is promised: whether other numbers will do is the owner's choice, and a training in float32 is not
+ill. What it may bring at most, by replay on the products' share: with AMX ×2.7 under autocast (measured: MLP
+2.7, convolutions 1.6), ×3.5 in `medium` precision (one large product, forward only); with AVX-512 BF16 alone
+×2.0 (ours).
 
 ## Remedies
 `cpu-bf16`, `cpu-fp32-precision-medium`.
@@ -44,7 +45,6 @@ from .advice import WORTH
 from .computing import (
     PROFILER,
     SETTINGS,
-    Factor,
     anatomy,
     anatomy_like,
     blind,
@@ -62,9 +62,9 @@ ID = "cpu-bf16-unused"
 PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]
 LARGE_SHARE = 0.5  # of it in large calls (ours)
 LARGE_S = 2e-4  # mean time of one product, below which casting costs more than it brings (ours)
-AUTOCAST = (1.0, 2.0, 2.7)  # times as fast with AMX [catalogue F60, measured]
-MEDIUM = (1.0, 1.6, 3.5)  # [catalogue F60, measured]
-WITHOUT_AMX = (1.0, 1.3, 2.0)  # (ours)
+AUTOCAST = 2.7  # times as fast at most, with AMX [catalogue F60, measured]
+MEDIUM = 3.5  # [catalogue F60, measured]
+WITHOUT_AMX = 2.0  # (ours)
 
 CAST = """\
 with torch.autocast("cpu", dtype=torch.bfloat16):      # forward pass and loss; backward follows
@@ -87,7 +87,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < PRODUCT_SHARE or large < LARGE_SHARE:
         return None
     offered = _cures(scenario, share, bool(known.amx))
-    cures = [cure for cure in offered if cure.factor and cure.factor[1] >= WORTH]
+    cures = [cure for cure in offered if cure.factor and cure.factor[2] >= WORTH]
     evidence = [
         Evidence("share of the operators' time in products and convolutions", "product_share", share,
                  PROFILER),
@@ -108,7 +108,7 @@ def _large(diagnosis: Diagnosis) -> float:
 
 
 def _cures(scenario: Scenario, share: float, amx: bool) -> list[Cure]:
-    rows: tuple[tuple[str, str, str, Factor, str], ...] = (
+    rows: tuple[tuple[str, str, str, float, str], ...] = (
         ("cpu-bf16", "compute in bfloat16 where that is safe", CAST, AUTOCAST, "forward pass and loss"),
         ("cpu-fp32-precision-medium", "let float32 products round to bfloat16", PRECISION, MEDIUM,
          "before the loop"),
@@ -118,12 +118,12 @@ def _cures(scenario: Scenario, share: float, amx: bool) -> list[Cure]:
             id=name,
             title=title,
             fix=Fix(where, snippet),
-            factor=faster(scenario, share, rates if amx else WITHOUT_AMX),
+            factor=faster(scenario, share, (1.0, 1.0, most if amx else WITHOUT_AMX)),
             apply="hook~",
             risk="numbers change: watch the loss",
             basis="range",
         )
-        for name, title, snippet, rates, where in rows
+        for name, title, snippet, most, where in rows
     ]
 
 

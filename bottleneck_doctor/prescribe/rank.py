@@ -67,8 +67,9 @@ def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
 
 
 def promises_nothing(cure: Cure) -> bool:
-    """Whether the cure says itself that no step becomes faster: it averts a failure, or shortens the run."""
-    return cure.factor == (1.0, 1.0, 1.0)
+    """Whether the cure says itself that no step need become faster: it averts a failure, shortens the run, or
+    is a choice that may bring something and was not timed here."""
+    return cure.factor is not None and cure.factor[:2] == (1.0, 1.0)
 
 
 def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:

@@ -11,7 +11,8 @@ from tests.house.source import Broken, house_files, require_none
 
 JUNK = frozenset("util utils utility utilities helper helpers misc common commons shared stuff tools".split())
 
-AILMENTS = frozenset({"gpu_shared.py", "gpu-shared.md"})  # named by its finding's id: what is shared is the device
+# Named by their finding's id: what is shared is the device.
+AILMENTS = frozenset({"gpu_shared.py", "gpu-shared.md"})
 
 
 def junk_drawers(file: str) -> Iterator[Broken]:
