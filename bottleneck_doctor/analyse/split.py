@@ -21,6 +21,7 @@ SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness
 DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
 DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
 ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
+CROWD = 500  # operators in a step, below which calling them is part of computing (ours)
 PYTHON_AT_LEAST = 0.05  # of the loop's CPU: pauses that small are noise of a single step (ours)
 
 
@@ -56,6 +57,8 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
     )  # less the profiler's part
     measured, left_over = anatomy.short_s + priced * true, own - python - anatomy.beyond_s * true
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
+    if anatomy.operators < CROWD:
+        launch = 0.0  # any small model consists of small operators: a few of them are no ailment
     return Split(python / own, max(0.0, launch) / own)
 
 
