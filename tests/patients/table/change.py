@@ -54,7 +54,7 @@ PATIENTS = [
         findings=ids("periodic-stalls"),
         remedies=ids("stall-less-often"),
         twin="stall-less-often",
-        truth="every fortieth step, the model also computes 12,800 held-out rows",
+        truth="every fortieth step, the model also computes 100,000 held-out rows",
     ),
     Patient(
         name="bimodal-batches",
