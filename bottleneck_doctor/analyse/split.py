@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf
 
 from ..model.computing import Anatomy
 from ..model.diagnosis import Host, Step
@@ -21,8 +21,9 @@ SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness
 DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
 DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
 ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
+UNSEEN_AT_LEAST = 0.3  # the same where no stacks say that a pause was Python (ours)
 CROWD = 500  # operators in a step, below which calling them is part of computing (ours)
-PYTHON_AT_LEAST = 0.05  # of the loop's CPU: pauses that small are noise of a single step (ours)
+PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a single step (ours)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Split:
 
 
 TORCHS = re.compile(
-    r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor"
+    r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor|/bottleneck_doctor/agent/"
 )  # not a user's folder
 NOTHING = Split()
 
@@ -50,7 +51,9 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
     if anatomy.own_s + anatomy.short_s + anatomy.long_s > ADDS_UP * anatomy.cpu_s:
         return NOTHING  # it lost its core too often to say where
     python = min(_long_s(profile, loop, anatomy), _witnessed(profile, loop) * own)
-    python = python if python > 0 and python >= _python_at_least(anatomy) * own else 0.0
+    seen = sum(stack.count for stack in own_stacks(profile, loop)) >= SAMPLES_AT_LEAST
+    least = max(_python_at_least(anatomy), 0.0 if seen else UNSEEN_AT_LEAST)
+    python = python if python > 0 and python >= least * own else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
     true = max(
         0.0, 1 - PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
@@ -139,8 +142,7 @@ def _witnessed(profile: Profile, loop: Loop) -> float:
     total = sum(stack.count for stack in stacks)
     if total < SAMPLES_AT_LEAST:
         return 0.0 if compiled else 1.0
-    share = sum(stack.count for stack in stacks if not is_library(stack.frames[-1])) / total
-    return share if compiled else min(1.0, share + 1 / sqrt(total))
+    return sum(stack.count for stack in stacks if not is_library(stack.frames[-1])) / total
 
 
 def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
@@ -155,5 +157,5 @@ def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
 
 
 def is_library(frame: str) -> bool:
-    """Whether a frame is torch's own, or code that it generated."""
+    """Whether a frame is torch's own, code that it generated, or ours."""
     return TORCHS.search(frame) is not None

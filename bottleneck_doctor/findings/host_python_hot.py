@@ -51,7 +51,7 @@ ID = "host-python-hot"
 PYTHON_SHARE = 0.1  # of the step (ours)
 VECTORISED = (0.67, 0.15, 0.02)  # of the Python time that is left (ours)
 RARELY = (0.67, 0.1, 0.1)  # with nine of ten steps without it (ours)
-INSTALLED = ("site-packages", "dist-packages", "/lib/python", "<frozen")
+INSTALLED = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/bottleneck_doctor/agent/")
 
 VECTORISE = """\
 right = (logits.argmax(1) == target).sum()     # one operator for the whole batch, no .tolist(), no loop

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import platform
+import sys
+import sysconfig
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 from bottleneck_doctor.model.codec import decode_profile, encode_report
 from bottleneck_doctor.prescribe import write_up
 from tests.accuracy.judge import Judgement, judge
+from tests.accuracy.measure import ROOT
 from tests.patients.expected import Patient
 
 
@@ -28,9 +33,26 @@ class Taken:
 def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
     """File the profile and the measurements under the patient's name."""
     folder.mkdir(parents=True, exist_ok=True)
-    squeezed = gzip.compress(profile.read_bytes(), mtime=0)
+    squeezed = gzip.compress(placeless(profile.read_text()).encode(), mtime=0)
     (folder / f"{patient.name}.profile.json.gz").write_bytes(squeezed)
     (folder / f"{patient.name}.taken.json").write_text(json.dumps(asdict(taken)))
+
+
+def placeless(text: str) -> str:
+    """The profile without the names of this machine and of its folders."""
+    stdlib = sysconfig.get_paths()["stdlib"]
+    places = {
+        str(ROOT): "/home/ann/bdoc",
+        sys.prefix: "/home/ann/venv",
+        stdlib: "/usr/lib/python3",
+        sys.base_prefix: "/usr",
+        tempfile.gettempdir(): "/data",
+        str(Path.home()): "/home/ann",
+    }
+    for place in sorted(places, key=len, reverse=True):
+        text = text.replace(place + "/", places[place] + "/").replace(f'"{place}"', f'"{places[place]}"')
+    text = text.replace(json.dumps(platform.node()), '"box"')
+    return text.replace(json.dumps(platform.release()), '"6"')
 
 
 def again(folder: Path, patient: Patient) -> Judgement | None:
