@@ -98,7 +98,7 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
-    begin = thread_time_ns()
+    begin = now()
     before = _readings()
     state.in_fetch, state.decode_ns, state.opens, ledger.collate = True, 0, 0, (0, 0)
     dataset, collate = fetcher.dataset, fetcher.collate_fn
@@ -119,7 +119,7 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     making.end(start, _thing(), ledger.fetches, iterates, data)
     if iterates and ledger.fetches < making.FIRST_BATCHES:
         ledger.skip = 0
-    state.cost_ns += thread_time_ns() - begin - cpu
+    state.cost_ns += now() - begin - taken
     return data
 
 

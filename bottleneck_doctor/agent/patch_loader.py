@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-PREEMPTED = 4  # times its CPU; a look that took longer lost its core, as the loop would have soon anyway
-
-
 class Account:
     """What we know of one iterator.
 
@@ -161,7 +158,6 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     entry = now()
     if state.window is not None:
         end_window()
-    begin = thread_time_ns()
     account.thread = state.thread()  # an iterator may be built by one thread and asked by another
     ours = account.thread == state.trainer
     if ours:
@@ -193,10 +189,8 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         spent = account.spent_ns + start - entry
         state.row(wire.LOOK, account.left_ns, spent, thing=account.loader, thread=account.thread)
     account.countdown = state.skip() if state.window is None else 0
-    burnt = thread_time_ns() - done + cpu - begin
     account.left_ns, account.spent_ns = end, now() - end
-    took = min(start - entry + account.spent_ns, PREEMPTED * burnt)
-    state.looked(took, end, account.arrivals - account.looked)
+    state.looked(start - entry + account.spent_ns, end, account.arrivals - account.looked)
     account.looked = account.arrivals
     if ours and account.arrivals == 1:
         await_forward(account)

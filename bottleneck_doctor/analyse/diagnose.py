@@ -13,6 +13,7 @@ from .device import view_device
 from .drift import find_drift
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
+from .interpreter_lock import background
 from .metrics import measure
 from .outside import Gap, judge_gap
 from .phases import tell_apart
@@ -65,7 +66,8 @@ def _judge(
     """The diagnosis of one stretch of steps."""
     begin, end = (steps[0].t - steps[0].wall, steps[-1].t) if steps else (0.0, 0.0)
     workers = loader.num_workers if loader is not None else 0
-    table = fetches_of(profile, loader.key if loader is not None else None)
+    beside = background(profile, loop, workers)
+    table = fetches_of(profile, loader.key if loader is not None else None, beside)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[Work, ...] = ()
     if table is not None and table.t:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
 from ..model.diagnosis import Inputs, Work
@@ -26,9 +26,14 @@ class Split:
     samples: int
 
 
-def fetches_of(profile: Profile, key: str | None) -> FetchTable | None:
-    """The fetch table of one loader."""
-    return next((table for table in profile.fetches if table.loader == key), None)
+def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> FetchTable | None:
+    """The fetch table of one loader. ``background`` is what other threads of its process burn all the time,
+    in cores: no part of any fetch."""
+    table = next((table for table in profile.fetches if table.loader == key), None)
+    if table is None or not background:
+        return table
+    pairs = zip(table.other_cpu_s, table.wall_s, strict=True)
+    return replace(table, other_cpu_s=[max(0.0, other - background * wall) for other, wall in pairs])
 
 
 def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:

@@ -8,19 +8,24 @@ from dataclasses import dataclass, replace
 from ..model.diagnosis import Scenario
 from ..model.profile import Location, Loop, Profile, Stack
 from .hot_lines import users_line
+from .split import is_library
 
 SAMPLES_AT_LEAST = 20  # of the loop's thread (ours)
 OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (ours)
 WORKS = 0.1  # of its samples found it running: a line that works, not one that sleeps (ours)
-ASIDE = ("/torch/serialization.py", "/logging/", "/torch/utils/data/", "/selectors.py", "/threading.py")
+ASIDE = (
+    "/torch/serialization.py", "/logging/", "/torch/utils/data/dataloader.py", "/torch/distributed/",
+    "/selectors.py", "/threading.py", "/queue.py", "/multiprocessing/",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LockWait:
-    """``share`` of the loop's time; ``others`` how much of the time other threads of the process ran, mostly
-    in ``location``."""
+    """``share`` of the loop's time, ``asleep`` of the time in which it did not run; ``others`` how much of
+    the time other threads of the process ran, mostly in ``location``."""
 
     share: float
+    asleep: float
     others: float
     location: Location | None
 
@@ -40,34 +45,48 @@ def lock_wait(profile: Profile, loop: Loop | None) -> LockWait | None:
     others = [one for one in mine if not one.thread.startswith("MainThread")]
     busy = sum(one.running or 0 for one in others) / total
     if busy < OTHERS_RUN:
-        return LockWait(0.0, busy, None)
-    return LockWait(_waited(main) / total, busy, _busiest(others))
+        return LockWait(0.0, 0.0, busy, None)
+    waited, still = _waited(main), sum(max(0, one.count - (one.running or 0)) for one in main)
+    return LockWait(waited / total, min(1.0, waited / max(1, still)), busy, _busiest(others))
 
 
-def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario, step_s: float) -> Scenario:
-    """Time without the lock is the interpreter's, not sleep; and another thread's CPU is not the model's."""
+def background(profile: Profile, loop: Loop | None, workers: int) -> float:
+    """Cores that other Python threads of a process that fetches for itself are on, whatever is fetched."""
+    seen = lock_wait(profile, loop) if workers == 0 else None
+    return seen.others if seen is not None and seen.share > 0 else 0.0
+
+
+def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenario:
+    """Time without the lock is the interpreter's, not sleep; and another thread's CPU is not the model's.
+
+    Where the loop fetches for itself, so are sleeps inside of fetches that nothing explains.
+    """
     seen = lock_wait(profile, loop)
     if seen is None or seen.share <= 0:
         return base
-    idle = sum(turn.idle for turn in base.turns) / len(base.turns)
-    share = min(1.0, seen.share * step_s / idle) if idle > 0 else 0.0
+    alone = base.workers == 0
+    asleep = sum(work.wait for work in base.works) / len(base.works) if alone and base.works else 0.0
+    share = seen.asleep
     turns = tuple(
-        replace(turn, idle=turn.idle * (1 - share), python=turn.python + turn.idle * share)
+        replace(turn, idle=turn.idle * (1 - share), python=turn.python + (turn.idle + asleep) * share)
         for turn in base.turns
     )
+    works = tuple(replace(work, wait=work.wait * (1 - share)) for work in base.works) if alone else base.works
     beside = base.strangers + min(1.0, seen.others)  # it wants a core as strangers do
-    return replace(base, turns=turns, threads=1.0, strangers=beside)
+    return replace(base, turns=turns, works=works, threads=1.0, strangers=beside)
 
 
 def _waited(main: list[Stack]) -> int:
-    """Samples in working lines in which the thread did not run."""
+    """Samples in which the thread did not run, in lines that work: found running now and then, or inside
+    torch's operators, which never sleep on a CPU."""
     seen: Counter[str] = Counter()
     ran: Counter[str] = Counter()
     for stack in main:
         if stack.frames and not any(mark in frame for frame in stack.frames for mark in ASIDE):
             seen[stack.frames[-1]] += stack.count
             ran[stack.frames[-1]] += stack.running or 0
-    return sum(max(0, count - ran[line]) for line, count in seen.items() if ran[line] >= WORKS * count)
+    working = (line for line, count in seen.items() if ran[line] >= WORKS * count or is_library(line))
+    return sum(max(0, seen[line] - ran[line]) for line in working)
 
 
 def _busiest(others: list[Stack]) -> Location | None:

@@ -78,7 +78,7 @@ def build_scenario(
         ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
         served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
-    base = held_by_lock(profile, loop, base, fmean_wall(steps))
+    base = held_by_lock(profile, loop, base)
     if _is_bulky(profile, loader):
         base = _moving_apart(fit_transfer(base, fmean_wall(steps)), fmean_wall(steps))
     return fit(base, fmean_wall(steps))
