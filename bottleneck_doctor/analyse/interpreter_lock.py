@@ -12,10 +12,11 @@ from .split import is_library
 
 SAMPLES_AT_LEAST = 20  # of the loop's thread (ours)
 OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (ours)
+NEAR = 3  # innermost frames that say what a thread waits for: a wait is called, it calls little (ours)
 WORKS = 0.1  # of its samples found it running: a line that works, not one that sleeps (ours)
 ASIDE = (
-    "/torch/serialization.py", "/logging/", "/torch/utils/data/dataloader.py", "/torch/distributed/",
-    "/selectors.py", "/threading.py", "/queue.py", "/multiprocessing/",
+    "/torch/serialization.py", "/logging/", "/torch/distributed/", "/selectors.py", "/threading.py",
+    "/queue.py", "/multiprocessing/",
 )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def _waited(main: list[Stack]) -> int:
     seen: Counter[str] = Counter()
     ran: Counter[str] = Counter()
     for stack in main:
-        if stack.frames and not any(mark in frame for frame in stack.frames for mark in ASIDE):
+        if stack.frames and not any(mark in frame for frame in stack.frames[-NEAR:] for mark in ASIDE):
             seen[stack.frames[-1]] += stack.count
             ran[stack.frames[-1]] += stack.running or 0
     working = (line for line, count in seen.items() if ran[line] >= WORKS * count or is_library(line))
