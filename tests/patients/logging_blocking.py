@@ -22,7 +22,7 @@ class DurableHandler(logging.FileHandler):
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=9000, step_s=0.00085)
+    given = options(__doc__, steps=2500, step_s=0.0028)
     book = Ledger(given.steps, given.truth)
     given.data.mkdir(parents=True, exist_ok=True)
     log = logging.getLogger("training")
@@ -30,9 +30,9 @@ def main() -> None:
     log.propagate = False
     log.addHandler(DurableHandler(given.data / f"log-{os.getpid()}.txt", mode="w"))
     every = 50 if given.cured else 1
-    batches = [(torch.randn(32, 64), torch.randint(0, 10, (32,))) for _ in range(1000)]
+    batches = [(torch.randn(128, 64), torch.randint(0, 10, (128,))) for _ in range(500)]
     loader = DataLoader(batches, batch_size=None)
-    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    model = torch.nn.Sequential(torch.nn.Linear(64, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     step = 0
     for epoch in book.epochs():
