@@ -22,9 +22,10 @@ products gains from a second thread even when it is disturbed. Where strangers h
 have them to oneself.
 
 ## Prediction
-Threads by range: from a model that scales perfectly and now loses a thread, over one whose threads only
-waited for each other, to the worst seen (204 ms against 18.7 ms a step, two threads against one on a core
-that was shared).
+Threads by range, replayed: while another thread of its team has no core, the loop spins; that is about as
+much of its CPU as it waited for a core itself, and goes. At worst the model scales perfectly and loses a
+thread; likely its threads only waited for each other; at best twice as much was spent spinning. The worst
+collapse seen was 204 ms against 18.7 ms a step, two threads against one on a core that was shared.
 
 ## Remedies
 `reserve-cores`.
@@ -51,7 +52,7 @@ from .entry import Case, Entry
 ID = "workers-too-many"
 QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [catalogue F04]
 SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (ours)
-WORST = 204 / 18.7  # two threads against one where a core was shared [catalogue F04, measured]
+SPUN_AT_MOST = 0.7  # of the loop's CPU (ours)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -69,7 +70,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "how long the loop's thread waits for a core (schedstat)")
     cures = [_fewer(scenario, loader)] if fewer >= WORTH else []
     if wide and queue is not None and queue >= QUEUE_SHARE:
-        cures += _reserve(cores, scenario, loader)
+        cures += _reserve(diagnosis, scenario, loader)
     if not cures:
         return None
     evidence = [
@@ -102,22 +103,32 @@ def _fewer(scenario: Scenario, loader: Loader) -> Cure:
     )
 
 
-def _reserve(cores: float, scenario: Scenario, loader: Loader) -> list[Cure]:
+def _spun(diagnosis: Diagnosis) -> float:
+    """The share of the loop's CPU in which it only waited for its other threads, actively: about as long as
+    it had no core itself, since theirs are taken from them as often."""
+    known = [step for step in diagnosis.steps if step.queue is not None and step.cpu]
+    queue = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in known)
+    return min(SPUN_AT_MOST, queue / sum((step.cpu or 0.0) * step.steps for step in known)) if known else 0.0
+
+
+def _reserve(diagnosis: Diagnosis, scenario: Scenario, loader: Loader) -> list[Cure]:
     """As few workers as keep up, and for the model the whole cores that are left."""
     workers = min(best_setting(scenario).workers, scenario.workers)
-    threads = float(max(1, int(cores) - workers))
+    threads = float(max(1, int(diagnosis.host.cores) - workers))
     if threads >= scenario.threads:
         return []
-    spun = Change(workers=workers, threads=threads)  # the threads that go only waited for each other
-    worked = replace(spun, compute=scenario.threads / threads)  # they computed as much as any other
-    low, likely, high = spread(scenario, worked, spun, spun)
+    left = 1 - _spun(diagnosis)
+    spun = Change(workers=workers, threads=threads, compute=left, launch=left)  # the others only waited
+    worked = replace(spun, compute=left * scenario.threads / threads)  # they computed as much as any other
+    best = replace(spun, compute=left * left, launch=left * left)
+    low, likely, high = spread(scenario, worked, spun, best)
     lines = f"torch.set_num_threads({threads:.0f})\n{loader_call(loader, num_workers=workers)}"
     return [
         Cure(
             id="reserve-cores",
             title="keep cores for the model: fewer workers, fewer threads",
             fix=Fix("let workers and threads together be no more than the cores", lines, loader.location),
-            factor=(low, likely, max(high, WORST)),
+            factor=(low, likely, high),
             apply="hook~",
             risk="sums in another order change the last digits; a model that scales well gets slower",
             basis="range",
