@@ -1,4 +1,4 @@
-"""Builds the replay's scenario from the measured steady window, and fits its one free number."""
+"""Builds the replay's scenario from the measured steady window."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..model.diagnosis import Host, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .accelerated import runs_ahead
 from .crowding import crowding
+from .fit import fitted
 from .host import strangers
 from .interpreter_lock import held_by_lock
 from .makings import epoch_draws_s, making_of
 from .memory import loop_stall_s, measure_shortage, with_stalls
 from .ranks import exchange_shares
 from .reads import judge_reads, streams_of
-from .replay import step_seconds
 from .served import Curve, held, served
 from .split import split_of
 from .turns import Beside, spaced, turns_of
@@ -79,35 +79,13 @@ def build_scenario(
         served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
     base = held_by_lock(profile, loop, base)
-    if _is_bulky(profile, loader):
-        base = _moving_apart(fit_transfer(base, fmean_wall(steps)), fmean_wall(steps))
-    return fit(base, fmean_wall(steps))
-
-
-def fit_transfer(base: Scenario, measured: float) -> Scenario:
-    """Many tensors, or bytes through a pipe: what the replay lacks of the measured step is the loop waiting
-    for the worker's other threads to send. No clock of either side shows it."""
-    low, high = 0.0, max(0.0, measured)
-    if base.workers == 0 or step_seconds(base) >= measured:
-        return base
-    for _ in range(12):
-        middle = (low + high) / 2
-        slow = step_seconds(replace(base, transfer=middle)) > measured
-        low, high = (low, middle) if slow else (middle, high)
-    return replace(base, transfer=low)
+    return fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
 
 
 def _tensors(profile: Profile, loader: Loader | None) -> float:
     """Tensors in a batch, each of which the worker hands over by a descriptor of its own."""
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), None)
     return payload.tensors if payload is not None else 0.0
-
-
-def _moving_apart(base: Scenario, measured: float) -> Scenario:
-    """An epoch's first batch is moved like all others: that is no cost of beginning an epoch."""
-    moving = base.hand_over + base.serialise + base.transfer
-    start = max(0.0, base.epoch_start - moving)
-    return fit_transfer(replace(base, transfer=0.0, epoch_start=start), measured)
 
 
 def _is_bulky(profile: Profile, loader: Loader | None) -> bool:
@@ -119,24 +97,6 @@ def fmean_wall(steps: list[Step]) -> float:
     """Mean step seconds over rows that stand for several steps each."""
     total = sum(step.steps for step in steps)
     return sum(step.wall * step.steps for step in steps) / total if total else 0.0
-
-
-def fit(base: Scenario, measured: float) -> Scenario:
-    """Where the loop computes on cores that workers also want, its measured turns hold their interference.
-
-    The free-running turn is found by scaling it until the replay gives the measured step time.
-    """
-    if base.workers == 0 or base.threads <= 1.0 or step_seconds(base) <= measured:
-        return base
-    low, high = 0.2, 1.0
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (low, middle) if step_seconds(_scaled(base, middle)) > measured else (middle, high)
-    return _scaled(base, high)
-
-
-def _scaled(base: Scenario, factor: float) -> Scenario:
-    return replace(base, turns=tuple(replace(turn, compute=turn.compute * factor) for turn in base.turns))
 
 
 def _alone(profile: Profile) -> int | None:

@@ -1,0 +1,72 @@
+"""Fits what no clock shows, so that the replay of the run as it was gives the measured step time.
+
+Each number has bounds of its own; what they cannot explain stays, and widens every interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..model.diagnosis import Scenario
+from .replay import step_seconds
+
+ROUNDS = 12  # of halving: to a four-thousandth of the range
+SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (ours)
+FREE = 0.2  # of the measured turn at least is computing, not interference (ours)
+
+
+def fitted(base: Scenario, measured: float, bulky: bool) -> Scenario:
+    """``bulky`` batches are many tensors, or many bytes through a pipe."""
+    if base.workers == 0:
+        return base
+    if bulky:
+        base = _moved(base, measured)
+    return _turned(_woken(base, measured), measured)
+
+
+def _moved(base: Scenario, measured: float) -> Scenario:
+    """What the replay lacks is the loop waiting for the worker's other threads to send.
+
+    An epoch's first batch is moved like all others: that is no cost of beginning an epoch.
+    """
+    base = _transferred(base, measured)
+    moving = base.hand_over + base.serialise + base.transfer
+    start = max(0.0, base.epoch_start - moving)
+    return _transferred(replace(base, transfer=0.0, epoch_start=start), measured)
+
+
+def _transferred(base: Scenario, measured: float) -> Scenario:
+    return _slowed(base, measured, lambda value: replace(base, transfer=value), 0.0, measured)
+
+
+def _woken(base: Scenario, measured: float) -> Scenario:
+    """Where workers keep the cores busy, what lacks is waiting for a core at each wake-up."""
+    most = SLICES * base.waking
+    return _slowed(base, measured, lambda value: replace(base, waking=value), base.waking, most)
+
+
+def _turned(base: Scenario, measured: float) -> Scenario:
+    """Where the loop computes on cores that workers also want, its measured turns hold their interference:
+    the free-running turn is shorter."""
+    if base.threads <= 1.0 or step_seconds(base) <= measured:
+        return base
+    return _slowed(_scaled(base, FREE), measured, lambda value: _scaled(base, value), FREE, 1.0)
+
+
+def _scaled(base: Scenario, factor: float) -> Scenario:
+    return replace(base, turns=tuple(replace(turn, compute=turn.compute * factor) for turn in base.turns))
+
+
+def _slowed(
+    base: Scenario, measured: float, at: Callable[[float], Scenario], low: float, high: float
+) -> Scenario:
+    """The scenario whose value, between ``low`` and ``high``, makes the replay come up to the measured step."""
+    if high <= low or step_seconds(base) >= measured:
+        return base
+    if step_seconds(at(high)) <= measured:
+        return at(high)
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if step_seconds(at(middle)) > measured else (middle, high)
+    return at(low)
