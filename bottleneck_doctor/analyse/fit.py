@@ -61,7 +61,7 @@ def _scaled(base: Scenario, factor: float) -> Scenario:
 def _slowed(
     base: Scenario, measured: float, at: Callable[[float], Scenario], low: float, high: float
 ) -> Scenario:
-    """The scenario whose value, between ``low`` and ``high``, makes the replay come up to the measured step."""
+    """The scenario whose value, from ``low`` to ``high``, makes the replay come up to the measured step."""
     if high <= low or step_seconds(base) >= measured:
         return base
     if step_seconds(at(high)) <= measured:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..analyse import reads
 from ..analyse.causes import gain
 from ..analyse.reads import UNSURE, Reads
+from ..analyse.replay import apply, step_seconds
 from ..analyse.served import serves_more
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
@@ -78,7 +79,10 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if loader is None or scenario is None or loader.kind != "dataloader":
         return []
-    best = best_setting(replace(scenario, streams=streams or scenario.streams))
+    reading = replace(scenario, streams=streams or scenario.streams)
+    best = best_setting(reading)
+    if best.step_s > if_persistent(reading) / WORTH:
+        return []  # all that it brings is that workers live on, which another remedy says by name
     count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
     risk = "memory grows with each worker; random augmentations draw from other streams"
     if loader.dataset_kind == "iterable":
@@ -97,6 +101,11 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
             basis="calibrated" if scenario.served else "replay",
         )
     ]
+
+
+def if_persistent(scenario: Scenario) -> float:
+    """Seconds per step if no epoch began anew: what persistent workers alone would bring."""
+    return step_seconds(apply(Change(startup=0.0), scenario))
 
 
 def judge_reads(diagnosis: Diagnosis) -> Reads:

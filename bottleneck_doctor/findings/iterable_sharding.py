@@ -23,8 +23,8 @@ Random augmentation hides the repetition: silence is no proof. A recipe that cou
 no time by sharding.
 
 ## Prediction
-Equal streams: nothing for a recipe that counts steps, W for one that counts epochs, since an epoch then has
-1/W of the steps. Idle workers: replay from those who work to all of them.
+Equal streams: nothing is promised, since no step becomes faster; a recipe that counts epochs ends W times as
+early, as an epoch then has 1/W of the steps. Idle workers: replay from those who work to all of them.
 
 ## Remedies
 `shard-by-worker`, `more-shards`.
@@ -102,7 +102,7 @@ def _shard(diagnosis: Diagnosis, loader: Loader) -> Cure:
         id="shard-by-worker",
         title=f"give each worker its own part: an epoch then has 1/{loader.num_workers} of the steps",
         fix=Fix("let the data set ask which worker it is in", SHARD, place_of(diagnosis)),
-        factor=(1.0, workers, workers),
+        factor=(1.0, 1.0, workers),
         risk="losses change, since each sample comes once; steps themselves are as long as before",
         basis="range",
     )

@@ -98,7 +98,7 @@ def _fewer(scenario: Scenario, loader: Loader) -> Cure:
         id="workers-auto",
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
         fix=Fix("take fewer workers: these have no cores of their own", call, loader.location),
-        change=best.change,
+        change=Change(workers=best.workers),
         apply="hook",
     )
 

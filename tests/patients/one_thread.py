@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=220, step_s=0.0320, threads=None)
+    given = options(__doc__, steps=500, step_s=0.0140, threads=None)
     book = Ledger(given.steps, given.truth)
     torch.set_num_threads(len(os.sched_getaffinity(0)) if given.cured else 1)
     data = TensorDataset(torch.randn(6400, 512), torch.randint(0, 10, (6400,)))
