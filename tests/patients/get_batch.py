@@ -18,16 +18,17 @@ class Corpus:
 
     def __init__(self, encoded: bool) -> None:
         draw = random.Random(0)
-        self.text = "".join(draw.choices(LETTERS, k=LENGTH))
+        self.text = "".join(draw.choices(LETTERS.upper(), k=LENGTH))
         self.code = {letter: number for number, letter in enumerate(LETTERS)}
-        self.tokens = torch.tensor([self.code[letter] for letter in self.text]) if encoded else None
+        self.tokens = torch.tensor([self.code[letter.lower()] for letter in self.text]) if encoded else None
         self.places = random.Random(1)
 
     def block(self, start: int) -> torch.Tensor:
         """One stretch of text and the letter after it, as numbers."""
         if self.tokens is not None:
             return self.tokens[start : start + BLOCK + 1]
-        return torch.tensor([self.code[letter] for letter in self.text[start : start + BLOCK + 1]])
+        letters = self.text[start : start + BLOCK + 1]
+        return torch.tensor([self.code[letter.lower()] for letter in letters])
 
 
 def get_batch(corpus: Corpus) -> tuple[torch.Tensor, torch.Tensor]:

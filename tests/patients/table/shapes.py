@@ -13,7 +13,7 @@ PATIENTS = [
         findings=ids("loader-in-main", "python-sample-code-hot"),
         remedies=ids("precompute-deterministic", "columnar-numpy", "workers-auto"),
         twin="precompute-deterministic",
-        truth="no loader: a function encodes 12,000 letters in Python for each step",
+        truth="no loader: a function lowers and encodes 12,000 letters in Python for each step",
     ),
     Patient(
         name="generator-source",
