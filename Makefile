@@ -60,7 +60,7 @@ docs: $(READY) ## write the generated pages anew
 	$(BIN)/python -m tests.house.generated
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
-	$(BIN)/python -m tests.accuracy --calibrate --write docs/accuracy.md
+	$(BIN)/python -m tests.accuracy --calibrate --keep tests/golden/accuracy --write docs/accuracy.md
 
 bench: $(READY) ## measure what watching costs, interleaved with plain runs
 	$(BIN)/python -m tests.bench
