@@ -66,9 +66,5 @@ def _install(folder: str) -> None:
         "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
         "safetensors.torch": patch_saving.patch_safetensors,
     }
-    watchers = {
-        **patch_decoders.watchers(),
-        **patch_containers.watchers(),
-        **patch_unpackers.watchers(),
-    }
-    when_imported({**callbacks, **watchers})
+    watchers = patch_decoders.watchers(), patch_containers.watchers(), patch_unpackers.watchers()
+    when_imported(callbacks, *watchers)

@@ -104,9 +104,24 @@ def _listen(loader: Any, callback: Callable[[Any], Any]) -> None:
         pass
 
 
-def when_imported(callbacks: Callbacks) -> None:
-    """Register ``{module name: callback(module)}``; a module already there is called back at once."""
-    for name, callback in callbacks.items():
+def when_imported(*tables: Callbacks) -> None:
+    """Register ``{module name: callback(module)}`` of every table; a module already there is called back at
+    once."""
+    callbacks: Callbacks = {}
+    for table in tables:
+        for name, callback in table.items():
+            callbacks[name] = _both(callbacks[name], callback) if name in callbacks else callback
+    for name in callbacks:
         if name in sys.modules:
-            quiet(callback)(sys.modules[name])
+            quiet(callbacks[name])(sys.modules[name])
     sys.meta_path.insert(0, Finder(callbacks))
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Two tables watch the same module: what fails in one does not keep the other."""
+
+    def callback(module: Any) -> None:
+        quiet(first)(module)
+        quiet(second)(module)
+
+    return callback

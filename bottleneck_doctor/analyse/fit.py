@@ -13,6 +13,7 @@ from .replay import step_seconds
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
 SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (ours)
+TELLS = 1.01  # times the replayed step at least, or the number has no say in it (ours)
 FREE = 0.2  # of the measured turn at least is computing, not interference (ours)
 
 
@@ -64,8 +65,11 @@ def _slowed(
     """The scenario whose value, from ``low`` to ``high``, makes the replay come up to the measured step."""
     if high <= low or step_seconds(base) >= measured:
         return base
-    if step_seconds(at(high)) <= measured:
-        return at(high)
+    most = step_seconds(at(high))
+    if most <= measured:
+        return (
+            at(high) if most > TELLS * step_seconds(base) else base
+        )  # what changes nothing explains nothing
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         low, high = (low, middle) if step_seconds(at(middle)) > measured else (middle, high)

@@ -68,3 +68,15 @@ def test_a_callback_that_fails_is_not_noticed(tmp_path: Path) -> None:
 
     when_imported({"wanted_three": mistaken})
     assert importlib.import_module("wanted_three").value == 3
+
+
+def test_two_tables_may_watch_one_module(tmp_path: Path) -> None:
+    module(tmp_path, "wanted_four", "value = 4\n")
+    seen: list[ModuleType] = []
+
+    def mistaken(module: ModuleType) -> None:
+        raise RuntimeError("ours")
+
+    when_imported({"wanted_four": mistaken, "json": seen.append}, {"wanted_four": seen.append})
+    assert seen == [sys.modules["json"]]
+    assert importlib.import_module("wanted_four") is seen[-1]
