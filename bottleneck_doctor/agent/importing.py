@@ -9,7 +9,7 @@ from .guard import quiet
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
@@ -104,7 +104,7 @@ def _listen(loader: Any, callback: Callable[[Any], Any]) -> None:
         pass
 
 
-def when_imported(*tables: Callbacks) -> None:
+def when_imported(*tables: Mapping[str, Callable[[Any], Any]]) -> None:
     """Register ``{module name: callback(module)}`` of every table; a module already there is called back at
     once."""
     callbacks: Callbacks = {}

@@ -85,7 +85,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if blind is not None or not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
         return blind
     reads = judge_reads(diagnosis)
-    if reads.pace not in ("latency", *UNSURE):
+    if reads.pace not in ("latency", *UNSURE) and not _is_overread(diagnosis.inputs, reads):
         return None
     cures = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads)
     cures += [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
@@ -93,10 +93,19 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding("storage-latency-bound", "input.storage", evidence, cures, place_of(diagnosis))
 
 
+def _is_mapped(inputs: Inputs) -> bool:
+    return inputs.major_faults >= FAULTS_PER_BATCH and inputs.major_faults > (inputs.reads or 0.0)
+
+
+def _is_overread(inputs: Inputs, reads: Reads) -> bool:
+    """Whether the kernel reads far around each fault: what keeps the disk busy then is not the data set."""
+    return _is_mapped(inputs) and (reads.each_bytes or 0.0) >= OVERREAD_BYTES
+
+
 def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     """Ask for a batch's pages before the first of them is needed."""
     inputs = diagnosis.inputs
-    mapped = inputs.major_faults >= FAULTS_PER_BATCH and inputs.major_faults > (inputs.reads or 0.0)
+    mapped = _is_mapped(inputs)
     small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
     key = diagnosis.loader.key if diagnosis.loader is not None else ""
     if any(hot.direct for hot in diagnosis.profile.hot_files if hot.loader == key):
@@ -105,7 +114,7 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
         return []
     snippet = MAPPED_FIX if mapped else READ_FIX
     factor = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT)
-    if mapped and (reads.each_bytes or 0.0) >= OVERREAD_BYTES:
+    if _is_overread(inputs, reads):
         factor, snippet = _narrowed(diagnosis, reads.each_bytes or 0.0), NARROW + MAPPED_FIX
     return [
         Cure(
