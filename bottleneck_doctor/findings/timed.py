@@ -35,7 +35,8 @@ def packed(diagnosis: Diagnosis, system: float) -> tuple[Change, Change, Change]
     """The samples' files in one, read a batch at a time, as timed: cautious, likely, hopeful.
 
     ``system`` is the kernel's share of the fetch's CPU; it shrinks as timed. At worst no more goes than the
-    probe's own reads took, at best as much again of Python's handling of files. ``None`` where not timed.
+    probe's own reads took; likely as much again of Python's, which opens and closes each file, too; at best
+    half as much more. ``None`` where not timed.
     """
     rows = rows_of(diagnosis, "file")
     if "packed" not in rows or "cold" not in rows:
@@ -46,7 +47,7 @@ def packed(diagnosis: Diagnosis, system: float) -> tuple[Change, Change, Change]
     spared = max(0.0, 1 - rows["packed"].cpu_s / max(rows["cold"].cpu_s, 1e-12))
     likely, hopeful = (
         Change(storage=cautious.storage, cpu=max(LEAST_LEFT, min(cautious.cpu, 1 - times * system * spared)))
-        for times in (1, 2)
+        for times in (2, 2.5)
     )
     return cautious, likely, hopeful
 
