@@ -33,7 +33,7 @@ class Answers(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 def main() -> None:
     """Train for a while."""
-    given = options(__doc__, steps=600, step_s=0.0105)
+    given = options(__doc__, steps=1000, step_s=0.0105)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(
         Answers(), batch_size=None, shuffle=True, num_workers=4, persistent_workers=True,
