@@ -103,7 +103,9 @@ def _joined(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @quiet
 def _describe_group() -> None:
-    state.book.fact(fact="ranks", **_group())
+    group = _group()
+    state.ranked = group.get("world_size", 1) > 1
+    state.book.fact(fact="ranks", **group)
 
 
 def _group() -> dict[str, Any]:

@@ -43,6 +43,7 @@ class Pulse:
         self.resting = False
         self.heard: Account | None = None  # whose step, begun with a close look, is being listened to
         self.pacer: Account | None = None  # whose last heard step is taken for those not heard
+        self.ranked = False  # this process is one of several that train together
         self.stride = 1
         self.floor = 1
         self.countdown = 0
@@ -89,9 +90,12 @@ class Pulse:
         self.floor = min(self.floor * 2, STRIDE_AT_MOST)
         self.stride = max(self.stride, self.floor)
 
-    def skip(self) -> int:
+    def skip(self, arrivals: int) -> int:
         """Steps until the next close look, by turns one more: loops that do something every n-th step are not
-        always caught at the same."""
+        always caught at the same. Ranks look at the same steps: at all, or at every second, fourth, ..."""
+        if self.ranked:
+            size = 1 << (self.stride - 1).bit_length()
+            return size - 1 - arrivals % size
         return self.stride - 1 + (self.looks & 1 if self.stride > 1 else 0)
 
     def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:

@@ -16,6 +16,7 @@ BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
 CROWDED = 1.1  # step time over the step time without workers in the model's way (ours)
+WIDER = 1.2  # what another number of threads would likely gain, to be the cause and not a footnote (ours)
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
 
 SENTENCES = {
@@ -96,7 +97,7 @@ def decide(
     cause = _cause_of(bound, causes)
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
-    if cause == "model.compute" and threads >= CROWDED:
+    if cause == "model.compute" and threads >= WIDER:
         cause = "model.threads"
     if cause == "input.preprocess" and crowding(inputs, base.workers, base.serialise) >= CROWDED:
         cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up

@@ -38,7 +38,7 @@ def test_draws_are_timed_by_the_batch_and_at_each_start(workers: int, tmp_path: 
     assert said(told) == said(plain(tmp_path / "plain", script)), "the same samples in the same order"
     (making,) = profile_of(told).makings
     assert making.draw_s is not None
-    assert making.draw_s > 0.008, "four indices of two milliseconds each"
+    assert making.draw_s > 0.006, "four indices of two milliseconds each, and a draw that finds the end"
     assert making.draw_cpu_s is not None
     assert making.draw_cpu_s < 0.5 * making.draw_s, "they were slept, not computed"
     assert sum(making.first_draws_s) > 3 * 0.045

@@ -63,8 +63,21 @@ def test_every_remainder_is_caught_of_a_loop_that_does_something_every_fourth_st
     for _ in range(32):
         caught.add(place % 4)
         pulse.looks += 1
-        place += pulse.skip() + 1
+        place += pulse.skip(place) + 1
     assert caught == {0, 1, 2, 3}
+
+
+def test_ranks_of_different_pace_look_at_the_same_steps(pulse: Pulse) -> None:
+    pulse.ranked = True
+    seen = []
+    for stride in (3, 7):
+        pulse.stride, place, looked = stride, 0, set()
+        while place < 64:
+            place += pulse.skip(place) + 1
+            looked.add(place)
+        seen.append(looked)
+    often, seldom = seen
+    assert seldom < often, "what one rank sees, the other has seen, too"
 
 
 def test_the_main_thread_is_number_0_and_keeps_it(pulse: Pulse) -> None:
