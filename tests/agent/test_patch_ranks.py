@@ -41,7 +41,7 @@ losses = []
 def train(kind, before=0.0, inside=0.0, every=1):
     handle = shared.module[0].weight.register_hook(lambda gradient: time.sleep(inside)) if inside else None
     solver = torch.optim.SGD(shared.parameters(), lr=0.01)
-    for place, batch in enumerate(DataLoader(kind(160), batch_size=4)):
+    for place, batch in enumerate(DataLoader(kind(160 if kind is not Late else 640), batch_size=4)):
         time.sleep(before)
         last = place % every == every - 1
         with contextlib.nullcontext() if last else shared.no_sync():
