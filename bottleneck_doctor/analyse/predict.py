@@ -22,15 +22,18 @@ def step_after(scenario: Scenario, change: Change) -> float:
 def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Speedup:
     """Speedup of the steady step; the interval widens with the replay's misfit and with the effect's size.
 
-    Where strangers hold cores, the interval also spans what happens when they leave.
+    Where strangers hold cores, the interval also spans what happens when they leave; and what the replay
+    cannot explain of the measured step may go with the change, or stay.
     """
     scenario = diagnosis.scenario
     assert scenario is not None, "a prediction needs a steady window"
     likely = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
     free = scenario if change.strangers is not None else replace(scenario, strangers=0.0)
     alone = step_seconds(free) / max(step_after(free, change), 1e-12)
+    all_gone = diagnosis.step_s / max(step_after(scenario, change), 1e-12)
     cautious = _if_storage_yields_little(diagnosis, change, likely)
-    return widened(diagnosis, min(likely, alone, cautious), likely, max(likely, alone), basis)
+    ends = (likely, alone, all_gone)
+    return widened(diagnosis, min(*ends, cautious), likely, max(ends), basis)
 
 
 def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: float) -> float:

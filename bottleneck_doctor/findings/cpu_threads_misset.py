@@ -17,7 +17,8 @@ of the profiled CPU in operators of 0.2 ms and more (ours): smaller ones lose by
 threads than cores, all ranks together, and the loop held up for more than 0.1 of the step [catalogue F59].
 
 ## When this advice is wrong
-One thread may be meant: several ranks on one machine, or reproducible sums. The order of sums changes with
+One thread may be meant: several ranks on one machine, or reproducible sums. Where the script itself asks for
+it (no OMP_NUM_THREADS=1 in its environment), nothing is promised. The order of sums changes with
 the number of threads, and results with it, in the last digits. Where strangers come and go, fewer threads are
 safer than more.
 
@@ -38,7 +39,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.threads import Threads, judge_threads
-from ..model.computing import Computing
+from ..model.computing import Computing, Switches
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Host, Turn
 from ..model.profile import Operator, Process
 from ..model.report import Evidence, Fix
@@ -60,7 +61,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "how many threads torch computes with")
     if judged.count == 1 and judged.large is None and (judged.idle or 0.0) > 0.5:
         return Abstention(ID, "a profiled step: whether operators are large enough to be divided")
-    if not judged.trouble or judged.factor[1] < WORTH:
+    if not judged.trouble or judged.factor[2] < WORTH:
         return None
     known = (
         ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
@@ -101,10 +102,17 @@ TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
 
 
 def _case(
-    threads: int | None, large: float | None = 0.9, job_cores: float = 1.0, queue: float = 0.0
+    threads: int | None,
+    large: float | None = 0.9,
+    job_cores: float = 1.0,
+    queue: float = 0.0,
+    handed_down: str = "1",
 ) -> Diagnosis:
     """A model that computes for 20 ms on four cores; batches come for nothing."""
-    facts = Computing(anatomies=[anatomy_like(TURN, large=large)] if large is not None else [])
+    anatomies = [anatomy_like(TURN, large=large)] if large is not None else []
+    facts = Computing(
+        switches=[Switches(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
+    )
     sick = case_of(TURN, facts, TABLE if large is not None else [])
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
     return replace(
@@ -119,6 +127,7 @@ def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say."""
     return (
         Case("one thread for large products on four cores", _case(1), "fires", "set-threads"),
+        Case("the script asks for one thread", _case(1, handed_down=""), "fires", "set-threads"),
         Case("sixteen threads fight for four cores", _case(16, queue=0.5), "fires", "set-threads"),
         Case("sixteen threads, and nobody is held up", _case(16), "silent"),
         Case("four threads on four cores", _case(4, queue=0.3), "silent"),

@@ -62,7 +62,7 @@ from .entry import Case, Entry
 
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
 OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
-NARROW_BYTES = (2 << 20, 256 << 10, 32 << 10)  # per fault without it: cautious, some windows, one row (ours)
+NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
 HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left

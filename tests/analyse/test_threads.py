@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.analyse.threads import judge_threads
 from bottleneck_doctor.analyse.verdict import Trust, decide
-from bottleneck_doctor.model.computing import Anatomy, Computing
+from bottleneck_doctor.model.computing import Anatomy, Computing, Switches
 from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
 from bottleneck_doctor.model.profile import Process, Profile
 from tests.analyse.runs import run_of
@@ -18,13 +18,15 @@ BASE = Scenario((Work(2e-4),), (Turn(0.02),), cores=4.0)
 IDLE = Host(cores=4.0, job_cores=1.0, foreign_cores=0.0)
 
 
-def run(*threads: int, large: float = 0.9) -> Profile:
-    """A run whose trainers compute with these numbers of threads."""
+def run(*threads: int, large: float = 0.9, environment: str = "1") -> Profile:
+    """A run whose trainers compute with these numbers of threads; ``environment`` handed that number down."""
     trainers = [
         Process(1 + place, 0, "trainer", 0.0, torch_threads=count) for place, count in enumerate(threads)
     ]
     anatomy = Anatomy(1, 50, 0.02, 0.02, 0.02, 0.019, 0.02 * large, 0.0, 0.0)
-    return replace(run_of(compute=0.02), processes=trainers, computing=Computing(anatomies=[anatomy]))
+    switches = Switches(1, environment={"OMP_NUM_THREADS": environment})
+    computing = Computing(switches=[switches], anatomies=[anatomy])
+    return replace(run_of(compute=0.02), processes=trainers, computing=computing)
 
 
 def trouble(profile: Profile, host: Host = IDLE, held: float = 0.0, **scene: Any) -> str:
@@ -37,6 +39,13 @@ def test_one_thread_beside_idle_cores_is_too_few() -> None:
     assert (judged.trouble, judged.wanted) == ("few", 4)
     assert judged.factor[0] == pytest.approx(1.0)
     assert 1.5 < judged.factor[1] < judged.factor[2] < 4
+
+
+def test_a_script_that_asks_for_one_thread_may_mean_it() -> None:
+    profile = run(1, environment="")
+    judged = judge_threads(profile, profile.loops[0], BASE, IDLE, 0.0)
+    assert judged.factor[:2] == (1.0, 1.0), "nothing is promised"
+    assert judged.factor[2] > 1.5, "and what it may bring is said"
 
 
 @pytest.mark.parametrize(

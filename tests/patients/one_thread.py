@@ -1,21 +1,24 @@
-"""Sick: one thread multiplies large matrices while other cores idle. Cure: a thread for each core."""
+"""Sick: the environment hands down one thread, as launchers do. Cure: a thread for each core."""
 
 from __future__ import annotations
 
 import os
 
-import torch
-from ledger import Ledger
-from props import options
-from torch.nn import functional
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch  # noqa: E402
+from ledger import Ledger  # noqa: E402
+from props import options  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset  # noqa: E402
 
 
 def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0140, threads=None)
     book = Ledger(given.steps, given.truth)
-    torch.set_num_threads(len(os.sched_getaffinity(0)) if given.cured else 1)
+    if given.cured:
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
     data = TensorDataset(torch.randn(6400, 512), torch.randint(0, 10, (6400,)))
     batches = BatchSampler(RandomSampler(data), 128, drop_last=True)
     loader = DataLoader(data, batch_size=None, sampler=batches)
