@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
 STRIDE_AT_MOST = 4096
+SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
 PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and
 PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
 
@@ -92,10 +93,9 @@ class Pulse:
 
     def skip(self, arrivals: int) -> int:
         """Steps until the next close look, by turns one more: loops that do something every n-th step are not
-        always caught at the same. Ranks look at the same steps: at all, or at every second, fourth, ..."""
+        always caught at the same. Ranks look at the same steps: which, only the step's number decides."""
         if self.ranked:
-            size = 1 << (self.stride - 1).bit_length()
-            return size - 1 - arrivals % size
+            return _to_shared_look(arrivals + 1, 1 << (self.stride - 1).bit_length()) - 1
         return self.stride - 1 + (self.looks & 1 if self.stride > 1 else 0)
 
     def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
@@ -125,6 +125,15 @@ class Pulse:
             function = frame.f_code.co_name if frame else ""
             self.book.fact(fact="site", site=number, kind=kind, file=key[1], line=key[2], function=function)
         return number
+
+
+def _to_shared_look(next_step: int, one_in: int) -> int:
+    """Steps until the next look that all ranks share: a scrambled number ends in zeros. Whoever looks at one
+    in four sees all that another sees who looks at one in eight."""
+    for ahead in range(1, 4 * one_in):
+        if not ((next_step + ahead - 1) * SCRAMBLE >> 16) & (one_in - 1):
+            return ahead
+    return 4 * one_in
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
