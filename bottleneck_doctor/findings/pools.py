@@ -11,4 +11,6 @@ def crowded(diagnosis: Diagnosis) -> bool:
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if loader is None or scenario is None:
         return False
+    if diagnosis.verdict.cause == "input.oversubscribed":
+        return True
     return crowding(diagnosis.inputs, loader.num_workers, scenario.serialise) > 1.0
