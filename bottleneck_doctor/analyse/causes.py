@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..model.device import DeviceView
 from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
@@ -81,6 +83,7 @@ def cause_gains(
     if fetching == "input.preprocess":
         changes["input.collate"] = Change(collate=0)
     found = {cause: gain(base, change) for cause, change in changes.items()}
+    found["input.ipc"] = unmoved(base)
     if host.accelerated:
         found |= device_gains(base, host, device)
     pools = gain(base, Change(cpu=1 / crowding(inputs, base.workers, base.serialise)))
@@ -105,6 +108,14 @@ def device_gains(base: Scenario, host: Host, view: DeviceView | None) -> dict[st
         return found if odd.keys() & found.keys() else found | {"device.compute": whole}
     filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
     return found or {"device.compute" if filled else "device.underfilled": whole}
+
+
+def unmoved(base: Scenario) -> float:
+    """What free moving of batches would gain. Waiting for a core at each wake-up is the cores' shortage: a
+    remedy that moves less wakes less often, but the cause is whoever keeps the cores busy."""
+    before = step_seconds(base)
+    after = step_seconds(replace(apply(Change(ipc=0), base), waking=base.waking))
+    return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
 
 
 def uncrowded(base: Scenario, held: float) -> float:

@@ -88,8 +88,8 @@ def _cure(judged: Threads) -> Cure:
     return Cure(
         id="set-threads",
         title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
-        fix=Fix("before the model is built, or in the environment",
-                f"torch.set_num_threads({count})      # or: OMP_NUM_THREADS={count} python train.py"),
+        fix=Fix("in the environment; in the script only where nothing else was handed down",
+                f"OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"),
         factor=judged.factor,
         apply="env",
         risk="results may differ in the last digits; cores that others take make all threads wait",

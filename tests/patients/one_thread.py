@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
-os.environ["OMP_NUM_THREADS"] = "1"
+if "--cured" not in sys.argv:
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch  # noqa: E402
 from ledger import Ledger  # noqa: E402
@@ -17,8 +19,6 @@ def main() -> None:
     """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0140, threads=None)
     book = Ledger(given.steps, given.truth)
-    if given.cured:
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
     data = TensorDataset(torch.randn(6400, 512), torch.randint(0, 10, (6400,)))
     batches = BatchSampler(RandomSampler(data), 128, drop_last=True)
     loader = DataLoader(data, batch_size=None, sampler=batches)
