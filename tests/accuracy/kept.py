@@ -44,7 +44,7 @@ def placeless(text: str) -> str:
     places = {
         str(ROOT): "/home/ann/bdoc",
         sys.prefix: "/home/ann/venv",
-        stdlib: "/usr/lib/python3",
+        stdlib: f"/usr/lib/{Path(stdlib).name}",
         sys.base_prefix: "/usr",
         tempfile.gettempdir(): "/data",
         str(Path.home()): "/home/ann",
