@@ -9,7 +9,8 @@ from ..model.diagnosis import Change, Diagnosis, Scenario
 from ..model.report import Speedup
 from .replay import SETTINGS, apply, step_seconds
 
-MODEL_FLOOR = 0.2  # with it 18 of 22 measured twins lie inside their interval (docs/accuracy.md)
+# The error that even a prediction keeps whose replay fits: what intervals needed in docs/accuracy.md.
+FLOORS = {"replay": 0.2, "amdahl": 0.2, "calibrated": 0.3, "range": 0.3}
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (ours)
 
@@ -55,7 +56,7 @@ def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: floa
 
 def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str = "range") -> Speedup:
     """The interval with the model's own error around it, however the three numbers were come by."""
-    error = max(MODEL_FLOOR, min(1.0, diagnosis.model_error))
+    error = max(FLOORS[basis], min(1.0, diagnosis.model_error))
     size = SMALL + (1 - SMALL) * min(1.0, abs(log(max(likely, 1e-9))) / log(2))
     width = exp(error * size)
     return Speedup(low / width, likely, high * width, basis)
