@@ -15,6 +15,8 @@ LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full
 SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
 OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (ours)
 MORE_AT_LEAST = 1.25  # reads a second with more at once, or the storage gives all it can already (ours)
+FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
+OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
 UNSURE = ("unsure", "unseen")
 
 
@@ -60,6 +62,16 @@ def readers_of(workers: int, inputs: Inputs) -> float:
     """The mean number of reads under way at once, the makers of batches being busy."""
     making_s = max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
     return max(1, workers) * inputs.storage / making_s
+
+
+def is_mapped(inputs: Inputs) -> bool:
+    """Whether the data set is read through a memory map: by faults, not by calls."""
+    return inputs.major_faults >= FAULTS_PER_BATCH and inputs.major_faults > (inputs.reads or 0.0)
+
+
+def is_overread(inputs: Inputs, reads: Reads) -> bool:
+    """Whether the kernel reads far around each fault: what keeps the disk busy then is not the data set."""
+    return is_mapped(inputs) and (reads.each_bytes or 0.0) >= OVERREAD_BYTES
 
 
 def streams_of(reads: Reads) -> float | None:

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.reads import Reads, are_small_files
+from ..analyse.reads import Reads, are_small_files, is_overread
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
 from .advice import (
     judge_reads,
@@ -72,7 +72,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(
             "storage-bandwidth-bound", "sizes of the reads that reached a disk, and the disks' counters"
         )
-    if reads.pace not in ("device", "limit"):
+    if reads.pace not in ("device", "limit") or is_overread(diagnosis.inputs, reads):
         return None
     cures = [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
     if diagnosis.loader is not None and not diagnosis.loader.num_workers:

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.reads import UNSURE, Reads, are_small_files, streams_of
+from ..analyse.reads import UNSURE, Reads, are_small_files, is_mapped, is_overread, streams_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
 from ..model.report import Fix
 from .advice import (
@@ -60,8 +60,6 @@ from .advice import (
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
-FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
-OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
 NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
@@ -85,27 +83,19 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if blind is not None or not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
         return blind
     reads = judge_reads(diagnosis)
-    if reads.pace not in ("latency", *UNSURE) and not _is_overread(diagnosis.inputs, reads):
+    if reads.pace not in ("latency", *UNSURE) and not is_overread(diagnosis.inputs, reads):
         return None
     cures = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads)
-    cures += [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
+    wasted = are_small_files(diagnosis.inputs) or is_overread(diagnosis.inputs, reads)
+    cures += [] if wasted else _faster(diagnosis, reads)
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
     return Finding("storage-latency-bound", "input.storage", evidence, cures, place_of(diagnosis))
-
-
-def _is_mapped(inputs: Inputs) -> bool:
-    return inputs.major_faults >= FAULTS_PER_BATCH and inputs.major_faults > (inputs.reads or 0.0)
-
-
-def _is_overread(inputs: Inputs, reads: Reads) -> bool:
-    """Whether the kernel reads far around each fault: what keeps the disk busy then is not the data set."""
-    return _is_mapped(inputs) and (reads.each_bytes or 0.0) >= OVERREAD_BYTES
 
 
 def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     """Ask for a batch's pages before the first of them is needed."""
     inputs = diagnosis.inputs
-    mapped = _is_mapped(inputs)
+    mapped = is_mapped(inputs)
     small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
     key = diagnosis.loader.key if diagnosis.loader is not None else ""
     if any(hot.direct for hot in diagnosis.profile.hot_files if hot.loader == key):
@@ -114,7 +104,7 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
         return []
     snippet = MAPPED_FIX if mapped else READ_FIX
     factor = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT)
-    if _is_overread(inputs, reads):
+    if is_overread(inputs, reads):
         factor, snippet = _narrowed(diagnosis, reads.each_bytes or 0.0), NARROW + MAPPED_FIX
     return [
         Cure(
