@@ -27,9 +27,9 @@ one remedy applied. The illness is known by construction, not by measurement.
   "By" is how the prediction was made: calibrated, replay, amdahl, or a range from sources.
   Inside means within bdoc's low to high; near means that the likely value is off by at most 25 %.
 - Where the remedy is a number of workers, the twin has the number that the report advises.
-- The runs behind the page are kept in `tests/golden/accuracy`, with every profile and what was measured beside
-  it: `python -m tests.accuracy --again tests/golden/accuracy` diagnoses them again with the code at hand, and a
-  test holds later versions against them. So did this page: the diagnosis may be newer than the runs.
+- The runs behind the page are kept in `tests/golden/accuracy`, profile and measurements of each:
+  `python -m tests.accuracy --again tests/golden/accuracy` diagnoses them with the code at hand. So did this
+  page: the diagnosis may be newer than the runs. A test holds later versions against them.
 - Where the kernel allows it, the disk of two storage patients is held to the limit named in their truth.
 """
 
