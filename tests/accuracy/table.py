@@ -77,18 +77,25 @@ def summary(judgements: Sequence[Judgement]) -> list[str]:
 def _errors(rows: Sequence[Judgement]) -> list[str]:
     """How large the errors are: the middle one, the worst, and for speedups the one that 90 % stay below."""
     waits = sorted(error for j in rows if (error := j.wait_error) is not None)
-    speedups = sorted(error for j in rows if (error := j.speedup_error) is not None)
     lines = []
     if waits:
         middle, worst = 100 * median(waits), 100 * waits[-1]
         lines.append(f"data wait off by {middle:.1f} percentage points (median), {worst:.1f} at worst")
-    if speedups:
-        most = speedups[min(len(speedups) - 1, int(0.9 * len(speedups)))]
-        middle = 100 * median(speedups)
-        lines.append(f"speedup off by {middle:.0f} % (median), {100 * most:.0f} % (90th percentile)")
+    lines += _speedups("speedup", rows)
+    for basis in BASES:
+        lines += _speedups(f"speedup by {basis}", [j for j in rows if j.basis == basis])
     return lines
 
 
+def _speedups(title: str, rows: Sequence[Judgement]) -> list[str]:
+    errors = sorted(error for j in rows if (error := j.speedup_error) is not None)
+    if not errors:
+        return []
+    middle, most = 100 * median(errors), 100 * errors[min(len(errors) - 1, int(0.9 * len(errors)))]
+    return [f"{title}, {len(errors)} twins: off by {middle:.0f} % (median), {most:.0f} % (90th percentile)"]
+
+
+BASES = ("replay", "calibrated", "amdahl", "range")
 COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
     "bound right": lambda j: j.bound_right,
     "cause right": lambda j: j.cause_right,

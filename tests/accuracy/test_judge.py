@@ -138,4 +138,4 @@ def test_the_summary_names_the_middle_and_the_worst_error() -> None:
             for wait, speedup in ((0.51, 2.0), (0.52, 2.2), (0.46, 3.0))]  # fmt: skip
     text = "\n".join(summary(rows))
     assert "data wait off by 1.0 percentage points (median), 5.0 at worst" in text
-    assert "speedup off by 10 % (median), 50 % (90th percentile)" in text
+    assert "speedup, 3 twins: off by 10 % (median), 50 % (90th percentile)" in text
