@@ -35,7 +35,7 @@ def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     squeezed = gzip.compress(placeless(profile.read_text()).encode(), mtime=0)
     (folder / f"{patient.name}.profile.json.gz").write_bytes(squeezed)
-    (folder / f"{patient.name}.taken.json").write_text(json.dumps(asdict(taken)))
+    (folder / f"{patient.name}.taken.json").write_text(json.dumps(asdict(taken)) + "\n")
 
 
 def placeless(text: str) -> str:
