@@ -64,7 +64,7 @@ def test_packing_spares_sleep_as_timed_and_cpu_with_a_doubt() -> None:
     found = packed(reading(FILES), 0.6)
     assert found is not None
     assert [one.storage for one in found] == [pytest.approx(0.2)] * 3
-    assert [one.cpu for one in found] == [pytest.approx(0.6), pytest.approx(0.6), pytest.approx(0.4)]
+    assert [one.cpu for one in found] == [pytest.approx(0.6), pytest.approx(0.4), pytest.approx(0.25)]
 
 
 @pytest.mark.parametrize("rows", [[], FILES[:2], [FILES[3]]])
