@@ -42,6 +42,15 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     setattr(owner, name, wrapper)
 
 
+def replace_each(module: Any, names: tuple[str, ...], build: Callable[[Any], Any]) -> None:
+    """``replace`` functions (``name``) and methods (``Class.name``) of a module; absent ones are skipped."""
+    for name in names:
+        owner, _, attribute = name.rpartition(".")
+        where = getattr(module, owner, None) if owner else module
+        if where is not None:
+            replace(where, attribute, build)
+
+
 _kept: list[object] = []
 os.register_at_fork(before=_kept.__len__)  # the interpreter lets go of what it holds here last of all
 

@@ -107,7 +107,9 @@ def _count(tensors: list[Any]) -> tuple[int, int]:
         plain = type(one) in (torch.Tensor, torch.nn.Parameter) and one.dtype == torch.float32
         if not plain or one.device.type != "cpu" or one.layout != torch.strided or not one.dim():
             continue
-        flat = one.detach().reshape(-1) if one.is_contiguous() else one.detach().flatten()[:0]
+        if not one.is_contiguous():  # flattening it would copy it
+            continue
+        flat = one.detach().reshape(-1)
         numbers = flat[:: -(-len(flat) // each) or 1].tolist()
         looked += len(numbers)
         tiny += sum(0.0 < abs(number) < SMALLEST_NORMAL for number in numbers)

@@ -7,7 +7,7 @@ from time import monotonic_ns as now
 from time import thread_time_ns
 
 from . import wire
-from .guard import quiet, replace
+from .guard import quiet, replace_each
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -29,16 +29,11 @@ FILES_AT_MOST = 64
 
 def watchers() -> dict[str, Callable[[Any], None]]:
     """``{module: callback}`` for every container that we know."""
-    return {module: _patcher(module, names) for module, names in CONTAINERS.items()}
+    return {module: _patcher(names, _timed(module in UNHEARD)) for module, names in CONTAINERS.items()}
 
 
-def _patcher(module_name: str, names: tuple[str, ...]) -> Callable[[Any], None]:
-    def patch(module: Any) -> None:
-        for name in names:
-            owner, _, attribute = name.rpartition(".")
-            replace(getattr(module, owner), attribute, _timed(module_name in UNHEARD))
-
-    return patch
+def _patcher(names: tuple[str, ...], build: Callable[[Any], Any]) -> Callable[[Any], None]:
+    return lambda module: replace_each(module, names, build)
 
 
 class Opened:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import thread_time_ns
 
-from .guard import quiet, replace
+from .guard import quiet, replace_each
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -35,12 +35,7 @@ def watchers() -> dict[str, Callable[[Any], None]]:
 
 
 def _patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
-    def patch(module: Any) -> None:
-        for name in names:
-            owner, _, attribute = name.rpartition(".")
-            replace(getattr(module, owner) if owner else module, attribute, _timed(module.__name__))
-
-    return patch
+    return lambda module: replace_each(module, names, _timed(module.__name__))
 
 
 _depth = [0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import thread_time_ns
 
-from .guard import replace
+from .guard import replace_each
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -32,14 +32,7 @@ def watchers() -> dict[str, Callable[[Any], None]]:
 
 
 def _patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
-    def patch(module: Any) -> None:
-        for name in names:
-            owner, _, attribute = name.rpartition(".")
-            where = getattr(module, owner, None) if owner else module
-            if where is not None:
-                replace(where, attribute, _timed)
-
-    return patch
+    return lambda module: replace_each(module, names, _timed)
 
 
 _depth = [0]
