@@ -38,6 +38,7 @@ class Judgement:
     hurts: str = ""
     same_output: bool = True
     basis: str = ""
+    slowed: float | None = None  # mean step under bdoc over the mean step of the plain runs
 
     @property
     def wait_error(self) -> float | None:
@@ -98,6 +99,9 @@ def judge(
         ),
         same_output=same_output,
         basis=basis,
+        slowed=truth["step_mean_s"] / statistics.median(sick_s)
+        if sick_s and truth.get("step_mean_s")
+        else None,
     )
 
 

@@ -81,6 +81,11 @@ def _errors(rows: Sequence[Judgement]) -> list[str]:
     if waits:
         middle, worst = 100 * median(waits), 100 * waits[-1]
         lines.append(f"data wait off by {middle:.1f} percentage points (median), {worst:.1f} at worst")
+    slowed = sorted(100 * (j.slowed - 1) for j in rows if j.slowed is not None)
+    if slowed:
+        lines.append(
+            f"steps under bdoc longer by {median(slowed):.0f} % (median), {slowed[-1]:.0f} % at worst"
+        )
     lines += _speedups("speedup", rows)
     for basis in BASES:
         lines += _speedups(f"speedup by {basis}", [j for j in rows if j.basis == basis])
