@@ -1,4 +1,4 @@
-"""Decoy: float16 under a gradient scaler, which reads one flag a step, and gradients of two batches summed."""
+"""Decoy: float16 under a gradient scaler, which reads a flag a step; gradients of two batches are summed."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ TRACED_STEPS = 20
 
 
 class Clock:
-    """Stands around a training loop. Events are recorded on the compute stream and read when all is over: the
-    time between the two around a wait is time in which the device had nothing to do but wait for the batch."""
+    """Stands around a training loop. Events are recorded on the compute stream and read when all is over:
+    between the two around a wait lies the time in which the device had nothing to do without the batch."""
 
     def __init__(self, stage: Stage, batch: int = 1) -> None:
         self._stage, self._batch = stage, batch

@@ -13,7 +13,9 @@ from stage import not_here, options, products, ready
 def main() -> None:
     """Train for a while."""
     stage = options(__doc__, step_s=0.014)
-    if stage.cuda and (importlib.util.find_spec("triton") is None or not (shutil.which("gcc") or shutil.which("cc"))):
+    if stage.cuda and (
+        importlib.util.find_spec("triton") is None or not (shutil.which("gcc") or shutil.which("cc"))
+    ):
         not_here("torch.compile for a GPU needs triton and a C compiler")
     clock = Clock(stage, batch=256)
     loader = ready(stage, stage.size(256, 8), stage.size(4096, 16), dtype=stage.half)

@@ -1,4 +1,4 @@
-"""Sick: large batches are copied from pageable memory by blocking calls. Cure: pinned once, not waited for."""
+"""Sick: large batches are copied from pageable memory, in calls that block. Cure: pinned, not awaited."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class Stage:
 
 
 def options(about: str | None, *, step_s: float) -> Stage:
-    """Parse the arguments, seed torch, take the device. ``step_s`` is the nominal sick step: it sets the number
-    of steps, so that two runs with the same arguments print the same text."""
+    """Parse the arguments, seed torch, take the device. ``step_s`` is the nominal sick step, which sets the
+    number of steps: two runs with the same arguments print the same text."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--cured", action="store_true", help="apply the remedy, and nothing else")
     parser.add_argument("--steps", type=int, help="training steps (default: about eight seconds of them)")
@@ -132,7 +132,7 @@ class Again(Dataset[torch.Tensor]):
 
 
 def ready(stage: Stage, *shape: int, dtype: torch.dtype, pinned: bool = True) -> DataLoader[torch.Tensor]:
-    """A loader that costs next to nothing: batches made beforehand, in pinned memory unless told otherwise."""
+    """A loader that costs next to nothing: batches made beforehand, in pinned memory unless told not to."""
     batches = [torch.randn(shape).to(dtype) for _ in range(READY)]
     if pinned and stage.cuda:
         batches = [batch.pin_memory() for batch in batches]

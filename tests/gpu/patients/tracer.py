@@ -1,4 +1,4 @@
-"""What ran in a few steps, from a trace of torch.profiler: kernel seconds, and calls that wait for the device."""
+"""What ran in a few steps, by torch.profiler: kernel seconds, and calls that wait for the device."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def summary(events: list[dict[str, Any]], steps: int) -> dict[str, Any]:
         "copy_s": union_us((one["ts"], one["dur"]) for one in copies) / 1e6 / steps,
         "kernels": len(kernels) / steps,
         "launches": sum("aunch" in name for name in calls) / steps,
-        "synchronising": dict(sorted(Counter(name for name in calls if plain(name) in SYNCHRONISING).items())),
+        "synchronising": dict(
+            sorted(Counter(name for name in calls if plain(name) in SYNCHRONISING).items())
+        ),
     }
 
 
