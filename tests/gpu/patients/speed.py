@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 SIDE = 4096  # of the square products that are timed
+AWAKE_S = 0.5
 COPIED_BYTES = 1 << 26
 PAGE = 4096
 PAGES = 1 << 16  # of the file whose pages are read cold: 256 MiB
@@ -39,7 +40,8 @@ def speed(device: torch.device, data: Path) -> Speed:
     """Time the device for about a second; on a CPU, where only the Python is rehearsed, do as if slow."""
     if device.type == "cpu":
         return Speed(read_s=read_seconds(data))
-    batch = torch.empty(COPIED_BYTES, dtype=torch.uint8)
+    awake(half(device))
+    batch = torch.ones(COPIED_BYTES, dtype=torch.uint8)  # written to: pages never touched are all one page
     return Speed(
         half_flops=2 * SIDE**3 / seconds(product(half(device))),
         single_flops=2 * SIDE**3 / seconds(product(torch.float32)),
@@ -54,6 +56,15 @@ def half(device: torch.device) -> torch.dtype:
     """The 16 bits that this device's tensor cores know."""
     old = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] < 8
     return torch.float16 if old else torch.bfloat16
+
+
+def awake(dtype: torch.dtype) -> None:
+    """Work until an idle device has raised its clocks."""
+    multiply, until = product(dtype), time.perf_counter() + AWAKE_S
+    while time.perf_counter() < until:
+        for _ in range(10):
+            multiply()
+        torch.cuda.synchronize()
 
 
 def seconds(work: Callable[[], object], repeats: int = 10) -> float:

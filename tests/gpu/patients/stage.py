@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 NOT_HERE = 77  # the exit status of a script that cannot be what it should be on this machine
 SECONDS = 8.0  # of a sick run
-READY = 8  # batches that a patient without a real loader keeps,
+READY = 4  # batches that a patient without a real loader keeps,
 EPOCH = 1000  # and how many make an epoch
 
 
@@ -111,11 +111,12 @@ def products(
     rows, width = stage.size(rows, 32), stage.size(width, 16)
     flops = stage.speed.single_flops if dtype == torch.float32 else stage.speed.half_flops
     count = max(1, round(seconds * flops / (6 * rows * width**2))) if stage.cuda else 1
-    layers = [torch.nn.Linear(width, width, bias=False) for _ in range(count)]
+    how = {"device": stage.device, "dtype": dtype}
+    layers = [torch.nn.Linear(width, width, bias=False, **how) for _ in range(count)]
     for layer in layers:  # values that stay of one size: a device that multiplies zeros draws less power
         torch.nn.init.kaiming_normal_(layer.weight)
     steps = [module for layer in layers for module in (layer, torch.nn.ReLU())]
-    return torch.nn.Sequential(Spread(rows), *steps).to(stage.device, dtype)
+    return torch.nn.Sequential(Spread(rows), *steps)
 
 
 class Again(Dataset[torch.Tensor]):

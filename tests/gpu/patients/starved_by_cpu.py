@@ -41,7 +41,8 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for x in clock.loop(loader):
         optimizer.zero_grad()
-        loss = model(x.to(stage.device, stage.half, non_blocking=True)).float().square().mean()
+        x = x.to(stage.device, non_blocking=True)  # and then, not at once: the CPU would convert it
+        loss = model(x.to(stage.half)).float().square().mean()
         loss.backward()
         optimizer.step()
     clock.close(loss)
