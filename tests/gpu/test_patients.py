@@ -82,3 +82,12 @@ def test_a_starved_rehearsal_says_so_itself(tmp_path: Path) -> None:
     assert run(path, *fixed, "--trace", str(trace)).returncode == 0
     traced = json.loads(trace.read_text())
     assert (traced["steps"], traced["kernels"], traced["synchronising"]) == (20, 0, {})
+
+
+def test_calls_are_counted_while_every_step_is_looked_at_closely(tmp_path: Path) -> None:
+    """The script finds bdoc's agent where there is one, and only there."""
+    script, profile = str(FOLDER / "every_call.py"), str(tmp_path / "p.json")
+    fixed = [script, "--device", "cpu", "--steps", "3", "--data", str(tmp_path)]
+    bdoc = ["-m", "bottleneck_doctor", "run", "--quiet", "--no-profiler", "--no-py-spy", "-o", profile]
+    assert run(*fixed).stdout.startswith("nobody looks\n")
+    assert run(*bdoc, *fixed).stdout.startswith("every step is looked at closely\n")

@@ -12,10 +12,13 @@ from stage import options, products, ready
 
 def looked_at_closely() -> bool:
     """Make every step one that a watcher looks at closely; whether there is a watcher."""
-    watchers = [one for one in list(sys.modules.values()) if hasattr(one, "CLOSE_LOOK_SHARE")]
-    for watcher in watchers:
-        watcher.CLOSE_LOOK_SHARE = 1e9  # type: ignore[attr-defined]
-    return bool(watchers)
+    # Asked of their dictionaries: some modules of torch claim to have any attribute.
+    found = [
+        vars(one) for one in list(sys.modules.values()) if "CLOSE_LOOK_SHARE" in getattr(one, "__dict__", {})
+    ]
+    for watcher in found:
+        watcher["CLOSE_LOOK_SHARE"] = 1e9
+    return bool(found)
 
 
 def main() -> None:
