@@ -6,7 +6,7 @@ import sys
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
-from . import clocks, compilation, wire
+from . import clocks, compilation, device_clock, wire
 from .describe import loader_facts
 from .grad_mode import await_forward
 from .guard import quiet, replace
@@ -111,6 +111,7 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
     if account.arrivals:
         state.iterators += 1
         account = iterator._bdoc = Account(account.loader, state.iterators, state.thread())
+    device_clock.drop()
     taken = now() - start
     account.wait_ns += taken
     state.wait_ns += taken
@@ -167,6 +168,8 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     open_sampler(iterator)
     cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
     ready = _ready(iterator)
+    if ours:
+        device_clock.ask(account, account.loader)
     start = now()
     try:
         batch = original(iterator)
@@ -175,6 +178,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         raise
     finally:
         end, done, queued = now(), thread_time_ns(), clocks.run_queue() - queue
+        device_clock.got()
         state.inside = None
         close_fetch(fetcher)
         close_sampler(iterator, account.loader, begins=not account.arrivals)
@@ -199,6 +203,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
 
 def _settle(account: Account) -> None:
     """Before a close look: count the step that ended here, and listen to the one that begins."""
+    device_clock.end(account)
     if not state.resting:
         _count()
         if state.heard is account:
@@ -214,6 +219,7 @@ def _settle(account: Account) -> None:
 
 def _heard(account: Account) -> None:
     """A step ended while the hooks were on; if it was this iterator's, and it trained, they may rest."""
+    device_clock.end(account)
     _count()
     if state.heard is account:
         _learn(account)
@@ -266,6 +272,7 @@ def _post(end: int) -> None:
         state.begun(end)
     state.last_ns = end
     compilation.note()
+    device_clock.seek()
     post(wire.STEPS, state.arrivals)
     post(wire.TRAINED, state.trained)
     post(wire.WAIT, state.wait_ns)

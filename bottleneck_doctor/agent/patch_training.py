@@ -7,7 +7,7 @@ import sys
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import clocks, compilation, exchange, optimizers, switches, wire
+from . import clocks, compilation, device_clock, exchange, optimizers, switches, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
 from .profiler import end_window
@@ -84,10 +84,12 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
         switches.during_backward(args)
         watch = exchange.watch(args[0]) if exchanges and exchange.models and args else None
+        token = device_clock.begin()
         start, cpu = now(), thread_time_ns()
         try:
             return original(*args, **kwargs)
         finally:
+            device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
             state.row(wire.BACKWARD, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
             if watch is not None:
                 watch.close()
@@ -113,11 +115,13 @@ class _Open:
     arrivals = -1
     alone = 0
     handle: Any = None
+    token: Any = None  # of the device's clock
 
 
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
     if state.close:
         state.trainer = state.thread()
+        _Open.token = device_clock.begin()
         _Open.start, _Open.cpu = now(), thread_time_ns()
 
 
@@ -132,6 +136,7 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
     state.optimizer_steps += 1
     if state.close and _Open.start:
         end = now()
+        device_clock.part(_Open.token, wire.DEVICE_PARTS.index("optimizer"))
         state.row(
             wire.OPTIMIZER, _Open.start, end - _Open.start, state.optimizer_steps,
             thread_time_ns() - _Open.cpu, thread=state.thread(),
@@ -159,6 +164,7 @@ def _alone() -> None:
     """A loop without a loader: optimizer steps are its beat; the gap to the next forward pass is timed."""
     end = now()
     state.trained += 1
+    device_clock.end(_Open)
     if state.window is not None:
         end_window()
     if state.countdown > 0:
@@ -169,6 +175,7 @@ def _alone() -> None:
     post = state.book.post
     state.last_ns = end
     compilation.note()
+    device_clock.seek()
     post(wire.STEPS, state.trained)
     post(wire.TRAINED, state.trained)
     post(wire.LAST, end)
@@ -185,12 +192,14 @@ def _await_forward(end: int) -> None:
     if module is None or _Open.handle is not None or compiling():
         return
 
+    device_clock.ask(_Open, 0, True)
     cpu, queue = thread_time_ns(), clocks.run_queue()
 
     def hook(called: Any, inputs: Any) -> None:
         handle, _Open.handle = _Open.handle, None
         if handle is not None:
             handle.remove()
+            device_clock.got()
             used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
             number = state.thread()
             state.row(

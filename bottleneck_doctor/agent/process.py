@@ -49,6 +49,7 @@ def torch_arrived(torch: Any) -> None:
     startup.torch_ends()
     patch_compiler.know(torch)
     patch_saving.patch_torch(torch)
+    state.seeking = bool(torch.version.cuda or getattr(torch.version, "hip", None)) or _other(torch)
     patch_copies.patch(torch)
     patch_function.look()
 
@@ -67,6 +68,12 @@ def settled() -> None:
         interop=torch.get_num_interop_threads(),
     )  # fmt: skip
     switches.note(torch)
+
+
+def _other(torch: Any) -> bool:
+    """Whether torch was built for an accelerator that is not CUDA's or ROCm's; asking initialises none."""
+    known = getattr(torch, "accelerator", None)
+    return known is not None and known.current_accelerator() is not None
 
 
 def _number(text: str | None) -> int | None:

@@ -12,7 +12,9 @@ TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+    from typing import Any
 
+    from .device_clock import Look
     from .patch_loader import Account
     from .profiler import Window
     from .stop import Control
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
 STRIDE_AT_MOST = 4096
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
+KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
 PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and
 PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
 
@@ -69,6 +72,10 @@ class Pulse:
         self.unpack_ns = self.unpacked = 0
         self.opens = 0
         self.in_fetch = False
+        self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
+        self.seeking = False  # torch was built for an accelerator, and none is in use yet
+        self.look: Look | None = None  # the step on the device that is being looked at
+        self.pending: list[Look] = []  # such steps that the device has yet to come past
         self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move
 
     def begun(self, at_ns: int) -> None:
@@ -165,8 +172,9 @@ def begin(folder: str) -> None:
 def _forked() -> None:
     try:
         clocks.after_fork()
-        stop_at, control, on_first, resting = state.stop_at, state.control, state.on_first, state.resting
+        kept = {name: getattr(state, name) for name in KEPT}
         state.begin(state.folder)
-        state.stop_at, state.control, state.on_first, state.resting = stop_at, control, on_first, resting
+        for name, value in kept.items():
+            setattr(state, name, value)
     except BaseException:  # a broken agent must not break the user's fork
         pass
