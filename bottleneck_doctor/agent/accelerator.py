@@ -18,23 +18,23 @@ class Accelerator:
     Recording an event makes nobody wait: it is one more entry in the queue of the current stream.
     """
 
-    def __init__(self, torch: Any, kind: str) -> None:
+    def __init__(self, torch: Any, kind: str, index: int | None) -> None:
         self.torch = torch
         self.kind = kind
         self.module = torch.get_device_module(kind)
-        self.index = int(self.module.current_device())
+        self.index = int(self.module.current_device()) if index is None else index
         self._capturing = getattr(self.module, "is_current_stream_capturing", _never)
         self._spare: list[Any] = []
 
     def ready(self) -> bool:
-        """Whether a mark may be set: not while a graph is captured, which would replay it for ever after,
-        nor while another device is current."""
-        return not self._capturing() and self.module.current_device() == self.index
+        """Whether a mark may be set: not while a graph is captured, which would replay it for ever after."""
+        return not self._capturing()
 
     def mark(self) -> Any:
-        """A mark behind everything that was issued to the current stream so far."""
+        """A mark behind everything that was issued to the device's current stream so far. Which device is
+        current does not matter: many scripts never set it."""
         event = self._spare.pop() if self._spare else self.module.Event(enable_timing=True)
-        event.record()
+        event.record(self.module.current_stream(self.index))
         return event
 
     def passed(self, mark: Any) -> bool:
@@ -51,7 +51,7 @@ class Accelerator:
 
     def stream(self) -> int:
         """Which stream is the current one."""
-        return int(self.module.current_stream().stream_id)
+        return int(self.module.current_stream(self.index).stream_id)
 
     def describe(self) -> dict[str, Any]:
         """What does not change, as JSON values."""
@@ -76,14 +76,18 @@ class Accelerator:
         return books.get("num_alloc_retries", 0), books.get("num_device_alloc", 0), peak, reserved
 
 
-def find(torch: Any) -> Accelerator | None:
-    """The accelerator that the script uses by now, or None; never initialises one."""
+def find(torch: Any, device: Any = None) -> Accelerator | None:
+    """The accelerator that the script uses by now, or None; never initialises one. ``device`` is where the
+    parameters are; without it, or when they are kept on the host, the current one is meant."""
     current = torch.accelerator.current_accelerator()
     if current is None:
         return None
     module = torch.get_device_module(current.type)
     initialised = getattr(module, "is_initialized", None)
-    return Accelerator(torch, current.type) if initialised is not None and initialised() else None
+    if initialised is None or not initialised():
+        return None
+    known = device is not None and device.type == current.type
+    return Accelerator(torch, current.type, device.index if known else None)
 
 
 def _never() -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PENDING_AT_MOST = 8  # looks that the device has not come to yet; more are given up, oldest first
 PARTS_AT_MOST = 64  # of one step
+UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
 
 
 class Look:
@@ -73,12 +74,14 @@ def give_up(why: str) -> None:
     state.book.fact(fact="device_silent", why=why[:200])
 
 
-def seek() -> None:
-    """Whether the script has begun to use an accelerator; asked at close looks until it has."""
-    if not state.seeking:
+def seek(optimizer: Any = None) -> None:
+    """Whether the script has begun to use an accelerator; asked at close looks until it has. Which one, its
+    optimizer's parameters say; a loop that has none is taken to use the current one."""
+    if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
     try:
-        found = accelerators.find(sys.modules["torch"])
+        device = optimizer.param_groups[0]["params"][0].device if optimizer is not None else None
+        found = accelerators.find(sys.modules["torch"], device)
         if found is not None:
             adopt(found)
     except Exception as refusal:

@@ -142,6 +142,7 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
             thread_time_ns() - _Open.cpu, thread=state.thread(),
         )  # fmt: skip
         optimizers.note(optimizer, closure=_closure(args, kwargs))
+        device_clock.seek(optimizer)
     _Open.start = 0
     if not state.last_ns:  # no batch from a loader, and yet the training moves
         state.last_ns = now()
@@ -175,7 +176,6 @@ def _alone() -> None:
     post = state.book.post
     state.last_ns = end
     compilation.note()
-    device_clock.seek()
     post(wire.STEPS, state.trained)
     post(wire.TRAINED, state.trained)
     post(wire.LAST, end)
