@@ -54,6 +54,7 @@ class Pulse:
         self.looks = self.looks_before = 0
         self.steps = 0  # that went by since the stride was set
         self.cost_ns = self.cost_before = 0
+        self.hooks_ns = 0  # of that, what the hooks inside of the step took, until the look is accounted for
         self.last_ns = 0
         self.span_before = 0
         self.arrivals = 0
@@ -107,7 +108,8 @@ class Pulse:
 
     def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
         """Account for one close look in so many steps; now and then set how many to skip until the next."""
-        self.cost_ns += cost_ns
+        self.cost_ns += cost_ns + self.hooks_ns
+        self.hooks_ns = 0
         self.looks += 1
         self.steps += steps
         looks = self.looks - self.looks_before
