@@ -74,6 +74,7 @@ class Pulse:
         self.opens = 0
         self.in_fetch = False
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
+        self.graphs = False  # the script captures CUDA graphs
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
         self.look: Look | None = None  # the step on the device that is being looked at
         self.pending: list[Look] = []  # such steps that the device has yet to come past
