@@ -90,7 +90,7 @@ def _site(named: list[Range], call: Call) -> int:
 
 
 def waiting(host: Host, busy: list[Stretch]) -> list[Stretch]:
-    """Time that the host did not need to issue work: it waited for data or the device, or did other things."""
+    """Time that the host did not need to issue work: it waited, for data or the device, or did other work."""
     waits = ((begin, end) for begin, end, _, _ in host.waits)
     full = (one for begin, end in host.full for one in shared(busy, begin, end))
     return joined([*host.input, *host.other, *host.copying, *waits, *full])

@@ -18,14 +18,17 @@ _KINDS = (
     ("optimizer", r"multi_tensor_apply|adam|lamb_|adagrad|fused_?sgd|triton_for_"),
     ("copy", r"nchw_?to_?nhwc|nhwc_?to_?nchw|catarray|direct_copy|memcpy|memset|transpose|split_with_sizes"),
     ("attention", r"flash|fmha|attention|attn|sdpa|bwd_kernel_d[kq]"),
-    ("convolution", r"conv(?!ert)|fprop|dgrad|wgrad|winograd|scudnn|cudnn::cnn|im2col|igemm_|1x1_.*_hwc"),
-    ("elementwise", r"dropout|distribution|op_?tensor|op_generic_tensor|swiglu|rotary|rope_|pointwise"),
-    ("indexing", r"embedding|index|indic|gather|scatter|sort|top_?k|unique|bucketize|by_?key|segment"),
-    ("matmul", r"gemm|gemv|nvjet|cijk_|splitk|cublas|_mm_|triton_mm|matmul|bmm|dot_kernel|mma_|epilogue::"),
+    ("convolution", r"conv(?!ert)|fprop|dgrad|wgrad|winograd|scudnn|cudnn::cnn|im2d?2?col|igemm_"
+                    r"|bwd_(weight|data)"),
+    ("matmul", r"gemm|gemv|nvjet|cijk_|^bmm_"),
+    ("elementwise", r"dropout|distribution|subtensorop|op_?tensor|generic_tensor|swiglu|rotary|rope_"),
+    ("indexing", r"embedding|index|indic|gather|scatter|sort|top_?k|unique|bucketize|by_?key|segment_"),
+    ("matmul", r"splitk|cublas|cutlass|_mm_|triton_mm|matmul|bmm|dot_kernel|mma_|epilogue::"),
     ("reduction", r"reduce|softmax|norm|bn_[fb]w|welford|triton_(red|per)_|nll_loss|cross_entropy|pool|cumsum"
-                  r"|gammabeta|scan|argm(ax|in)|histogram|triton_spl"),
+                  r"|gammabeta|moments|internalgradients|fusedparams|scan|argm(ax|in)|histogram|triton_spl"),
     ("copy", r"copy|permute|_pad|fill|zero_|to_dense|jagged"),
-    ("elementwise", r"elementwise|triton_poi|functor|gelu|silu|relu|sigmoid|tanh|clamp|where|tri[lu]_|act_"),
+    ("elementwise", r"elementwise|pointwise|triton_poi|quant|functor|gelu|silu|relu|sigmoid|tanh|clamp|where"
+                    r"|tri[lu]_|act_"),
 )  # fmt: skip
 
 # Types of 16 bits before tf32: their products are called s1688 and s16816 too, after what they add up in.
@@ -39,7 +42,7 @@ _PRECISIONS = (
     ("float32", r"sgemm|cgemm|scudnn|simt|float|f32|_sb_"),
 )
 _TENSOR_CORES = (
-    r"tensorop|16816|1688|h?884|161616|wmma|hmma|imma|gmma|nvjet|warpspecialized|tensor16x8|tensor8x8"
+    r"tensorop|16816|1688|h?884|161616|wmma|hmma|imma|gmma|nvjet|xmma(?!.*(ffma|simt))|warpspecialized"
 )
 _MATRIX_CORES = r"_mi\d+x\d+|mfma|xdlops|gtcx"  # AMD's name for them
 
@@ -88,8 +91,8 @@ def precision_of(name: str, kind: str, types: str = "") -> str:
         return declared or named
     if named == "float32" and _tensor.search(lowered):
         return "tf32"  # NVIDIA's tensor cores take no float32 otherwise
-    if named == "tf32" and declared not in ("", "float32"):
-        return declared  # s1688 of 16-bit numbers, by a name that leaves them out
+    if declared in ("bfloat16", "float16") and named not in ("float8", "int8"):
+        return declared  # names leave it out, or say what is added up in
     return named
 
 

@@ -78,7 +78,9 @@ def read_convolutions(timed: Iterable[Timed], steps: int) -> list[Convolution]:
             list(taken_in), list(weight), list(stride), list(padding), list(dilation), groups, precision,
             calls / steps, us * 1e-6 / steps, backward,
         )
-        for (taken_in, weight, stride, padding, dilation, groups, backward, precision), (calls, us) in sums.items()
+        for (
+            (taken_in, weight, stride, padding, dilation, groups, backward, precision), (calls, us)
+        ) in sums.items()
     ]  # fmt: skip
     return sorted(found, key=lambda one: -one.device_s)[:SHAPES_AT_MOST]
 

@@ -98,7 +98,7 @@ def _sound(event: Any) -> bool:
     if not isinstance(event, dict) or event.get("ph") != "X" or not isinstance(event.get("name"), str):
         return False
     times = (event.get("ts"), event.get("dur"))
-    return all(type(one) in (int, float) and math.isfinite(one) and 0 <= one < 1e18 for one in times)
+    return all(isinstance(one, (int, float)) and 0 <= one < 1e18 for one in times)  # and NaN is not
 
 
 def _sorted(events: list[dict[str, Any]]) -> Timeline | None:
@@ -129,11 +129,9 @@ def _sorted(events: list[dict[str, Any]]) -> Timeline | None:
 def _work(
     begin: float, end: float, name: str, sort: str, event: dict[str, Any], given: dict[str, Any]
 ) -> Work:
-    blocks = given.get("blocks per SM")
-    known = isinstance(blocks, (int, float)) and math.isfinite(blocks) and blocks > 0
     return Work(
         begin, end, name, sort, str(given.get("stream", event.get("tid"))), _number(given.get("correlation")),
-        _number(given.get("External id", given.get("external id"))), float(blocks or 0) if known else None,
+        _number(given.get("External id", given.get("external id"))), _positive(given.get("blocks per SM")),
     )  # fmt: skip
 
 
@@ -143,6 +141,11 @@ def _busiest(work: dict[str, list[Work]]) -> list[Work]:
         return []
     time = Counter({device: sum(one.end - one.begin for one in mine) for device, mine in work.items()})
     return sorted(work[time.most_common(1)[0][0]])
+
+
+def _positive(value: Any) -> float | None:
+    sound = isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+    return float(value) if sound else None
 
 
 def _number(value: Any) -> int:
