@@ -67,8 +67,8 @@ class DeviceSync:
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, optimizer, communication,
-    copy, other) and precision: that of the arithmetic, where it is known (tf32 is not float32)."""
+    """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, indexing, optimizer,
+    communication, copy, other) and precision: that of the arithmetic, if known (tf32 is not float32)."""
 
     kind: str
     device_s: float
@@ -88,6 +88,51 @@ class Product:
     precision: str
     calls: float
     device_s: float
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One shape of convolution, as torch's operators are given it; ``backward``: of input and weights."""
+
+    input: list[int]
+    weight: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+    precision: str
+    calls: float
+    device_s: float
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceWindow:
+    """Means per step of ``steps`` steps under a profiler, which slows the host down: shares count, not sums.
+
+    ``wall_s`` and its parts are those of ``DeviceTable``. ``busy_s`` is time in which any stream computed;
+    pauses between kernels that were queued already are the device's own and counted with it. Communication
+    that nothing hides is in ``collective_s``. ``side_stream_s`` is the time of kernels on other streams than
+    the busiest, where the clock's marks do not see them. ``tensor_core_share`` and ``sm_active_share`` are of
+    the kernels' time; the second is a bound from above, from how many blocks a kernel has.
+    """
+
+    steps: int
+    wall_s: float
+    busy_s: float
+    input_s: float = 0.0
+    launch_s: float = 0.0
+    sync_s: float = 0.0
+    transfer_s: float = 0.0
+    memory_s: float = 0.0
+    collective_s: float = 0.0
+    other_s: float = 0.0
+    host_s: float = 0.0
+    kernels_per_step: float = 0.0
+    median_kernel_s: float = 0.0
+    tensor_core_share: float | None = None
+    sm_active_share: float | None = None
+    side_stream_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,6 +177,7 @@ class DeviceFacts:
     switches: Switches | None = None
     sm_active_share: float | None = None
     recompute_s: float | None = None
+    window: DeviceWindow | None = None
 
 
 @dataclass(frozen=True)
