@@ -219,6 +219,7 @@ def _settle(account: Account) -> None:
 
 def _heard(account: Account) -> None:
     """A step ended while the hooks were on; if it was this iterator's, and it trained, they may rest."""
+    entry = now()
     device_clock.end(account)
     _count()
     if state.heard is account:
@@ -226,6 +227,7 @@ def _heard(account: Account) -> None:
         state.heard, state.close = None, False
         if account is state.pacer:
             rest()
+            state.hooks_ns += now() - entry
 
 
 def _count() -> None:

@@ -54,6 +54,7 @@ class Pulse:
         self.looks = self.looks_before = 0
         self.steps = 0  # that went by since the stride was set
         self.cost_ns = self.cost_before = 0
+        self.hooks_ns = 0  # of that, what the hooks inside of the step took, until the look is accounted for
         self.last_ns = 0
         self.span_before = 0
         self.arrivals = 0
@@ -73,6 +74,7 @@ class Pulse:
         self.opens = 0
         self.in_fetch = False
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
+        self.graphs = False  # the script captures CUDA graphs
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
         self.look: Look | None = None  # the step on the device that is being looked at
         self.pending: list[Look] = []  # such steps that the device has yet to come past
@@ -107,7 +109,8 @@ class Pulse:
 
     def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
         """Account for one close look in so many steps; now and then set how many to skip until the next."""
-        self.cost_ns += cost_ns
+        self.cost_ns += cost_ns + self.hooks_ns
+        self.hooks_ns = 0
         self.looks += 1
         self.steps += steps
         looks = self.looks - self.looks_before
