@@ -40,40 +40,40 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> Cl
     """The mean step of the looks between two instants; None where there are too few."""
     table = facts.table
     rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
-    steps, looks = (sum(column[place] for place in rows) for column in (table.steps, table.looks))
-    if looks < LOOKS_AT_LEAST:
+    if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST:
         return None
+    steps, heard = (max(1, sum(column[row] for row in rows)) for column in (table.steps, table.heard))
 
-    def mean(column: list[float]) -> float:
-        return sum(column[place] for place in rows) / steps
+    def mean(column: list[float], count: int = steps) -> float:
+        return sum(column[row] for row in rows) / count
 
     pair_s = min(facts.least_pair_s, PAIR_AT_MOST_S)
-    waits = [max(0.0, table.wait_s[row] - table.fetched_s[row] - pair_s * table.steps[row]) for row in rows]
+    fetched_s, copies = mean(table.fetched_s, heard), sum(table.copies[row] for row in rows) / heard
+    waits = [max(0.0, table.wait_s[row] - (fetched_s + pair_s) * table.steps[row]) for row in rows]
     share, low, high = ratio_interval(waits, [table.wall_s[row] for row in rows])
-    copies_s = sum(max(0.0, table.copy_s[row] - pair_s * table.copies[row]) for row in rows) / steps
-    seen_s, other_s = mean(table.other_s), _other_s(table, rows, aside)
-    wall_s = mean(table.wall_s) - seen_s + other_s
-    scale = (
-        mean(table.wall_s) / wall_s if wall_s > 0 else 1.0
-    )  # rare saving that no look met makes steps longer
-    elsewhere = (table.host_wait_s, table.host_other_s, table.blocked_s, table.inside_s)
+    input_s, seen_s, other_s = share * mean(table.wall_s), mean(table.other_s), _other_s(table, rows, aside)
+    wall_s = max(mean(table.wall_s) - seen_s + other_s, 1e-12)
+    scale = mean(table.wall_s) / wall_s  # saving that is too rare for any look makes the mean step longer
+    transfer_s = max(0.0, mean(table.copy_s, heard) - pair_s * copies)
+    inside_s, blocked_s = mean(table.inside_s, heard), mean(table.blocked_s, heard)
+    elsewhere_s = mean(table.host_wait_s) + mean(table.host_other_s) + inside_s + blocked_s + aside.collect_s
     judged = sum(table.judged[row] for row in rows)
-    input_s = share * mean(table.wall_s)
     return Clock(
-        looks=looks,
+        looks=sum(table.looks[row] for row in rows),
         wall_s=wall_s,
         input_s=input_s,
-        rest_s=max(0.0, wall_s - input_s - copies_s - other_s),
+        rest_s=max(0.0, wall_s - input_s - transfer_s - other_s),
         low=low * scale,
         high=high * scale,
-        transfer_s=copies_s,
+        transfer_s=transfer_s,
         other_s=other_s,
-        issue_s=max(0.0, mean(table.host_s) - sum(map(mean, elsewhere)) - aside.collect_s),
-        inside_s=mean(table.inside_s),
-        blocked_s=mean(table.blocked_s),
+        issue_s=max(0.0, mean(table.host_s) - elsewhere_s),
+        inside_s=inside_s,
+        blocked_s=blocked_s,
         caught_up=sum(table.caught_up[row] for row in rows) / judged if judged else None,
         backward_s=mean(table.backward_s),
         optimizer_s=mean(table.optimizer_s),
+        heard=any(table.heard[row] for row in rows),
     )
 
 
@@ -108,14 +108,17 @@ def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
 
 def is_always_behind(clock: Clock) -> bool:
     """Whether the device had work left at the end of each step, and nothing in the step waited for it."""
-    waiting = clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
-    return clock.caught_up is not None and clock.caught_up <= BEHIND and not waiting
+    return not _waits(clock) and clock.caught_up is not None and clock.caught_up <= BEHIND
 
 
 def is_always_ahead(clock: Clock) -> bool:
     """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
-    waiting = clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
-    return clock.caught_up is not None and clock.caught_up >= CAUGHT_UP and not waiting
+    return not _waits(clock) and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
+
+
+def _waits(clock: Clock) -> bool:
+    """Whether the loop waits for the device within a step, or may, for all that is known."""
+    return not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
 
 
 def _never_idle(clock: Clock) -> Beat:

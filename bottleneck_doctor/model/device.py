@@ -18,10 +18,10 @@ class DeviceTable:
     these steps, in seconds. ``wall_s`` is the device's time from the loop's asking for a batch to its asking
     for the next, ``wait_s`` the part until the batch was there, ``host_s`` and ``host_wait_s`` the same by
     the loop's own clock. Of ``judged`` steps it is known that the device had done all their work at the end
-    in ``caught_up``. On the device: ``backward_s``, ``optimizer_s``, ``other_s`` (saving and logging),
-    ``copy_s`` in ``copies`` copies on the compute stream, of which ``fetched_s`` while the batch was awaited.
-    On the host: ``host_other_s`` saving and logging, ``blocked_s`` in copies that block, ``inside_s`` in
-    calls that wait for the device.
+    in ``caught_up``. Saving and logging took ``other_s`` of the device and ``host_other_s`` of the host.
+    Copies and calls that wait were listened to in ``heard`` steps only: there, ``copies`` on the compute
+    stream took ``copy_s`` of the device, of which ``fetched_s`` while the batch was awaited; the host spent
+    ``blocked_s`` in copies that block, and ``inside_s`` in calls that wait for the device.
     """
 
     t: list[float] = field(default_factory=list)
@@ -38,6 +38,7 @@ class DeviceTable:
     other_s: list[float] = field(default_factory=list)
     copy_s: list[float] = field(default_factory=list)
     fetched_s: list[float] = field(default_factory=list)
+    heard: list[int] = field(default_factory=list)
     copies: list[int] = field(default_factory=list)
     host_other_s: list[float] = field(default_factory=list)
     blocked_s: list[float] = field(default_factory=list)
@@ -212,6 +213,7 @@ class Clock:
     caught_up: float | None = None
     backward_s: float = 0.0
     optimizer_s: float = 0.0
+    heard: bool = False
 
 
 @dataclass(frozen=True)
