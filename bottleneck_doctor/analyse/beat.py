@@ -17,7 +17,6 @@ LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
 PAIR_AT_MOST_S = (
     5e-6  # that two marks next to each other take [CUDA Runtime API: events resolve 0.5 us; ours]
 )
-BEHIND = 0.1  # of the steps caught up with at most: the device always has work left (ours)
 CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (ours)
 WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (ours)
 SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (ours)
@@ -85,9 +84,10 @@ def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
 
 
 def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
-    """All of the mean step. None where only the clock was read, and it cannot say what fills the rest."""
+    """All of the mean step; None without a window. That work is left at a step's end proves nothing: the
+    device may have run dry in the middle of it."""
     if window is None or window.busy_s <= 0:
-        return _never_idle(clock) if is_always_behind(clock) else None
+        return None
     input_s = _input_s(clock, window)
     busy_s = min(window.busy_s, clock.rest_s + clock.input_s - input_s)
     left = clock.rest_s + clock.input_s - input_s - busy_s
@@ -106,31 +106,10 @@ def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
     )
 
 
-def is_always_behind(clock: Clock) -> bool:
-    """Whether the device had work left at the end of each step, and nothing in the step waited for it."""
-    return not _waits(clock) and clock.caught_up is not None and clock.caught_up <= BEHIND
-
-
 def is_always_ahead(clock: Clock) -> bool:
     """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
-    return not _waits(clock) and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
-
-
-def _waits(clock: Clock) -> bool:
-    """Whether the loop waits for the device within a step, or may, for all that is known."""
-    return not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
-
-
-def _never_idle(clock: Clock) -> Beat:
-    return Beat(
-        clock.looks,
-        clock.wall_s,
-        clock.rest_s,
-        clock.input_s,
-        transfer_s=clock.transfer_s,
-        other_s=clock.other_s,
-        host_s=_host_s(clock, None, clock.rest_s, 0.0),
-    )
+    waits = not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
+    return not waits and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
 
 
 def _input_s(clock: Clock, window: DeviceWindow) -> float:
@@ -141,9 +120,9 @@ def _input_s(clock: Clock, window: DeviceWindow) -> float:
     return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
 
 
-def _host_s(clock: Clock, window: DeviceWindow | None, busy_s: float, left: float) -> float:
+def _host_s(clock: Clock, window: DeviceWindow, busy_s: float, left: float) -> float:
     """What the loop needs to issue a step. Both sources say too much: a window slows it, and by its own clock
     a loop far ahead also waits for room in the queue. A device that never waits for it shows that it does."""
-    known = min(clock.issue_s, window.host_s) if window is not None and window.host_s > 0 else clock.issue_s
+    known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
     full = left < WAITING * clock.wall_s and known > SPARE * busy_s
     return NO_ROOM * busy_s if full else known

@@ -28,10 +28,7 @@ def gpu_busy(device: DeviceView | None) -> Metric:
     if device is None:
         return Metric(None, "share", source=UNUSED)
     if device.beat is not None and device.beat.wall_s > 0:
-        source = "the accelerator's clock, always behind the loop"
-        if device.facts.window is not None:
-            steps = device.facts.window.steps
-            source = f"the accelerator's clock, kernels in a profiler's window of {steps} steps"
+        source = f"kernels in a profiler's window of {device.beat.steps} steps, on the accelerator's clock"
         share = min(1.0, device.beat.busy_s / device.beat.wall_s)
         return Metric(share, "share", n=device.beat.steps, source=source)
     if device.driver.kernel_share is not None:

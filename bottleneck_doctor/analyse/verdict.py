@@ -122,8 +122,9 @@ def decide(
     runner_up = max(others, key=lambda name: known[name], default=None)
     sure, words = confidence(trust, inputs, clocked), SENTENCES[cause]
     if not clocked:
-        sure = "low" if cause == "device.underfilled" else sure
-        words = _unclocked(cause, host, device) or words
+        said = _unclocked(cause, host, device)
+        guess = cause == "device.underfilled" or host.device_busy is None
+        sure, words = "low" if guess and said else sure, said or words
     return Verdict(bound, cause, words, sure, runner_up, gain), causes
 
 

@@ -264,8 +264,7 @@ class DriverView:
 @dataclass(frozen=True)
 class DeviceView:
     """The accelerator that the training loop uses. ``clock`` is ``None`` where its own clock was not read,
-    ``beat`` where nobody saw what it did between waits: a profiler's window says it, or a device that is
-    always behind the loop."""
+    ``beat`` also where no profiler's window says what it did between its waits."""
 
     facts: DeviceFacts
     driver: DriverView

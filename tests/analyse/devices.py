@@ -53,8 +53,8 @@ def _table(base: Profile, mean: DeviceWindow, caught_up: float | None, inside: f
     once: dict[str, float] = {
         "steps": 1, "looks": 1, "heard": 1, "wall_s": mean.wall_s, "wait_s": mean.input_s,
         "host_s": mean.host_s + mean.input_s + mean.other_s + inside, "inside_s": inside,
-        "host_wait_s": mean.input_s, "copy_s": mean.transfer_s, "copies": int(mean.transfer_s > 0), "other_s": mean.other_s,
-        "host_other_s": mean.other_s,
+        "host_wait_s": mean.input_s, "copy_s": mean.transfer_s, "copies": int(mean.transfer_s > 0),
+        "host_other_s": mean.other_s, "other_s": mean.other_s,
     }  # fmt: skip
     columns: dict[str, Any] = {
         one.name: [EVERY * once.get(one.name, 0)] * len(times) for one in fields(DeviceTable)
