@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..agent import wire
-from ..model.device import Allocator, DeviceFacts, Switches
+from ..model.device import Allocator, DeviceFacts, DeviceWindow, Kernels, Product, Switches
 from ..model.profile import Window
-from ..model.sample import Sample
 from .arrivals import Iteration
 from .device_table import read_copies, read_syncs, tabulate
+from .drivers import Drivers
 from .looks import Look, read_looks
 from .rows import Diary
 from .steps import S
@@ -25,35 +25,35 @@ WARM_STEPS = 10  # before the allocator and the caches are settled [analyse/stea
 WARM_SHARE = 0.34  # of a short run at most
 
 
+class Trace(Protocol):
+    """What a profiler's trace says, all of it per step; idleness after waits by their site."""
+
+    @property
+    def window(self) -> DeviceWindow: ...
+    @property
+    def kernels(self) -> list[Kernels]: ...
+    @property
+    def products(self) -> list[Product]: ...
+    @property
+    def idle_by_site(self) -> dict[int, float]: ...
+
+
 @dataclass(frozen=True)
-class Drivers:
-    """Which of the driver's series, ``gpu0_`` and on, is which device."""
+class Traces:
+    """Where profilers left their traces, and what reads one; None where it holds no whole steps."""
 
-    by_uuid: dict[str, int]
-    several_ranks: bool
+    folder: Path | None = None
+    read: Callable[[Path], Trace | None] | None = None
 
-    def find(self, kind: str, uuid: str, index: int) -> int | None:
-        """Its number there; by torch's index where no name is known, unless each rank counts for itself."""
-        if kind != "cuda":
-            return None
-        if plain(uuid) in self.by_uuid:
-            return self.by_uuid[plain(uuid)]
-        known = bool(uuid and self.by_uuid) or self.several_ranks
-        return None if known else index
-
-
-def plain(uuid: str) -> str:
-    """A device's name without what NVML puts before it and torch does not."""
-    return uuid.lower().removeprefix("gpu-").replace("-", "")
-
-
-def read_drivers(samples: Iterable[Sample], diaries: list[Diary]) -> Drivers:
-    """From what the driver says once, at the start."""
-    said = (sample.values for sample in samples if sample.sensor == "gpu_static")
-    names = {name: str(value) for values in said for name, value in values.items() if name.endswith("_uuid")}
-    numbers = {name[3:-5]: plain(uuid) for name, uuid in names.items() if name.startswith("gpu")}
-    ranks = [diary for diary in diaries if diary.first("device")]
-    return Drivers({uuid: int(one) for one, uuid in numbers.items() if one.isdigit()}, len(ranks) > 1)
+    def of(self, diary: Diary, numbers: set[int]) -> Trace | None:
+        """The first of one process that is about these loaders."""
+        for fact in diary.facts:
+            named = fact.get("fact") == "trace" and fact.get("loader") in numbers
+            if named and self.folder is not None and self.read is not None:
+                found = self.read(self.folder / Path(str(fact.get("file"))).name)
+                if found is not None:
+                    return found
+        return None
 
 
 def read_devices(
@@ -62,7 +62,7 @@ def read_devices(
     drivers: Drivers,
     windows: list[Window],
     origin: int,
-    folder: Path | None = None,
+    traces: Traces | None = None,
 ) -> tuple[DeviceFacts | None, list[DeviceFacts]]:
     """The device of the rank with most steps, and those of the others; (None, []) without any."""
     aside = [(origin + int(one.start_s / S), origin + int(one.end_s / S)) for one in windows]
@@ -72,10 +72,11 @@ def read_devices(
             key, looks = _longest(read_looks(diary, iterations[diary.pid], aside))
             found.append((sum(look.steps for look in looks), diary, key, looks))
     found.sort(key=lambda one: -one[0])
-    facts = [
-        _facts(diary, key, looks, drivers, origin, ROWS_OF_OTHERS if place else ROWS_AT_MOST)
-        for place, (_, diary, key, looks) in enumerate(found[: 1 + OTHERS_AT_MOST])
-    ]
+    facts: list[DeviceFacts] = []
+    for _, diary, key, looks in found[: 1 + OTHERS_AT_MOST]:
+        trace = (traces or Traces()).of(diary, {look.row.thing for look in looks})
+        table = tabulate(looks, origin, ROWS_OF_OTHERS if facts else ROWS_AT_MOST)
+        facts.append(replace(_facts(diary, key, looks, drivers, trace), table=table))
     return (facts[0], facts[1:]) if facts else (None, [])
 
 
@@ -85,9 +86,7 @@ def _longest(loops: dict[str, list[Look]]) -> tuple[str, list[Look]]:
     return max(loops.items(), key=lambda one: sum(look.host * look.steps for look in one[1]), default=empty)
 
 
-def _facts(
-    diary: Diary, key: str, looks: list[Look], drivers: Drivers, origin: int, at_most: int
-) -> DeviceFacts:
+def _facts(diary: Diary, key: str, looks: list[Look], drivers: Drivers, trace: Trace | None) -> DeviceFacts:
     said = diary.first("device")
     kind, uuid, index = str(said.get("kind", "")), str(said.get("uuid") or ""), _count(said.get("index")) or 0
     warm = looks[_settled(looks) :]
@@ -96,11 +95,13 @@ def _facts(
         name=str(said.get("name", "")),
         capability=_pair(said.get("capability")) if not said.get("hip") else None,
         memory_bytes=_count(said.get("memory_bytes")),
-        table=tabulate(looks, origin, at_most),
         copies=read_copies(diary, warm),
-        syncs=read_syncs(diary, warm, None),
+        syncs=read_syncs(diary, warm, trace.idle_by_site if trace is not None else None),
+        kernels=trace.kernels if trace is not None else None,
+        products=trace.products if trace is not None else None,
         allocator=_allocator(diary, warm),
         switches=_switches(diary),
+        sm_active_share=trace.window.sm_active_share if trace is not None else None,
         kind=kind,
         uuid=uuid,
         multiprocessors=_count(said.get("multiprocessors")),
@@ -109,6 +110,7 @@ def _facts(
         loader=key,
         least_pair_s=max(0, min((look.row.a for look in looks), default=0)) * S,
         silent=str(diary.first("device_silent").get("why", "")),
+        window=trace.window if trace is not None else None,
     )
 
 

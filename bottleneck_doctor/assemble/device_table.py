@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
 from ..agent import wire
 from ..model.device import DeviceCopy, DeviceSync, DeviceTable
@@ -99,20 +100,21 @@ def read_copies(diary: Diary, looks: list[Look]) -> list[DeviceCopy] | None:
 
 def read_syncs(diary: Diary, looks: list[Look], idle_s: dict[int, float] | None) -> list[DeviceSync] | None:
     """Calls that wait for the device by line, longest first; ``idle_s`` is what followed on each site per
-    step, by a profiler's window, without which it is not known."""
+    step, by a profiler's window, without which it is not known. Site 0 are calls that only the window saw."""
     whole = sum(look.steps for look in looks if look.heard)
     if not whole or idle_s is None:
         return None
-    groups: dict[tuple[int, int], list[Weighted]] = {}
+    groups: dict[int, list[Weighted]] = {site: [] for site in idle_s if not _is_copy(diary, site)}
     for steps, row in _heard(looks, wire.DEVICE_WAIT):
-        groups.setdefault((row.thing, row.b), []).append((steps, row))
+        groups.setdefault(row.thing, []).append((steps, row))
     found = []
-    for (site, which), rows in groups.items():
+    for site, rows in groups.items():
         inside = sum(steps * row.duration for steps, row in rows) * S / whole
+        which = rows[0][1].b if rows else -1
         call = wire.WAITS[which] if 0 <= which < len(wire.WAITS) else ""
         count = sum(steps for steps, _ in rows) / whole
         found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), *_place(diary, site)))
-    return sorted(found, key=lambda one: -one.inside_s)[:LINES_AT_MOST]
+    return sorted(found, key=lambda one: -max(one.inside_s, one.idle_s))[:LINES_AT_MOST]
 
 
 def _heard(looks: list[Look], kind: int) -> Iterator[Weighted]:
@@ -120,6 +122,14 @@ def _heard(looks: list[Look], kind: int) -> Iterator[Weighted]:
 
 
 def _place(diary: Diary, site: int) -> tuple[str, int]:
-    facts = (fact for fact in diary.facts if fact.get("fact") == "site" and fact.get("site") == site)
-    fact = next(facts, {})
+    fact = _site(diary, site)
     return str(fact.get("file", "")), int(fact.get("line") or 0)
+
+
+def _is_copy(diary: Diary, site: int) -> bool:
+    return _site(diary, site).get("kind") == "copy"
+
+
+def _site(diary: Diary, site: int) -> dict[str, Any]:
+    facts = (fact for fact in diary.facts if fact.get("fact") == "site" and fact.get("site") == site)
+    return next(facts, {})

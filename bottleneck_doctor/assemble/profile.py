@@ -9,7 +9,8 @@ from ..model.profile import Cost, Gap, Loop, Machine, Profile, Run, Stack, Windo
 from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
-from .device import read_devices, read_drivers
+from .device import Traces, read_devices
+from .drivers import read_drivers
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
 from .loaders import read_loaders
@@ -62,7 +63,7 @@ def assemble(remains: Remains) -> Profile:
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
-    device, others = read_devices(trainers, iterations, drivers, windows, origin, remains.folder)
+    device, others = read_devices(trainers, iterations, drivers, windows, origin, Traces(remains.folder))
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,

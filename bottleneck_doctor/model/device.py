@@ -46,35 +46,6 @@ class DeviceTable:
 
 
 @dataclass(frozen=True)
-class DeviceWindow:
-    """What a profiler saw in a few steps in a row: means per step, and slower on the host than without it.
-
-    ``wall_s`` = ``busy_s`` (kernels, on whatever stream) + the idle times, each named after who left the
-    device without work: ``input_s`` the loop waited for a batch, ``launch_s`` it was still issuing work,
-    ``sync_s`` it had waited for the device and had nothing queued behind, ``transfer_s`` work waited for a
-    copy, ``memory_s`` the allocator went to the driver, ``collective_s`` other ranks were awaited,
-    ``other_s`` the loop was saving, logging or collecting garbage. ``host_s`` is what the loop's thread needs
-    to issue the work, without waits for device or data and without those.
-    """
-
-    steps: int
-    wall_s: float
-    busy_s: float
-    input_s: float = 0.0
-    launch_s: float = 0.0
-    sync_s: float = 0.0
-    transfer_s: float = 0.0
-    memory_s: float = 0.0
-    collective_s: float = 0.0
-    other_s: float = 0.0
-    host_s: float = 0.0
-    kernels_per_step: float = 0.0
-    median_kernel_s: float = 0.0
-    tensor_core_share: float | None = None
-    sm_active_share: float | None = None
-
-
-@dataclass(frozen=True)
 class DeviceCopy:
     """Copies to the device from one line. ``host_s`` is the thread's time in the calls, ``device_s`` the copy
     engine's; ``blocking`` calls return only when the source is free again."""
@@ -105,8 +76,8 @@ class DeviceSync:
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, optimizer, communication,
-    copy, other) and precision: that of the arithmetic, where it is known (tf32 is not float32)."""
+    """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, indexing, optimizer,
+    communication, copy, other) and precision: that of the arithmetic, if known (tf32 is not float32)."""
 
     kind: str
     device_s: float
@@ -126,6 +97,57 @@ class Product:
     precision: str
     calls: float
     device_s: float
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One shape of convolution, as torch's operators are given it; ``backward``: of input and weights."""
+
+    input: list[int]
+    weight: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+    precision: str
+    calls: float
+    device_s: float
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceWindow:
+    """Means per step of ``steps`` steps under a profiler, which slows the host down.
+
+    ``wall_s`` = ``busy_s`` + the idle times, each named after who left the device without work: ``input_s``
+    the loop waited for a batch, ``launch_s`` it was still issuing work, ``sync_s`` it had waited for the
+    device and had nothing queued behind, ``transfer_s`` work waited for a copy, ``memory_s`` the allocator
+    went to the driver, ``collective_s`` other ranks were awaited, ``other_s`` the loop was saving, logging or
+    collecting garbage. ``host_s`` is what the loop's thread needs to issue the work, without waits for device
+    or data and without those.
+
+    ``busy_s`` is time in which any stream computed; pauses between kernels that were queued already are the
+    device's own and counted with it. ``side_stream_s`` is the time of kernels on other streams than the
+    busiest, where the clock's marks do not see them. ``tensor_core_share`` and ``sm_active_share`` are of the
+    kernels' time; the second is a bound from above, from how many blocks a kernel has.
+    """
+
+    steps: int
+    wall_s: float
+    busy_s: float
+    input_s: float = 0.0
+    launch_s: float = 0.0
+    sync_s: float = 0.0
+    transfer_s: float = 0.0
+    memory_s: float = 0.0
+    collective_s: float = 0.0
+    other_s: float = 0.0
+    host_s: float = 0.0
+    kernels_per_step: float = 0.0
+    median_kernel_s: float = 0.0
+    tensor_core_share: float | None = None
+    sm_active_share: float | None = None
+    side_stream_s: float = 0.0
 
 
 @dataclass(frozen=True)
