@@ -79,6 +79,12 @@ DEVICE_WAIT = 32  # thing = site; b index into WAITS
 ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache, d peak bytes, e reserved bytes
 
 DEVICE_PARTS = ("backward", "optimizer", "checkpoint", "logging")
+COPY_BITS = ("pinned", "blocking", "just made", "other stream", "in next")
+DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+WAITS = (
+    "item", "tolist", "cpu", "to", "copy_", "bool", "int", "float", "index", "complex", "print", "nonzero",
+    "mask", "unique", "synchronize", "stream", "event", "empty_cache",
+)  # fmt: skip
 MAKINGS = ("unpack", "transform", "sampler")
 OPERATIONS = ("checkpoint", "logging", "copy")
 NOTHING = -1  # a reading that was not to be had
