@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from types import MethodType
 
 from . import importing, wire
 from .guard import quiet
@@ -33,11 +34,31 @@ DOUBLED_AFTER = 24  # looks with hooks on, the distance to the next doubles
 PUT_ON_AT_MOST = 400  # in a process: each time changes classes twice
 CALLS_FOR_A_LOOK = 16  # that had nothing to do with the device put the next time off by one look
 INHERITED = object()
-LOOKS, WINDOWS, ALWAYS = (
-    "looks",
-    "windows",
-    "always",
-)  # when a hook is on; once a graph was compiled, none always
+LOOKS, WINDOWS, ALWAYS = "looks", "windows", "always"  # when a hook is on; always: until a graph is compiled
+
+
+class StandIn:
+    """What stands in the place of a method: equal to torch's own, for tables of methods; pickled as that."""
+
+    def __init__(self, owner: type, function: Callable[..., Any], original: Any) -> None:
+        functools.update_wrapper(self, original)
+        self.owner, self.original = owner, original
+        self.function = functools.update_wrapper(function, original)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self.function, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self.original
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.owner, self.original.__name__)
 
 
 class Ears:
@@ -62,8 +83,10 @@ def hook(owner: Any, name: str, build: Callable[[Any], Any], when: str = LOOKS) 
     original = getattr(owner, name, None)
     if original is None:
         return
-    wrapper = build(original)
-    functools.update_wrapper(wrapper, original)
+    if isinstance(owner, type):
+        wrapper: Any = StandIn(owner, build(original), original)
+    else:
+        wrapper = functools.update_wrapper(build(original), original)
     ears.hooks.append((owner, name, wrapper, vars(owner).get(name, INHERITED), when))
 
 

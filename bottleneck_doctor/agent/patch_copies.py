@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 PINNED, BLOCKING, JUST_MADE, OTHER_STREAM, IN_NEXT = (1 << place for place in range(len(wire.COPY_BITS)))
-MAKERS = re.compile(
-    r"\btorch\.(tensor|zeros|ones|full|empty|eye|arange|linspace|rand|randn|randint|randperm|normal"
-    r"|zeros_like|ones_like|full_like|rand_like|randn_like)\("
-)  # of a tensor that could be made on the device
+MAKERS = (
+    r"\btorch\.(?:zeros|ones|full|empty|rand|randn|randint)(?:_like)?"
+    r"|\btorch\.(?:eye|arange|linspace|randperm|normal)"
+)  # of tensors that could be made on the device; ``torch.tensor`` has its numbers from the host
+CHAIN = (
+    r"\((?:[^()]|\([^()]*\))*\)(?:\.\w+\([^()]*\))*\.(?:to|cuda|xpu)\("  # their arguments, and then the copy
+)
+MADE = re.compile("(?:%s)%s" % (MAKERS, CHAIN))
 
 
 def patch(torch: Any) -> None:
@@ -141,7 +145,7 @@ def _made(frame: FrameType) -> bool:
     line = (found.f_code.co_filename, found.f_lineno)
     known = _makers.get(line)
     if known is None:
-        known = _makers[line] = MAKERS.search(linecache.getline(*line, found.f_globals)) is not None
+        known = _makers[line] = MADE.search(linecache.getline(*line, found.f_globals)) is not None
     return known
 
 

@@ -83,9 +83,11 @@ def test_only_a_copy_from_pinned_memory_goes_on(
 def test_a_line_that_makes_what_it_copies_says_so(device: MetaDevice, tmp_path: Path) -> None:
     with look():
         torch.randn(3).to("meta")
-        HOST.to("meta")
+        torch.full((3, 2), 1.0).float().to("meta")
+        torch.tensor([3, 4]).to("meta")
+        HOST.to(torch.zeros(3, device="meta"))
     rows = rows_of(tmp_path, wire.DEVICE_COPY)
-    assert ["just made" in bits_of(row) for row in rows] == [True, False]
+    assert ["just made" in bits_of(row) for row in rows] == [True, True, False, False]
 
 
 def test_a_copy_on_another_stream_is_told(device: MetaDevice, tmp_path: Path) -> None:

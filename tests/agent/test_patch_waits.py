@@ -71,7 +71,7 @@ def test_a_wait_has_the_users_line(device: MetaDevice, tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
     site = sites_of(tmp_path)[row.thing]
     assert site["file"] == __file__
-    assert "device=\"meta\").item()" in Path(__file__).read_text().splitlines()[site["line"] - 1]
+    assert 'device="meta").item()' in Path(__file__).read_text().splitlines()[site["line"] - 1]
     assert 0 < row.duration
     assert row.a > 0
 
@@ -87,7 +87,10 @@ def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: MetaDev
 
 def test_a_copy_to_the_host_that_need_not_be_awaited_is_none(device: MetaDevice, tmp_path: Path) -> None:
     on_device = torch.zeros((), device="meta")
-    for copy in (lambda: on_device.to("cpu", non_blocking=True), lambda: torch.zeros(()).copy_(on_device, True)):
+    for copy in (
+        lambda: on_device.to("cpu", non_blocking=True),
+        lambda: torch.zeros(()).copy_(on_device, True),
+    ):
         with look(), suppress(NotImplementedError):
             copy()
     assert waits(tmp_path) == []
