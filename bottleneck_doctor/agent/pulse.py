@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .stop import Control
     from .window import TraceWindow
 
+INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line that no user could spare
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
 STRIDE_AT_MOST = 4096
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
@@ -156,6 +157,8 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
         name = frame.f_code.co_filename
         if not name.startswith((_OURS, "<frozen")):
             nearest = nearest or frame
+            if name.endswith(INHERENT):
+                return frame
             if "site-packages" not in name and "dist-packages" not in name and not name.startswith(_STDLIB):
                 return frame
         frame = frame.f_back
