@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 
 
-def use(folder: Path | None) -> None:
+def use(folder: Path | None, scratch: Path) -> None:
     """Put the folder where this process, and those it starts, look for packages and for commands."""
     if folder is None:
         return
-    place = unpacked(folder)
+    place = unpacked(folder, scratch / "lib")
     sys.path.append(str(place))
     # Last, so that what is installed beside torch is never replaced.
     os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(place)])
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(place / "bin")])
 
 
-def unpacked(folder: Path) -> Path:
-    """The folder itself, or where its wheels were unpacked: compiled code is not imported from zip files."""
+def unpacked(folder: Path, place: Path) -> Path:
+    """The folder itself, or ``place`` with its wheels unpacked: compiled code is not imported from zip files."""
     wheels = sorted(folder.glob("*.whl"))
     if not wheels:
         return folder.resolve()
-    place = Path(tempfile.mkdtemp(prefix="bdoc-lib-"))
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as packed:
             packed.extractall(place)

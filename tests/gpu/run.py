@@ -35,23 +35,19 @@ print(torch.cuda.get_device_name(), platform.python_version(), torch.__version__
 def main(argv: Sequence[str] | None = None) -> int:
     """Go through the items; status 1 when bdoc was wrong, 2 when there is no device."""
     given = _arguments(argv)
-    library.use(given.lib)
     machine = "a rehearsal on the CPU" if given.rehearse else device()
     if machine is None:
         _tell("no CUDA device here, or no torch that was built for it: nothing was measured")
         return NO_DEVICE
-    if lacking := missing():
-        _tell(f"without {', '.join(lacking)}: bdoc does its work without its command line")
-    found = Sheet(machine)
-    keep = GOLDEN / slug(machine) if given.keep else None
+    found, keep = Sheet(machine), GOLDEN / slug(machine) if given.keep else None
     with tempfile.TemporaryDirectory(prefix="bdoc-gpu-") as name:
+        library.use(given.lib, Path(name))
+        if lacking := missing():
+            _tell(f"without {', '.join(lacking)}: bdoc does its work without its command line")
         ward = Ward(Path(name), _scripts_options(given, Path(name)))
         print(sheet.HEADER, flush=True)
-        go(
-            Rounds(ward, found, _tell, given.repeats, given.pairs, given.seconds, keep),
-            given.only,
-            given.budget_s,
-        )
+        rounds = Rounds(ward, found, _tell, given.repeats, given.pairs, given.seconds, keep)
+        go(rounds, given.only, given.budget_s)
     print(*sheet.adds_up(found), sep="\n")
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)

@@ -14,18 +14,23 @@ from tests.gpu.library import unpacked, use
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    with zipfile.ZipFile(tmp_path / "spy-1.0-py3-none-any.whl", "w") as wheel:
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "spy-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("spied.py", "SEEN = 1\n")
         wheel.writestr("spy-1.0.data/scripts/spy", "#!/bin/sh\n")
-    return tmp_path
+    return folder
 
 
-def test_a_wheels_code_and_commands_are_found(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheels_code_and_commands_are_found(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", "/data/mine")
     monkeypatch.setenv("PATH", "/usr/bin")
-    use(wheels)
+    use(wheels, tmp_path)
     place = Path(sys.path[-1])
+    assert place.parent == tmp_path
     assert (place / "spied.py").read_text() == "SEEN = 1\n"
     assert os.access(place / "bin" / "spy", os.X_OK)
     assert os.environ["PYTHONPATH"].split(":") == ["/data/mine", str(place)]
@@ -33,10 +38,10 @@ def test_a_wheels_code_and_commands_are_found(wheels: Path, monkeypatch: pytest.
 
 
 def test_a_folder_without_wheels_is_used_as_it_is(tmp_path: Path) -> None:
-    assert unpacked(tmp_path) == tmp_path.resolve()
+    assert unpacked(tmp_path, tmp_path / "lib") == tmp_path.resolve()
 
 
-def test_without_a_folder_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_nothing_changes(tmp_path: Path) -> None:
     before = list(sys.path)
-    use(None)
+    use(None, tmp_path)
     assert sys.path == before
