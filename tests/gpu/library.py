@@ -20,7 +20,7 @@ def use(folder: Path | None, scratch: Path) -> None:
 
 
 def unpacked(folder: Path, place: Path) -> Path:
-    """The folder itself, or ``place`` with its wheels unpacked: compiled code is not imported from zip files."""
+    """The folder itself, or ``place`` with its wheels unpacked: zip files cannot hold compiled code."""
     wheels = sorted(folder.glob("*.whl"))
     if not wheels:
         return folder.resolve()

@@ -28,8 +28,8 @@ class Rounds:
     found: Sheet
     tell: Callable[[str], None]
     repeats: int = 1
-    pairs: int = 2
-    seconds: float = 8.0
+    pairs: int = 3
+    seconds: float = 6.0
     keep: Path | None = None
 
 

@@ -87,8 +87,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--only", type=_chosen, default=list(ITEMS), help="names, separated by commas")
     add("--repeats", type=int, default=1, help="plain sick and cured runs of each patient (default 1)")
-    add("--pairs", type=int, default=2, help="plain and watched runs for each step length (default 2)")
-    add("--seconds", type=float, default=8.0, help="rough length of each of these (default 8)")
+    add("--pairs", type=int, default=3, help="plain and watched runs for each step length (default 3)")
+    add("--seconds", type=float, default=6.0, help="rough length of each of these (default 6)")
     add("--steps", type=int, help="training steps of each patient (default: about 8 s of them)")
     add("--budget-s", type=float, default=1200.0, help="begin nothing that would end later (default 1200)")
     add("--lib", type=Path, help="a folder of wheels or packages to import from, where pip cannot be used")
