@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.accuracy.table import gpus
 from tests.gpu.measure import ROOT
 from tests.gpu.sheet import HEADER, METHOD, NOT_YET, TITLE, Sheet, adds_up, missing, page, row, section, write
 from tests.gpu.test_examine import STARVED, judged, report, taken
@@ -46,6 +47,13 @@ def test_the_published_page_is_such_a_page() -> None:
     text = (ROOT / "docs" / "accuracy-gpu.md").read_text(encoding="utf-8")
     assert text.startswith(TITLE + METHOD), "write it anew: tests.gpu.sheet.page"
     assert (NOT_YET in text) == (text.count("\n## ") == 1 and "| patient |" not in text)
+
+
+def test_the_page_about_cpus_says_what_is_known_of_gpus() -> None:
+    said = gpus((ROOT / "docs" / "accuracy-gpu.md").read_text(encoding="utf-8"))
+    page_of_cpus = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert said in page_of_cpus, "write it anew: python -m tests.accuracy --again tests/golden/accuracy"
+    assert gpus("# a\n## NVIDIA A, 8 cores\n\n## B\n") == "GPUs: [NVIDIA A, 8 cores; B](accuracy-gpu.md)."
 
 
 def test_what_was_left_out_or_failed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
