@@ -36,20 +36,21 @@ class Rounds:
 def waits(rounds: Rounds) -> None:
     """Calls that wait for the device, with and without bdoc."""
     seen = unharmed.waits(rounds.ward)
-    rounds.found.say(unharmed.waits_line(seen), harmless=seen.same)
+    rounds.found.lines["waits"], rounds.found.harm["waits"] = unharmed.waits_line(seen), not seen.same
 
 
 def patient(one: Patient, rounds: Rounds) -> None:
     """One patient and its twin."""
-    seen = examine(one, rounds.ward, rounds.repeats, rounds.keep)
-    rounds.found.add(sheet.row(seen), seen)
+    rounds.found.seen[one.name] = seen = examine(one, rounds.ward, rounds.repeats, rounds.keep)
+    print(sheet.row(seen), flush=True)
 
 
 def cost(step_ms: float, rounds: Rounds) -> None:
     """How much longer steps of this length are."""
     pairs = unharmed.cost(step_ms, rounds.pairs, rounds.seconds)
-    harmless = step_ms != PROMISED_AT_MS or unharmed.longer(pairs) <= unharmed.MOST
-    rounds.found.say(unharmed.cost_line(step_ms, pairs), harmless)
+    name = f"cost-{step_ms:g}ms"
+    rounds.found.lines[name] = unharmed.cost_line(step_ms, pairs)
+    rounds.found.harm[name] = step_ms == PROMISED_AT_MS and unharmed.longer(pairs) > unharmed.MOST
 
 
 # First what must do no harm, then the patients, then the cost.
@@ -61,19 +62,25 @@ ITEMS: tuple[Item, ...] = (
 
 
 def go(rounds: Rounds, items: Iterable[Item], budget_s: float) -> None:
-    """Do one item after the other. None is begun unless there is time for one as long as the longest yet."""
-    began, longest = time.monotonic(), 0.0
+    """Do one item after the other. None is begun unless there is time for one as long as the longest yet; and
+    none after Ctrl-C: what was found so far is kept."""
+    found, began, longest = rounds.found, time.monotonic(), 0.0
     for name, item in items:
         spent = time.monotonic() - began
         if spent + longest > budget_s:
-            rounds.found.left_out.append(name)
+            found.left_out.append(name)
             continue
         rounds.tell(f"{spent:4.0f} s: {name}")
+        found.forget(name)
         try:
             item(rounds)
+        except KeyboardInterrupt:
+            budget_s = 0.0
+            found.left_out.append(name)
         except NotHere as why:
-            rounds.found.add(sheet.missing(name, f"not here: {why}"))
+            found.not_here[name] = str(why)
+            rounds.tell(f"{name} not here: {why}")
         except Exception as why:
-            rounds.found.failed.append(name)
-            rounds.found.add(sheet.missing(name, f"failed: {type(why).__name__}: {why}"))
+            found.failed[name] = f"{type(why).__name__}: {why}"
+            rounds.tell(f"{name} failed: {found.failed[name]}")
         longest = max(longest, time.monotonic() - began - spent)

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.gpu import library, sheet
+from tests.gpu import library, records, sheet
 from tests.gpu.bare import missing
 from tests.gpu.expected import FOLDER
 from tests.gpu.measure import ROOT, Ward, execute
@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if machine is None:
         _tell("no CUDA device here, or no torch that was built for it: nothing was measured")
         return NO_DEVICE
-    found, keep = Sheet(machine), GOLDEN / slug(machine) if given.keep else None
+    keep = GOLDEN / slug(machine) if given.keep else None
+    found = Sheet(machine) if keep is None else records.load(keep, machine)
     with tempfile.TemporaryDirectory(prefix="bdoc-gpu-") as name:
         library.use(given.lib, Path(name))
         if lacking := missing():
@@ -50,8 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         go(rounds, given.only, given.budget_s)
     print(*sheet.adds_up(found), sep="\n")
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        (keep / "table.md").write_text(sheet.section(found), encoding="utf-8")
+        records.save(keep, found)
     if given.write is not None:
         sheet.write(given.write, found)
     return 0 if found.right or (given.rehearse and not found.failed) else 1

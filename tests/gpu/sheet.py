@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.accuracy import table
 from tests.gpu.examine import Seen
+from tests.gpu.expected import PATIENTS
 
 HEADER = table.HEADER.replace("data wait", "exposed wait").replace(
     "| inside |\n|", "| inside | device busy: bdoc / truth | step under bdoc |\n|---|---|"
@@ -40,39 +41,42 @@ tested with simulated devices.
 
 @dataclass
 class Sheet:
-    """What one run of the suite found on one device; rows are printed as they come."""
+    """What was found on one device, by the name of the patient or of the check; the last word counts."""
 
     machine: str
-    seen: list[Seen] = field(default_factory=list)
-    rows: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)
+    harm: dict[str, bool] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    not_here: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    harmless: bool = True
 
-    def add(self, row: str, seen: Seen | None = None) -> None:
-        """One more row of the table."""
-        self.rows.append(row)
-        self.seen += [] if seen is None else [seen]
-        print(row, flush=True)
-
-    def say(self, line: str, harmless: bool) -> None:
-        """One more line below the table."""
-        self.lines.append(line)
-        self.harmless = self.harmless and harmless
+    def forget(self, name: str) -> None:
+        """What was found earlier under this name no longer counts."""
+        for book in (self.seen, self.lines, self.harm, self.failed, self.not_here):
+            book.pop(name, None)
 
     @property
     def right(self) -> bool:
         """What the project promises: all bounds, nine causes of ten, exposed waits within 0.02, no harm done,
         no output changed, no gain promised where there is none."""
-        rows = [one.judgement for one in self.seen]
+        rows = [one.judgement for one in self.seen.values()]
         return (
-            self.harmless
+            not any(self.harm.values())
             and not self.failed
             and all(one.bound_right and one.same_output and not one.hurts for one in rows)
             and all(one.wait_right is not False for one in rows)
             and sum(one.cause_right for one in rows) >= 0.9 * len(rows)
         )
+
+
+def rows(sheet: Sheet) -> list[str]:
+    """The table without its header, in the patients' order."""
+    names = [one.name for one in PATIENTS]
+    known = {name: row(one) for name, one in sheet.seen.items()}
+    known |= {name: missing(name, f"failed: {why}") for name, why in sheet.failed.items()}
+    known |= {name: missing(name, f"not here: {why}") for name, why in sheet.not_here.items()}
+    return [known[name] for name in sorted(known, key=lambda name: (*names, name).index(name))]
 
 
 def row(seen: Seen) -> str:
@@ -89,16 +93,15 @@ def missing(name: str, why: str) -> str:
 
 def adds_up(sheet: Sheet) -> list[str]:
     """What stands below the table."""
-    lines = [*table.summary([one.judgement for one in sheet.seen]), *sheet.lines]
+    lines = [*table.summary([one.judgement for one in sheet.seen.values()]), *sheet.lines.values()]
     lines += [f"failed: {', '.join(sheet.failed)}"] if sheet.failed else []
-    return lines + ([f"left out, for want of time: {', '.join(sheet.left_out)}"] if sheet.left_out else [])
+    return lines + ([f"left out: {', '.join(sheet.left_out)}"] if sheet.left_out else [])
 
 
 def section(sheet: Sheet) -> str:
     """All that was found on one device, as a part of the page."""
-    rows = "\n".join([HEADER, *sheet.rows])
     lines = "\n".join(f"- {line}" for line in adds_up(sheet))
-    return f"## {sheet.machine}\n\n{rows}\n\n{lines}\n"
+    return "\n".join([f"## {sheet.machine}\n", HEADER, *rows(sheet), "", lines, ""])
 
 
 def page(sections: Sequence[str]) -> str:

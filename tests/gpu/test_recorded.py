@@ -15,13 +15,14 @@ from tests.analyse.runs import run_of
 from tests.gpu.examine import Seen, judged
 from tests.gpu.expected import PATIENTS
 from tests.gpu.measure import ROOT
+from tests.gpu.records import FILE, load
 from tests.gpu.test_examine import STARVED, taken
 from tests.patients.patient import Patient
 
 GOLDEN = ROOT / "tests" / "golden"
 RECORDED = [
     (folder, one)
-    for folder in sorted({path.parent for path in GOLDEN.glob("*/table.md")})
+    for folder in sorted({path.parent for path in GOLDEN.glob(f"*/{FILE}")})
     for one in PATIENTS
     if (folder / f"{one.name}.taken.json").exists()
 ]
@@ -35,12 +36,11 @@ def again(folder: Path, patient: Patient) -> Seen:
 
 @pytest.mark.parametrize(("folder", "patient"), RECORDED, ids=lambda one: one.name)
 def test_what_was_right_on_a_device_stays_right(folder: Path, patient: Patient) -> None:
-    """The table beside the profile holds what was right when it was recorded."""
-    rows = (folder / "table.md").read_text(encoding="utf-8").splitlines()
-    bound, cause = next(row for row in rows if row.startswith(f"| {patient.name} |")).split("|")[2:4]
-    found = again(folder, patient).judgement
-    assert found.bound_right or "✗" in bound
-    assert found.cause_right or "✗" in cause
+    """The sheet beside the profile holds what was right when it was recorded."""
+    then, found = load(folder).seen[patient.name].judgement, again(folder, patient).judgement
+    assert found.bound_right or not then.bound_right
+    assert found.cause_right or not then.cause_right
+    assert found.wait_right is not False or then.wait_right is False
 
 
 def test_what_is_kept_is_judged_as_it_was(tmp_path: Path) -> None:

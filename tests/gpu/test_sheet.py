@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from tests.accuracy.table import gpus
+from tests.gpu.examine import Seen
 from tests.gpu.measure import ROOT
 from tests.gpu.sheet import HEADER, METHOD, NOT_YET, TITLE, Sheet, adds_up, missing, page, row, section, write
 from tests.gpu.test_examine import STARVED, judged, report, taken
@@ -33,7 +33,7 @@ def test_a_new_section_replaces_the_devices_old_one_and_no_other(tmp_path: Path)
     path = tmp_path / "page.md"
     path.write_text(page([]))
     for machine, line in (("one", "old"), ("two", "kept"), ("one", "new")):
-        write(path, Sheet(machine, lines=[line]))
+        write(path, Sheet(machine, lines={"waits": line}))
     text = path.read_text()
     assert text.startswith(TITLE + METHOD)
     assert NOT_YET not in text
@@ -56,25 +56,29 @@ def test_the_page_about_cpus_says_what_is_known_of_gpus() -> None:
     assert gpus("# a\n## NVIDIA A, 8 cores\n\n## B\n") == "GPUs: [NVIDIA A, 8 cores; B](accuracy-gpu.md)."
 
 
-def test_what_was_left_out_or_failed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    sheet = Sheet("box", failed=["saturated"], left_out=["cost-1ms", "cost-20ms"])
-    sheet.add(row(SEEN), SEEN)
-    assert "starved-by-cpu" in capsys.readouterr().out
-    assert adds_up(sheet)[-2:] == ["failed: saturated", "left out, for want of time: cost-1ms, cost-20ms"]
+def test_what_was_left_out_or_failed_is_said() -> None:
+    failed = {"saturated": "Failed: out of memory"}
+    sheet = Sheet("box", {STARVED.name: SEEN}, failed=failed, left_out=["cost-1ms", "cost-20ms"])
+    assert adds_up(sheet)[-2:] == ["failed: saturated", "left out: cost-1ms, cost-20ms"]
     assert "all patients: bound right 1 of 1" in section(sheet)
+    assert "| saturated | failed: Failed: out of memory |" in section(sheet)
+
+
+def sheet_of(*seen: Seen, **more: Any) -> Sheet:
+    return Sheet("box", {str(number): one for number, one in enumerate(seen)}, **more)
 
 
 def test_one_wrong_bound_one_failure_or_harm_makes_the_whole_wrong() -> None:
-    assert Sheet("box", seen=[SEEN]).right
+    assert sheet_of(SEEN).right
     wrong = replace(SEEN, judgement=replace(SEEN.judgement, bound_right=False))
     changed = replace(SEEN, judgement=replace(SEEN.judgement, same_output=False))
     late = replace(SEEN, judgement=replace(SEEN.judgement, wait_right=False))
-    assert [Sheet("box", seen=[SEEN, one]).right for one in (wrong, changed, late)] == [False] * 3
-    assert not Sheet("box", seen=[SEEN], failed=["graphed"]).right
-    assert not Sheet("box", seen=[SEEN], harmless=False).right
+    assert [sheet_of(SEEN, one).right for one in (wrong, changed, late)] == [False] * 3
+    assert not sheet_of(SEEN, failed={"graphed": "why"}).right
+    assert not sheet_of(SEEN, harm={"waits": True}).right
 
 
 def test_one_cause_of_ten_may_be_wrong() -> None:
     wrong = replace(SEEN, judgement=replace(SEEN.judgement, cause_right=False))
-    assert Sheet("box", seen=[SEEN] * 9 + [wrong]).right
-    assert not Sheet("box", seen=[SEEN] * 8 + [wrong]).right
+    assert sheet_of(*[SEEN] * 9, wrong).right
+    assert not sheet_of(*[SEEN] * 8, wrong).right

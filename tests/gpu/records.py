@@ -1,0 +1,34 @@
+"""Keeps what was found on a device beside the profiles, so that a later run of some patients adds to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.accuracy.judge import Judgement
+from tests.gpu.examine import Seen
+from tests.gpu.sheet import Sheet, section
+
+FILE = "sheet.json"
+
+
+def save(folder: Path, sheet: Sheet) -> None:
+    """Write the sheet, and its table for people."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(json.dumps(asdict(sheet), indent=1) + "\n", encoding="utf-8")
+    (folder / "table.md").write_text(section(sheet), encoding="utf-8")
+
+
+def load(folder: Path, machine: str | None = None) -> Sheet:
+    """The sheet kept there; an empty one where there is none, or one of another machine."""
+    path = folder / FILE
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": None}
+    if machine is not None and kept["machine"] != machine:
+        return Sheet(machine)
+    seen = {name: _seen(**one) for name, one in kept.pop("seen").items()}
+    return Sheet(seen=seen, **{**kept, "left_out": []})
+
+
+def _seen(judgement: dict[str, object], **busy: float | None) -> Seen:
+    return Seen(Judgement(**judgement), **busy)  # type: ignore[arg-type]
