@@ -68,6 +68,8 @@ def options(about: str | None, *, step_s: float) -> Stage:
     known = json.loads(given.speed.read_text()) if given.speed else None
     found = Speed(**known) if known else speed(device, given.data)
     torch.manual_seed(0)
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # work so small gains nothing from more, and they wait for one another
     return Stage(
         device=device,
         cured=given.cured,
