@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 WARM_STEPS = 2  # under the tracer, not recorded
 STEPS = 6  # recorded: where the device begins with the second, only the first says
 ARRIVALS_AT_MOST = 8  # after the last step, until the device should have come past it
-STEPS_AT_LEAST = 2
+STEPS_AT_LEAST = 2  # then one is left that is measured
 STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
-LONG_NS = 5_000_000_000  # slow steps: two of them do, and one to warm up
+ENOUGH_NS = 500_000_000  # recorded in fewer steps: what runs for so long makes a trace of tens of megabytes
+LONG_NS = 2_000_000_000  # a step or two under the tracer
 ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
 
 
@@ -110,10 +111,16 @@ class TraceWindow:
             self.steps += 1
         with self.trace.range("bdoc#step#%d" % loader):
             pass
-        enough = self.steps >= STEPS or (self.steps >= STEPS_AT_LEAST and now() - self.begun > LONG_NS)
-        if (enough or loader != self.loader) and self.accelerator.ready():
+        if (self._enough() or loader != self.loader) and self.accelerator.ready():
             self.last, self.ended = self.accelerator.mark(), now()
+            self.trace.mute()
         return False
+
+    def _enough(self) -> bool:
+        taken = now() - self.begun
+        if self.steps > STEPS_AT_LEAST and taken > ENOUGH_NS:
+            return True
+        return self.steps >= STEPS or (self.steps == STEPS_AT_LEAST and taken > LONG_NS)
 
     def _drained(self) -> bool:
         """Whether the device has come past the last step; then the trace is saved."""
