@@ -8,9 +8,8 @@ the supervisor's work. Not yet proven on hardware.
 from __future__ import annotations
 
 import os
-import sys
 
-from . import kineto, wire
+from . import wire
 from .clocks import now
 from .pulse import state
 
@@ -60,9 +59,9 @@ class TraceWindow:
         """Begin to warm up, unless somebody else profiles or there is no room."""
         self.start = now()
         try:
-            if not kineto.can_trace(sys.modules["torch"], self.accelerator.kind) or not _room():
+            self.trace = self.accelerator.tracer() if _room() else None
+            if self.trace is None:
                 raise RuntimeError("no tracer for this device, another profiler, or no room for a trace")
-            self.trace = kineto.Trace(self.accelerator.kind)
             self.trace.prepare()
         except Exception as refusal:
             self._give_up(refusal)

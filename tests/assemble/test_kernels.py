@@ -50,7 +50,7 @@ OTHERS = [
     ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>()",
      "elementwise"),
     ("triton_poi_fused_add_native_layer_norm_3", "elementwise"),
-    ("void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(at::TensorIterator&)>()",
+    ("void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(TensorIterator&)>()",
      "copy"),
     ("triton_red_fused__log_softmax_5", "reduction"),
     ("triton_per_fused_native_layer_norm_0", "reduction"),
