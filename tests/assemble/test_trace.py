@@ -6,12 +6,15 @@ import json
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bottleneck_doctor.assemble import timeline
 from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.device import Convolution, Product
+from bottleneck_doctor.model.profile import Profile
+from tests.assemble.device_rows import Habits, profile_of, train
 from tests.assemble.traces import ADD, SGEMM, Pen
 
 SHAPES = {
@@ -193,3 +196,37 @@ def _yardstick(text: str) -> float:
     begun = time.perf_counter()
     json.loads(text)
     return time.perf_counter() - begun
+
+
+def told(folder: Path, **fact: Any) -> Profile:
+    """What is assembled of a process that wrote this fact about its trace, and trained on a device."""
+    training = train(folder, Habits(), steps=40)
+    training.file.fact(**fact)
+    return profile_of(folder)
+
+
+def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -> None:
+    (tmp_path / "100-1.trace.json").write_text(pages().text())
+    profile = told(tmp_path, fact="trace", file="100-1.trace.json", loader=1, steps=4)
+    assert profile.device is not None
+    assert profile.device.window is not None
+    assert profile.device.window.steps == 3
+    assert profile.device.convolutions is not None
+    assert "aten::mm" in {one.name for one in profile.operators}
+    assert not [gap for gap in profile.gaps if gap.what == "kernels"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        ({"fact": "trace", "file": "100-1.trace.json", "loader": 1}, "no two whole steps"),
+        ({"fact": "trace", "file": "/etc/passwd", "loader": 1}, "no two whole steps"),
+        ({"fact": "trace_refused", "why": "somebody profiles"}, "somebody profiles"),
+    ],
+)
+def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str) -> None:
+    profile = told(tmp_path, **fact)
+    (gap,) = (gap for gap in profile.gaps if gap.what == "kernels")
+    assert why in gap.why
+    assert profile.device is not None
+    assert profile.device.window is None
