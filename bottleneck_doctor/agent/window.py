@@ -59,10 +59,11 @@ class TraceWindow:
         """Begin to warm up, unless somebody else profiles or there is no room."""
         self.start = now()
         try:
-            self.trace = self.accelerator.tracer() if _room() else None
-            if self.trace is None:
-                raise RuntimeError("no tracer for this device, another profiler, or no room for a trace")
-            self.trace.prepare()
+            trace = self.accelerator.tracer() if _room() else "no room for a trace in the run folder"
+            if isinstance(trace, str):
+                raise RuntimeError(trace)
+            self.trace = trace
+            trace.prepare()
         except Exception as refusal:
             self._give_up(refusal)
 
