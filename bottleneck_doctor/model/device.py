@@ -128,7 +128,8 @@ class DeviceWindow:
     collecting garbage. ``host_s`` is what the loop's thread needs to issue the work, without waits for device
     or data and without those.
 
-    ``busy_s`` is time in which any stream computed; pauses between kernels that were queued already are the
+    ``busy_s`` is time in which any stream computed; communication that nothing hides is in
+    ``collective_s``. Pauses between kernels that were queued already are the
     device's own and counted with it. ``side_stream_s`` is the time of kernels on other streams than the
     busiest, where the clock's marks do not see them. ``tensor_core_share`` and ``sm_active_share`` are of the
     kernels' time; the second is a bound from above, from how many blocks a kernel has.
