@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.profile import Cost, Gap, Loop, Machine, Profile, Run, Stack, Window
+from ..model.profile import Cost, Gap, Loop, Machine, Operator, Profile, Run, Stack, Window
 from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
-from .device import Traces, read_devices
+from .device import read_devices
 from .drivers import read_drivers
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
@@ -25,6 +25,7 @@ from .samples import read_blocked, read_series
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
+from .traces import Traced, read_traces
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def assemble(remains: Remains) -> Profile:
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
-    device, others = read_devices(trainers, iterations, drivers, windows, origin, Traces(remains.folder))
+    traces = read_traces(trainers, remains.folder)
+    device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
@@ -84,7 +86,7 @@ def assemble(remains: Remains) -> Profile:
             for operation in read_operations(diary, origin) + read_collectives(diary)
         ][:128],
         stacks=read_stacks(remains.stacks),
-        operators=[operator for diary in trainers for operator in read_operators(diary)][:64],
+        operators=[operator for diary in trainers for operator in _operators(diary, traces)][:64],
         computing=read_computing(trainers, crews, origin),
         series=read_series(remains.samples, origin),
         windows=windows[:64],
@@ -103,6 +105,12 @@ def _fitting(loops: list[Loop]) -> list[Loop]:
     while at_most > 64 and sum(min(len(loop.table.t), at_most) for loop in loops) > ROWS_AT_MOST:
         at_most //= 2
     return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
+
+
+def _operators(diary: Diary, traces: dict[int, Traced]) -> list[Operator]:
+    """What a process's step was made of: by its trace, which knows the device's time, or by its own table."""
+    traced = traces.get(diary.pid)
+    return traced.table.operators if traced is not None else read_operators(diary)
 
 
 def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:

@@ -9,7 +9,6 @@ import pytest
 
 from bottleneck_doctor.analyse.device_summary import summarise
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.assemble.device import Traces
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.prescribe import write_up
 from tests.assemble.device_rows import SECOND, Habits, Training, profile_of, trace_of, train, window_of
@@ -118,8 +117,7 @@ def test_a_healthy_run_without_a_window_is_offered_nothing(tmp_path):
 def test_waits_are_found_by_their_line_and_scaled_to_the_undisturbed_step(tmp_path):
     """Under the profiler the loop was half as fast again: what follows on each wait is, too."""
     training = train(tmp_path, TABLE[3][1])
-    traces = Traces(tmp_path, lambda path: trace_of(training, 1.5) if path.name == "100.trace.json" else None)
-    training.file.fact(fact="trace", file="../100.trace.json", loader=1)
+    traces = {100: trace_of(training, 1.5)}
     diagnosis = diagnose(profile_of(tmp_path, traces=traces))
     read = diagnosis.device.facts.syncs[0]
     assert (read.call, read.file, read.line) == ("item", "train.py", 40)
