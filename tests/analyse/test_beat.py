@@ -69,6 +69,16 @@ def test_a_rare_stop_that_no_look_met_is_known_from_the_loops_own_clock(tmp_path
     assert diagnosis.verdict.cause == "host.checkpoint"
 
 
+def test_rare_long_waits_that_no_look_met_are_exposed(tmp_path):
+    """Every 40th batch takes half a second, and next to none of these is looked at."""
+    habits = Habits(fetch=1.0, issue=1.0, device=8.0, stall=500.0)
+    training, diagnosis = seen(tmp_path, habits, every=41)
+    exposed = diagnosis.metrics["exposed_data_wait_fraction"]
+    truth = training.idle["input"] / (training.now - SECOND)
+    assert exposed.value == pytest.approx(truth, abs=2 * POINTS)
+    assert exposed.low < truth < exposed.high
+
+
 def test_what_next_gives_the_device_to_do_is_no_waiting(tmp_path):
     """Batches are augmented on the device: it is busy while the loop is in `next`."""
     training, diagnosis = seen(tmp_path, Habits(fetch=4.0, in_next=4.0, issue=1.0, device=6.0))

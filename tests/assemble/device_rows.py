@@ -38,7 +38,8 @@ class Habits:
     ``fetch`` is the loader's work in the loop's process, ``issue`` what the loop needs to issue ``launches``
     kernels, ``device`` what the device needs for them, ``copy`` a copy before them, ``after`` Python after a
     readback (None: nothing is read back), ``outro`` more Python at the end, ``in_next`` work that the loader
-    gives the device. Every ``saving_every``-th step saves for ``saving``.
+    gives the device. Every ``saving_every``-th step saves for ``saving``; every ``stall_every``-th batch takes
+    ``stall`` more.
     """
 
     fetch: float = 0.2
@@ -51,6 +52,8 @@ class Habits:
     saving_every: int = 10
     in_next: float = 0.0
     outro: float = 0.0
+    stall: float = 0.0
+    stall_every: int = 40
 
 
 @dataclass
@@ -70,7 +73,8 @@ class Training:
         """One batch and what follows on it."""
         habits, begin, device_begin = self.habits, self.now, max(self.now, self.busy_until)
         self._work(habits.in_next)
-        self._pass(habits.fetch, "input")
+        rare = habits.stall if self.passes % habits.stall_every == habits.stall_every - 1 else 0.0
+        self._pass(habits.fetch + rare, "input")
         self._fetched(begin)
         got, device_got = self.now, max(self.now, self.busy_until)
         parts = self._copy() + self._compute() + self._read_back() + self._save()
