@@ -72,6 +72,7 @@ class Ears:
         self.looks = self.heard = 0
         self.next = FIRST_LOOK
         self.left = PUT_ON_AT_MOST
+        self.makers: dict[int, bool] = {}  # site -> whether it makes what it copies
         self.idle = 0  # calls on tensors of the host, while on
 
 

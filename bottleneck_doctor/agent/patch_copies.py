@@ -14,7 +14,7 @@ from time import thread_time_ns
 from . import wire
 from .hearing import aside, ears, hook
 from .patch_waits import Own, begin, noted, plain
-from .pulse import _users_frame, state
+from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def _to(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_host(aim: Any) -> bool | None:
     """Whether the first argument of ``Tensor.to`` means the host, or the device; None: neither."""
+    if type(aim) is Own.dtype:
+        return None
     if isinstance(aim, int):
         return False
     kind = aim if isinstance(aim, str) else getattr(aim, "type", "")
@@ -112,19 +114,19 @@ def _noted(
         return call(*args, **kwargs)
     finally:
         if under_way is not None:
-            cpu = thread_time_ns() - under_way.cpu
+            cpu, site = thread_time_ns() - under_way.cpu, under_way.site
             under_way.end(
                 wire.DEVICE_COPY,
-                lambda: (source.nbytes, cpu, _bits(source, goes_on, frame), _type(source.dtype)),
+                lambda: (source.nbytes, cpu, _bits(source, goes_on, frame, site), _type(source.dtype)),
             )
 
 
-def _bits(source: Any, goes_on: bool, frame: FrameType) -> int:
+def _bits(source: Any, goes_on: bool, frame: FrameType, site: int) -> int:
     """Pinned is not asked where somebody listens to torch's dispatcher: it would hear the question."""
     pinned = not Own.dispatching() and source.is_pinned()
     bits = PINNED if pinned else 0
     bits |= 0 if goes_on and pinned else BLOCKING  # from pageable memory it blocks, whatever was asked
-    bits |= JUST_MADE if _made(frame) else 0
+    bits |= JUST_MADE if _made(site, frame) else 0
     look = state.look
     if look is not None and look.stream != state.accelerator.stream():
         bits |= OTHER_STREAM
@@ -134,18 +136,12 @@ def _bits(source: Any, goes_on: bool, frame: FrameType) -> int:
     return bits
 
 
-_makers: dict[tuple[str, int], bool] = {}
-
-
-def _made(frame: FrameType) -> bool:
+def _made(site: int, frame: FrameType) -> bool:
     """Whether the line that copies says that it makes what it copies; its text is read once."""
-    found = _users_frame(frame)
-    if found is None:
-        return False
-    line = (found.f_code.co_filename, found.f_lineno)
-    known = _makers.get(line)
+    known = ears.makers.get(site)
     if known is None:
-        known = _makers[line] = MADE.search(linecache.getline(*line, found.f_globals)) is not None
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+        known = ears.makers[site] = MADE.search(text) is not None
     return known
 
 

@@ -37,6 +37,7 @@ class Own:
     """What is torch's own: subclasses of tensors and modes may have functions of their own for everything."""
 
     tensor: type = object
+    dtype: type = object
     types: tuple[type, ...] = ()
     modes: Callable[[], int] = int
     mode_at: Callable[[int], object] = int
@@ -45,7 +46,7 @@ class Own:
 
 def patch(torch: Any) -> None:
     """Make the hooks ready; ``torch`` is complete and its device in use."""
-    Own.tensor, Own.types = torch.Tensor, (torch.Tensor, torch.nn.Parameter)
+    Own.tensor, Own.dtype, Own.types = torch.Tensor, torch.dtype, (torch.Tensor, torch.nn.Parameter)
     Own.modes, Own.mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
     Own.dispatching = torch._C._len_torch_dispatch_stack
     for name, kind in METHODS.items():
@@ -120,9 +121,11 @@ def noted(which: str, frame: FrameType, call: Callable[..., Any], *args: Any, **
 
 
 def _method(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    types, modes = Own.types, Own.modes
+
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not plain(self):
+            if (type(self) not in types or modes()) and not plain(self):  # tensors of the host get by soon
                 return aside(original, self, *args, **kwargs)
             if ears.deep or self.is_cpu:
                 ears.idle += 1

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -94,7 +94,7 @@ def test_what_is_imported_sees_torchs_own(
 class Told(torch.Tensor):
     """A subclass that knows torch's own functions only."""
 
-    heard: list[Any] = []
+    heard: ClassVar[list[Any]] = []
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
