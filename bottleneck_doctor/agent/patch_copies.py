@@ -9,7 +9,6 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from time import thread_time_ns
 
 from . import wire
 from .hearing import aside, ears, hook
@@ -109,16 +108,14 @@ def _noted(
     """Call it, and write down what it brought to the device, and how; or that it waited for the device."""
     if to_host:
         return call(*args, **kwargs) if goes_on else noted(which, frame, call, *args, **kwargs)
-    under_way = begin("copy", frame)
+    under_way = begin(
+        "copy", frame, lambda site: (source.nbytes, _bits(source, goes_on, frame, site), _type(source.dtype))
+    )
     try:
         return call(*args, **kwargs)
     finally:
         if under_way is not None:
-            cpu, site = thread_time_ns() - under_way.cpu, under_way.site
-            under_way.end(
-                wire.DEVICE_COPY,
-                lambda: (source.nbytes, cpu, _bits(source, goes_on, frame, site), _type(source.dtype)),
-            )
+            under_way.end(wire.DEVICE_COPY)
 
 
 def _bits(source: Any, goes_on: bool, frame: FrameType, site: int) -> int:

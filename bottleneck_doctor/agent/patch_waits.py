@@ -74,50 +74,52 @@ def _own_modes() -> bool:
 class Call:
     """A call that is under way: its token of the device's clock, its place, and its name in a trace."""
 
-    __slots__ = ("cpu", "entry", "site", "span", "token")
+    __slots__ = ("cpu", "site", "span", "token", "what")
 
-    def __init__(self, kind: str, frame: FrameType) -> None:
-        self.entry = now()
+    def __init__(self, kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> None:
+        entry = now()
         self.site = state.site(kind, frame)
+        self.what = describe(self.site)
         name = getattr(state.window, "name", None)
         self.span = name(kind, frame) if name is not None else None
         self.cpu = thread_time_ns()
         self.token = device_clock.begin()
         ears.deep = True
-        state.hooks_ns += now() - self.entry
+        state.hooks_ns += now() - entry
 
     @quiet
-    def end(self, row: int, values: Callable[[], tuple[int, int, int, int]]) -> None:
-        """It is over; the values are its row's ``b`` to ``e``."""
-        end = now()
+    def end(self, row: int) -> None:
+        """It is over: a row of this kind, if the hooks are still on."""
+        end, cpu = now(), thread_time_ns() - self.cpu
         ears.deep = False
         if self.span is not None:
             self.span.end()
         if ears.on and self.token is not None:
-            device_clock.note(self.token, row, values(), self.site)
+            b, d, e = self.what
+            device_clock.note(self.token, row, (b, cpu, d, e), self.site)
         state.hooks_ns += now() - end
 
 
-def begin(kind: str, frame: FrameType) -> Call | None:
-    """The call that begins, if it is the looked-at step's own."""
+def begin(kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> Call | None:
+    """The call that begins, if it is the looked-at step's own; ``describe`` tells ``b``, ``d`` and ``e`` of
+    its row from its site, and is asked before the clock starts."""
     look = state.look
-    if look is None or look.thread != state.thread():
-        return None
     try:
-        return Call(kind, frame)
+        if look is None or look.thread != state.thread() or not state.accelerator.ready():
+            return None
+        return Call(kind, frame, describe)
     except Exception:
-        ears.deep = False
         return None
 
 
 def noted(which: str, frame: FrameType, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call it, and write down that it waited for the device."""
-    under_way = begin("wait", frame)
+    under_way = begin("wait", frame, lambda site: (wire.WAITS.index(which), 0, 0))
     try:
         return call(*args, **kwargs)
     finally:
         if under_way is not None:
-            under_way.end(wire.DEVICE_WAIT, lambda: (wire.WAITS.index(which), 0, 0, 0))
+            under_way.end(wire.DEVICE_WAIT)
 
 
 def _method(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -75,7 +75,7 @@ DEVICE_STEP = 29  # from asking for a batch to asking for the next: a until it w
 # device had caught up with the loop, e = 1: no loader
 DEVICE_PART = 30  # c index into DEVICE_PARTS
 DEVICE_COPY = 31  # thing = site; b bytes, c thread CPU, d bits of COPY_BITS, e index into DTYPES
-DEVICE_WAIT = 32  # thing = site; b index into WAITS
+DEVICE_WAIT = 32  # thing = site; b index into WAITS, c thread CPU
 ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache (NOTHING: not counted), d peak
 # bytes, e reserved bytes
 
