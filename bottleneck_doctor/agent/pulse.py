@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .patch_loader import Account
     from .profiler import Window
     from .stop import Control
+    from .window import TraceWindow
 
 INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line that no user could spare
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
@@ -42,7 +43,7 @@ class Pulse:
         self.row = self.book.row
         self.book.on_full = self.halve
         self.control: Control | None = None
-        self.window: Window | None = None  # of the profiler, while one is open
+        self.window: Window | TraceWindow | None = None  # of the profiler, while one is open
         self.worker = False
         self.close = True
         self.resting = False

@@ -30,6 +30,7 @@ LAST = 96  # when the newest batch arrived
 FETCHING = 104  # native id of the thread that is inside a fetch, 0 when none is
 DROPPED = 112  # rows that found no room
 WINDOW = 120  # torch.profiler windows finished
+WINDOW_OPEN = 136  # 1 while one is open
 COST = 128  # nanoseconds that the agent spent in the training thread
 
 # The control file, written by the supervisor, read by every agent.
