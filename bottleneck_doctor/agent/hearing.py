@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 FIRST_LOOK = 8  # the steps before load modules, build caches, compile
 DOUBLED_AFTER = 24  # looks with hooks on, the distance to the next doubles
 PUT_ON_AT_MOST = 400  # in a process: each time changes classes twice
+COMPILED_AT_MOST = 4  # looks: older compilers may trace anew because of us, and stop after eight times
 CALLS_FOR_A_LOOK = 16  # that had nothing to do with the device put the next time off by one look
 INHERITED = object()
 LOOKS, WINDOWS, ALWAYS = "looks", "windows", "always"  # when a hook is on; always: until a graph is compiled
@@ -68,6 +69,7 @@ class Ears:
         self.hooks: list[Hook] = []
         self.on = False
         self.compiled = False  # a graph was traced: from then on nothing that it may hold stays on
+        self.traced = 0  # looks in which a graph was
         self.deep = False  # inside of a call that is noted: what it calls belongs to it
         self.looks = self.heard = 0
         self.next = FIRST_LOOK
@@ -186,6 +188,10 @@ def _watch_compiler() -> None:
 @quiet
 def _compiles(*args: object) -> None:
     """A graph is about to be traced."""
+    if ears.on:
+        ears.traced += 1
+        if ears.traced >= COMPILED_AT_MOST:
+            ears.left = 0
     hush()
     if not ears.compiled:
         ears.compiled = True

@@ -80,8 +80,7 @@ class Call:
         entry = now()
         self.site = state.site(kind, frame)
         self.what = describe(self.site)
-        name = getattr(state.window, "name", None)
-        self.span = name(kind, frame) if name is not None else None
+        self.span = state.window.name(kind, frame) if state.window is not None else None
         self.cpu = thread_time_ns()
         self.token = device_clock.begin()
         ears.deep = True

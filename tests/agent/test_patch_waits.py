@@ -99,7 +99,7 @@ def test_a_copy_to_the_host_that_need_not_be_awaited_is_none(device: MetaDevice,
 def test_a_mask_is_noted_in_windows_only(device: MetaDevice, tmp_path: Path) -> None:
     on_device = torch.zeros(3, device="meta")
     mask = on_device > 0
-    for window in (None, SimpleNamespace()):
+    for window in (None, SimpleNamespace(name=lambda kind, frame: None)):
         state.window = window  # type: ignore[assignment]
         with look(), suppress(RuntimeError, NotImplementedError):
             on_device[0]
