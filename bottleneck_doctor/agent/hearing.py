@@ -49,7 +49,7 @@ class StandIn:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self.function, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -139,7 +139,7 @@ def hush() -> None:
             look.parts = [one for one in look.parts if one[2][0] not in (wire.DEVICE_COPY, wire.DEVICE_WAIT)]
 
 
-def aside(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it with all hooks off, and put them on again."""
     if not ears.on:
         return call(*args, **kwargs)

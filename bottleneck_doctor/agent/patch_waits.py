@@ -38,6 +38,8 @@ class Own:
 
     tensor: type = object
     dtype: type = object
+    device: type = object
+    channels_last: Any = None
     types: tuple[type, ...] = ()
     modes: Callable[[], int] = int
     mode_at: Callable[[int], object] = int
@@ -46,7 +48,8 @@ class Own:
 
 def patch(torch: Any) -> None:
     """Make the hooks ready; ``torch`` is complete and its device in use."""
-    Own.tensor, Own.dtype, Own.types = torch.Tensor, torch.dtype, (torch.Tensor, torch.nn.Parameter)
+    Own.tensor, Own.types = torch.Tensor, (torch.Tensor, torch.nn.Parameter)
+    Own.dtype, Own.device, Own.channels_last = torch.dtype, torch.device, torch.channels_last
     Own.modes, Own.mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
     Own.dispatching = torch._C._len_torch_dispatch_stack
     for name, kind in METHODS.items():
@@ -111,7 +114,7 @@ def begin(kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int,
         return None
 
 
-def noted(which: str, frame: FrameType, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def noted(which: str, frame: FrameType, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it, and write down that it waited for the device."""
     under_way = begin("wait", frame, lambda site: (wire.WAITS.index(which), 0, 0))
     try:
@@ -125,7 +128,7 @@ def _method(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     types, modes = Own.types, Own.modes
 
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             if (type(self) not in types or modes()) and not plain(self):  # tensors of the host get by soon
                 return aside(original, self, *args, **kwargs)
             if ears.deep or self.is_cpu:
@@ -153,7 +156,7 @@ def _function(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _masked(original: Callable[..., Any]) -> Callable[..., Any]:
     """A mask chooses as many elements as the device says."""
 
-    def __getitem__(self: Any, index: Any) -> Any:
+    def __getitem__(self: Any, index: Any, /) -> Any:
         if not plain(self):
             return aside(original, self, index)
         if ears.deep or self.is_cpu or not _holds_mask(index):
