@@ -27,6 +27,7 @@ METHODS = {
     "item": "item", "tolist": "tolist", "cpu": "cpu", "__bool__": "bool", "__int__": "int",
     "__float__": "float", "__index__": "index", "__complex__": "complex", "__repr__": "print",
     "__format__": "print", "nonzero": "nonzero", "masked_select": "mask", "unique": "unique",
+    "equal": "equal", "allclose": "equal",
 }  # fmt: skip
 BINDINGS = (  # what torch.cuda.synchronize and its like look up at each call
     "_cuda_synchronize", "_xpu_synchronize", "_accelerator_synchronizeDevice",

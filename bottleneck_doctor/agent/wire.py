@@ -85,7 +85,7 @@ COPY_BITS = ("pinned", "blocking", "just made", "other stream", "in next")
 DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 WAITS = (
     "item", "tolist", "cpu", "to", "copy_", "bool", "int", "float", "index", "complex", "print", "nonzero",
-    "mask", "unique", "synchronize", "stream", "event", "empty_cache",
+    "mask", "unique", "synchronize", "stream", "event", "empty_cache", "equal",
 )  # fmt: skip
 MAKINGS = ("unpack", "transform", "sampler")
 OPERATIONS = ("checkpoint", "logging", "copy")

@@ -28,6 +28,7 @@ WAITING: dict[str, Callable[[torch.Tensor], Any]] = {
     "nonzero": lambda one: one.nonzero(),
     "mask": lambda one: one.masked_select(one > 0),
     "unique": lambda one: one.unique(),
+    "equal": lambda one: one.equal(one),
 }
 
 
