@@ -103,9 +103,9 @@ def test_a_call_that_fails_costs_its_own_value_and_one_gap() -> None:
         values = gpus.read()
     assert "gpu0_power_w" not in values
     assert values["gpu0_busy_share"] == 0.5
-    assert sorted(gap.what for gap in gpus.gaps()) == [
-        "gpu counter PcieReplayCounter",
-        "gpu counter PowerUsage",
+    assert sorted(gap.why for gap in gpus.gaps()) == [
+        "Not Supported: PowerUsage",
+        "this NVML binding does not know the call: PcieReplayCounter",
     ]
 
 
