@@ -108,8 +108,9 @@ class Nvml:
 
 
 def _is_unknown(error: Exception) -> bool:
-    """Whether the binding or the driver has no such call, whatever it would have answered."""
-    return isinstance(error, LookupError) or getattr(error, "value", 0) == FUNCTION_NOT_FOUND
+    """Whether binding or driver lacks the call; of some calls the binding says so in an error of its own."""
+    codes = [getattr(one, "value", 0) for one in (error, error.__context__)]
+    return isinstance(error, LookupError) or FUNCTION_NOT_FOUND in codes
 
 
 def _remedy(error: Exception, otherwise: str) -> str:

@@ -124,7 +124,8 @@ class FakeNvml:
         if "busy_processes" not in gpu:
             raise NotSupported("Not Found")
         return [
-            SimpleNamespace(pid=pid, smUtil=share, timeStamp=since + 1) for pid, share in gpu["busy_processes"]
+            SimpleNamespace(pid=pid, smUtil=share, timeStamp=since + 1)
+            for pid, share in gpu["busy_processes"]
         ]
 
 
