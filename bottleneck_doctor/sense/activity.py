@@ -77,10 +77,4 @@ class Activity:
         if self._nvml.ask("nvmlGpmMetricsGet", wanted, expected=True) is None:
             return {}
         found = zip(METRICS, wanted.metrics, strict=False)
-        return {
-            name: min(1.0, one.value / 100) for name, one in found if not one.nvmlReturn and _share(one.value)
-        }
-
-
-def _share(percent: float) -> bool:
-    return isfinite(percent) and percent >= 0
+        return {name: one.value / 100 for name, one in found if not one.nvmlReturn and isfinite(one.value)}

@@ -1,8 +1,8 @@
 """Reads the GPUs beside the supervisor's loop, so that a driver that is slow or hangs delays nobody.
 
-NVML asks the kernel, which may wait for a device: seconds to wake one, for ever when it has fallen off the bus.
-Each reading is a short thread of its own; the loop never waits for it, and takes up what it found later. A
-thread that the kernel never lets go is left behind.
+NVML asks the kernel, which may wait for a device: seconds to wake one, for ever when it has fallen off the
+bus. Each reading is a short thread of its own; the loop never waits for it, and takes up what it found later.
+A thread that the kernel never lets go is left behind.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Reads the job's GPUs: how busy, full and fast they are, on which link, and who else computes there.
 
-Every name begins with ``gpu0_`` for the first visible GPU (``cuda:0``) and so on. Per reading: busy_share (time
-in which some kernel was there, however small, over the driver's last sample: 1/6 s to 1 s, by product),
+Every name begins with ``gpu0_`` for the first visible GPU (``cuda:0``) and so on. Per reading: busy_share
+(time in which some kernel was there, however small, over the driver's last sample: 1/6 s to 1 s, by product),
 memory_busy_share (the same of reads and writes), memory_used_bytes (of all processes), memory_bytes, power_w
 (since Ampere, but for the A100, the mean of a second), sm_clock_mhz, memory_clock_mhz, temperature_c,
 pcie_gen, pcie_width, clock_reasons (NVML's bits) and clocks_{idle,power_cap,...} as 0 or 1. Rarely:
 power_limit_w, pcie_received_bytes_per_s, pcie_sent_bytes_per_s (over 20 ms), pcie_replays,
 {job,foreign}_processes, {job,foreign}_memory_bytes and {job,foreign}_busy_share for processes inside and
-outside of the job's tree, and since Hopper, as means since the last time: sm_active_share (multiprocessors with
-work), tensor_active_share (their time in tensor cores), dram_bandwidth_share. Once: see ``static``; uuid is the
-slice's where the job has one, and whole_uuid then that of its GPU.
+outside of the job's tree, and since Hopper, as means since the last time: sm_active_share (multiprocessors
+with work), tensor_active_share (their time in tensor cores), dram_bandwidth_share. Once: see ``static``; uuid
+is the slice's where the job has one, and whole_uuid then that of its GPU.
 """
 
 from __future__ import annotations

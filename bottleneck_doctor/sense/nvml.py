@@ -46,7 +46,7 @@ def load_nvml() -> Any | Gap:
 
 
 def within(limit_s: float, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns, or None where it fails or has not come back in time: its thread is left behind."""
+    """What ``work`` returns, or None where it fails or does not come back in time; its thread is left."""
     found: list[Any] = []
 
     def run() -> None:

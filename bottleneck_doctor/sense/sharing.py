@@ -42,7 +42,8 @@ class Sharing:
         return values
 
     def _busy(self, place: int, gpu: Gpu) -> dict[int, float]:
-        """Each process's mean over its new samples. The driver keeps old ones, and now and then invents some."""
+        """Percent, per process: the mean of its new samples. The driver keeps old ones, and now and then
+        says more than a hundred [nvtop]."""
         seen_us = self._seen_us[place]
         # Refused also when merely nobody has computed lately, and for slices.
         answer: list[Any] = (

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from .reading import read_text
 
-DRIVER_ONLY = (
-    "NVML speaks of NVIDIA devices only: utilisation, power and clocks of the {vendor} are not known"
-)
+DRIVER_ONLY = "NVML speaks of NVIDIA devices only: of the {vendor} it knows no utilisation, power or clocks"
 CLOCK = "; the device's own clock is read through torch"
 INTEL = "0x8086"
 

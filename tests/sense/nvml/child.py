@@ -1,7 +1,8 @@
 """Asks a driver library through the real binding, and prints what came of it as JSON.
 
-``gpus``: static, readings, gaps, cpu_s of the later readings, and the driver's own count of calls; ``sensors``:
-the same by the clock, with slowest_tick_s; ``machine``: names and gaps; ``env``: the line that `bdoc env` shows.
+``gpus``: static, readings, gaps, the CPU seconds of each reading, and the driver's own count of calls;
+``sensors``: the same by the clock, with the slowest tick; ``machine``: names and gaps; ``env``: the line that
+`bdoc env` shows.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ def test_a_driver_of_2021_is_asked_by_the_names_it_knows(ask: Ask) -> None:
 )
 def test_a_driver_that_does_not_start_names_what_to_do(ask: Ask, code: int, why: str, do: str) -> None:
     (gap,) = ask("gpus", f"init {code}").gaps
-    assert gap[1].startswith("NVML does not start: ") and why in gap[1]
+    assert gap[1].startswith("NVML does not start: ")
+    assert why in gap[1]
     assert gap[2].startswith(do)
 
 
