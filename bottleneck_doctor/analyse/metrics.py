@@ -98,24 +98,26 @@ def _clocked(device: DeviceView | None, part: str) -> Metric:
 
 
 def _gpu(profile: Profile, device: DeviceView | None) -> dict[str, Metric]:
-    """A kernel was running: by the device's clock, else NVML's word, as a mean over the run."""
-    why = "NVML" if profile.machine.gpus else "no GPU was found"
-    sampled = Metric(_gauge(profile, "gpu0_busy_share"), "share", source=why)
+    """A kernel was running: by the device's clock, else NVML's word, as a mean over the run. A GPU that the
+    training leaves alone may still be busy: with somebody else's work."""
+    if device is None:
+        why = "the training uses no GPU" if profile.machine.gpus else "no GPU was found"
+        return {name: _none("share", why) for name in ("gpu_busy_fraction", "gpu_memory_fraction")}
+    prefix = f"gpu{device.facts.index}_"
+    busy, used, whole = (
+        _gauge(profile, prefix + name) for name in ("busy_share", "memory_used_bytes", "memory_bytes")
+    )
+    sampled = Metric(sum(busy) / len(busy) if busy else None, "share", source="NVML")
     clocked = _clocked(device, "busy_s")
+    full = max(used) / max(whole) if used and any(whole) else None
     return {
         "gpu_busy_fraction": sampled if clocked.value is None else clocked,
-        "gpu_memory_fraction": Metric(_memory(profile), "share", source=why),
+        "gpu_memory_fraction": Metric(full, "share", source="NVML"),
     }
 
 
-def _memory(profile: Profile) -> float | None:
-    used, whole = _gauge(profile, "gpu0_memory_used_bytes"), _gauge(profile, "gpu0_memory_bytes")
-    return used / whole if used is not None and whole else None
-
-
-def _gauge(profile: Profile, name: str) -> float | None:
-    values = [value for value in profile.series.values.get(name, []) if value is not None]
-    return sum(values) / len(values) if values else None
+def _gauge(profile: Profile, name: str) -> list[float]:
+    return [value for value in profile.series.values.get(name, []) if value is not None]
 
 
 def _startup(profile: Profile, loop: Loop | None) -> Metric:

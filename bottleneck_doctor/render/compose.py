@@ -68,7 +68,8 @@ def _circumstances(report: Report) -> list[str]:
     if isinstance(cores, (int, float)):
         facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
     if isinstance(gpus, list):
-        facts.append(words.plain(", ".join(map(str, gpus))) if gpus else "no GPU")
+        unused = " not used" if report.environment.get("device") == "cpu" else ""
+        facts.append(words.plain(", ".join(map(str, gpus))) + unused if gpus else "no GPU")
     facts.append(f"torch {words.plain(run.torch)}" if run.torch else "no torch seen")
     if run.stopped_by:
         facts.append(f"stopped by {words.plain(run.stopped_by)}")

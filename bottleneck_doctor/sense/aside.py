@@ -23,7 +23,6 @@ MOST_FAILURES = 5  # readings in a row
 HANGS_NS = 10_000_000_000  # of one reading, after which it is said that the driver hangs (ours)
 LOOK_AGAIN_NS = 50_000_000
 PATIENCE_S = 1.0  # for a reading under way when the run ends
-JITTER = 0.3  # of the period: steps as long as it would show themselves always in the same phase
 
 
 class GpuReader:
@@ -32,7 +31,7 @@ class GpuReader:
     def __init__(self, now_ns: int, nvml: Any = None, environment: Mapping[str, str] | None = None) -> None:
         self._nvml, self._environment = nvml, environment
         self._began_ns = self._asked_ns = now_ns
-        self._track = Track(now_ns, jitter=JITTER)
+        self._track = Track(now_ns, roaming=True)  # steps may last as long as its period
         self._gpus: Gpus | None = None
         self._static: list[Sample] = []
         self._gaps: list[Gap] = []

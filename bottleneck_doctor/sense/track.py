@@ -13,17 +13,18 @@ CALM_AFTER_NS = 120_000_000_000
 LONGEST_PERIOD_NS = 30_000_000_000
 MOST_SAMPLES = 2_000
 SMOOTHING = 0.5  # readings are rare: believe the last ones
-GOLDEN = 0.6180339887498949  # its multiples fill the unit interval more evenly than chance
+GOLDEN = 0.6180339887498949  # the fractions of its multiples fill the unit interval evenly
 
 
 class Track:
     """When to read next, and what was read. Thinning keeps every second reading and doubles the period.
 
-    ``jitter``: by how much of the period readings come sooner or later, so that nothing keeps step with them.
+    ``roaming``: readings come sooner and later by turns (0.62 and 1.62 periods), so that what repeats itself
+    with the period is seen in every phase alike.
     """
 
-    def __init__(self, now_ns: int, most: int = MOST_SAMPLES, jitter: float = 0.0) -> None:
-        assert most >= 2 and 0 <= jitter < 1
+    def __init__(self, now_ns: int, most: int = MOST_SAMPLES, roaming: bool = False) -> None:
+        assert most >= 2
         self.next_ns = now_ns
         self.pace = Pace(PERIOD_NS, LONGEST_PERIOD_NS, SMOOTHING)
         self._calm_ns = now_ns + CALM_AFTER_NS
@@ -31,8 +32,8 @@ class Track:
         self._thinned_period_ns = 0
         self._readings: list[Sequence[Sample]] = []
         self._kept = 0
-        self._jitter = jitter
-        self._turn = 0
+        self._roaming = roaming
+        self._phase = 0.0
 
     def is_due(self, now_ns: int) -> bool:
         """Whether the next reading is wanted by now."""
@@ -53,9 +54,9 @@ class Track:
             self._thinned_period_ns = 2 * self.period_ns(now_ns)
             self._readings = self._readings[::2]
             self._kept = sum(map(len, self._readings))
-        self._turn += 1
-        early_or_late = self._jitter * (2 * (self._turn * GOLDEN % 1) - 1)
-        self.next_ns = now_ns + int(self.period_ns(now_ns) * (1 + early_or_late))
+        phase = (self._phase + GOLDEN) % 1 if self._roaming else 0.0
+        self.next_ns = now_ns + int(self.period_ns(now_ns) * (1 + phase - self._phase))
+        self._phase = phase
 
     def samples(self) -> list[Sample]:
         """All that was kept, in order of time."""
