@@ -20,7 +20,7 @@ from typing import Any
 
 from ..model.profile import Gap
 from .activity import Activity
-from .nvml import Nvml, text_of
+from .nvml import WHAT, Nvml, text_of
 from .sharing import Sharing
 from .visible import Gpu, visible_gpus
 
@@ -89,11 +89,8 @@ class Gpus:
         values = self._quick(gpu)
         self._failures[place] = 0 if values else self._failures[place] + 1
         if self._failures[place] == MOST_FAILURES:
-            why = f"{gpu.name} stopped answering NVML"
-            self._gaps = [
-                *self._gaps,
-                Gap(f"gpu {place}", why, "see `nvidia-smi` and `dmesg` for a lost GPU"),
-            ]
+            why = f"{gpu.name} (cuda:{place}) stopped answering NVML"
+            self._gaps = [*self._gaps, Gap(WHAT, why, "see `nvidia-smi` and `dmesg` for a lost GPU")]
         return {**values, **self._slow(place, gpu, job)} if values and slow else values
 
     def _static(self, gpu: Gpu) -> Values:

@@ -119,7 +119,8 @@ def test_gpus_that_fall_silent_midway_are_given_up() -> None:
     asked = len(nvml.asked)
     gpus.read()
     assert len(nvml.asked) == asked
-    assert {"gpu 0", "gpu 1"} <= {gap.what for gap in gpus.gaps()}
+    said = {gap.why for gap in gpus.gaps()}
+    assert {f"H100 (cuda:{place}) stopped answering NVML" for place in (0, 1)} <= said
 
 
 def test_closing_a_driver_that_is_gone_is_harmless() -> None:

@@ -45,7 +45,8 @@ def stage(libraries: dict[str, Path], tmp_path: Path) -> Stage:
         scenario = tmp_path / "scenario"
         scenario.write_text("\n".join(lines) + "\n")
         known = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
-        paths = {"LD_LIBRARY_PATH": str(libraries[library]), "PYTHONPATH": str(ROOT)}
+        python = os.pathsep.join([str(ROOT), *filter(None, [known.get("PYTHONPATH")])])
+        paths = {"LD_LIBRARY_PATH": str(libraries[library]), "PYTHONPATH": python}
         return {**known, **paths, "NVML_SCENARIO": str(scenario)}
 
     return set_up

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
+
+from bottleneck_doctor.sense.pace import MOST_CORE_SHARE
+from bottleneck_doctor.sense.track import PERIOD_NS
 from tests.sense.nvml.conftest import ONE, Ask
 
 THROTTLED = "busy=99 sm_clock=990 temperature=92 reasons=68 power=250000 limit=250000 default_limit=700000"
@@ -90,3 +94,11 @@ def test_before_hopper_nobody_asks_for_monitors_twice(ask: Ask) -> None:
     assert not [name for name in found.readings[-1] if "active" in name]
     assert (found.calls["nvmlGpmQueryDeviceSupport"], found.gaps) == (1, [])
     assert "nvmlGpmSampleGet" not in found.calls
+
+
+def test_eight_gpus_cost_far_less_than_the_hundredth_of_a_core_that_watching_may_cost(ask: Ask) -> None:
+    """Of a driver that answers at once: what is left is the binding and us."""
+    eight = [f"gpu name=H100 uuid=GPU-{number} gpm=1 sm=40" for number in range(8)]
+    found = ask("gpus", *eight, readings=41)
+    assert len([name for name in found.readings[-1] if name.endswith("_busy_share")]) == 8
+    assert statistics.mean(found.cpu_s[1:]) < 0.5 * MOST_CORE_SHARE * PERIOD_NS / 1e9
