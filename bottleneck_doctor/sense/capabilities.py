@@ -15,7 +15,7 @@ from .calls import call_numbers
 from .cgroup import find_cgroups
 from .limits import pressure_folder, quota_cores, throttling
 from .machine import affinity_cores, shm_free_bytes
-from .nvml import ANSWERS_WITHIN_S, NO_ANSWER, gpu_expected, within
+from .nvml import ANSWERS_WITHIN_S, NO_ANSWER, NO_NVML, gpu_expected, within
 from .pyspy import ALLOW, WHAT, find_py_spy
 from .reading import read_number, read_text
 from .threads import Thread
@@ -131,7 +131,7 @@ def _gpus(root: Path) -> Capability:
         return Capability("gpu counters", False, "; ".join(others.values()))
     if has_intel_graphics(root):
         return Capability("gpu counters", False, DRIVER_ONLY.format(vendor="Intel GPU") + CLOCK)
-    return Capability("gpu counters", False, f"{found.why}, and no accelerator is in sight", found.do)
+    return Capability("gpu counters", False, "no accelerator is in sight", f"where there is one: {NO_NVML}")
 
 
 def _blocked(pid: int) -> Capability:

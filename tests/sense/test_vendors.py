@@ -6,6 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.profile import Gap
 from bottleneck_doctor.sense import capabilities
+from bottleneck_doctor.sense.nvml import NO_NVML
 from bottleneck_doctor.sense.vendors import unknown_to_nvml
 from bottleneck_doctor.sense.visible import missed
 from tests.sense.conftest import Plant
@@ -44,7 +45,11 @@ def test_on_a_mac_the_gpu_is_apples() -> None:
     [
         ({"dev/kfd": ""}, "of the AMD GPU it knows no", ""),
         ({"sys/class/drm/card0/device/vendor": "0x8086\n"}, "of the Intel GPU it knows no", ""),
-        ({"sys/class/drm/card0/device/vendor": "0x1a03\n"}, "no accelerator is in sight", NO_LIBRARY.do),
+        (
+            {"sys/class/drm/card0/device/vendor": "0x1a03\n"},
+            "no accelerator is in sight",
+            f"where there is one: {NO_NVML}",
+        ),
         ({"dev/nvidiactl": ""}, "no library", NO_LIBRARY.do),
     ],
 )

@@ -100,5 +100,5 @@ def test_eight_gpus_cost_far_less_than_the_hundredth_of_a_core_that_watching_may
     """Of a driver that answers at once: what is left is the binding and us."""
     eight = [f"gpu name=H100 uuid=GPU-{number} gpm=1 sm=40" for number in range(8)]
     found = ask("gpus", *eight, readings=41)
-    assert len([name for name in found.readings[-1] if name.endswith("_busy_share")]) == 8
+    assert len([name for name in found.readings[-1] if name.endswith("_sm_clock_mhz")]) == 8
     assert statistics.mean(found.cpu_s[1:]) < 0.5 * MOST_CORE_SHARE * PERIOD_NS / 1e9
