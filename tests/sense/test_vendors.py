@@ -11,6 +11,7 @@ from bottleneck_doctor.sense.vendors import unknown_to_nvml
 from bottleneck_doctor.sense.visible import missed
 from tests.sense.conftest import Plant
 
+BARE = f"where there is one: {NO_NVML}"
 NO_LIBRARY = Gap("gpu counters", "NVML does not start: no library", "install the NVIDIA driver")
 
 
