@@ -6,7 +6,7 @@ import sys
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import wire
+from . import device_clock, wire
 from .guard import quiet, replace
 from .pulse import state
 
@@ -66,18 +66,24 @@ _summed: dict[int, tuple[int, int, int]] = {}  # site -> calls, time and CPU tha
 
 
 def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    index = wire.OPERATIONS.index(kind)
+    index, part = wire.OPERATIONS.index(kind), wire.DEVICE_PARTS.index(kind)
 
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def operation(*args: Any, **kwargs: Any) -> Any:
             if _depth[0]:  # an fsync inside a checkpoint belongs to the checkpoint
                 return original(*args, **kwargs)
             _depth[0] = 1
+            token = device_clock.begin() if state.look is not None else None
+            span = state.window.name(kind, sys._getframe(1)) if state.window is not None else None
             start, cpu = now(), thread_time_ns()
             try:
                 return original(*args, **kwargs)
             finally:
                 _depth[0] = 0
+                if span is not None:
+                    span.end()
+                if token is not None:
+                    device_clock.part(token, part)
                 _note(kind, index, start, cpu, sys._getframe(1))
 
         return operation

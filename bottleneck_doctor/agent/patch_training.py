@@ -7,7 +7,7 @@ import sys
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import clocks, compilation, exchange, optimizers, switches, wire
+from . import clocks, compilation, device_clock, exchange, optimizers, switches, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
 from .profiler import end_window
@@ -24,12 +24,12 @@ ALONE_FROM = 8  # optimizer steps in a row without a batch from a loader: more t
 
 
 class _Ears:
-    """What can be put on and taken off: (owner, name, wrapper, original), and the optimizer hooks."""
+    """What can be put on and taken off: functions as (owner, name, wrapper, original), and optimizers' hooks
+    as (torch's own table, number, hook): to register them anew each time would cost twenty microseconds."""
 
     def __init__(self) -> None:
         self.functions: list[tuple[Any, str, Any, Any]] = []
-        self.optimizer: Any = None
-        self.handles: list[Any] = []
+        self.hooks: list[tuple[dict[int, Any], int, Any]] = []
 
 
 _ears = _Ears()
@@ -54,8 +54,8 @@ def listen() -> None:
     for owner, name, wrapper, original in _ears.functions:
         if getattr(owner, name) is original:  # somebody else's wrapper stays where it is
             setattr(owner, name, wrapper)
-    if _ears.optimizer is not None and not _ears.handles:
-        patch_optimizer(_ears.optimizer)
+    for table, number, hook in _ears.hooks:
+        table[number] = hook
 
 
 @quiet
@@ -68,9 +68,8 @@ def rest() -> None:
     for owner, name, wrapper, original in _ears.functions:
         if getattr(owner, name) is wrapper:
             setattr(owner, name, original)
-    for handle in _ears.handles:
-        handle.remove()
-    _ears.handles.clear()
+    for table, number, _ in _ears.hooks:
+        table.pop(number, None)
 
 
 def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,15 +81,20 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         state.backwards += 1
         if not state.close:
             return original(*args, **kwargs)
+        entry = now()
         switches.during_backward(args)
         watch = exchange.watch(args[0]) if exchanges and exchange.models and args else None
+        token = device_clock.begin()
         start, cpu = now(), thread_time_ns()
         try:
             return original(*args, **kwargs)
         finally:
-            state.row(wire.BACKWARD, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
+            end = now()
+            device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
+            state.row(wire.BACKWARD, start, end - start, thread_time_ns() - cpu, thread=state.thread())
             if watch is not None:
                 watch.close()
+            state.hooks_ns += start - entry + now() - end
 
     return backward
 
@@ -98,10 +102,11 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
 def patch_optimizer(module: Any) -> None:
     """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
     optimizers.watch(module)
-    _ears.optimizer = module
-    _ears.handles += [
-        module.register_optimizer_step_pre_hook(_untraced_before),
-        module.register_optimizer_step_post_hook(_untraced_after),
+    before = module.register_optimizer_step_pre_hook(_untraced_before)
+    after = module.register_optimizer_step_post_hook(_untraced_after)
+    _ears.hooks = [
+        (before.hooks_dict_ref(), before.id, _untraced_before),
+        (after.hooks_dict_ref(), after.id, _untraced_after),
     ]
 
 
@@ -113,12 +118,16 @@ class _Open:
     arrivals = -1
     alone = 0
     handle: Any = None
+    token: Any = None  # of the device's clock
 
 
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
     if state.close:
+        entry = now()
         state.trainer = state.thread()
+        _Open.token = device_clock.begin()
         _Open.start, _Open.cpu = now(), thread_time_ns()
+        state.hooks_ns += _Open.start - entry
 
 
 def _closure(args: Any, kwargs: Any) -> bool:
@@ -132,11 +141,14 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
     state.optimizer_steps += 1
     if state.close and _Open.start:
         end = now()
+        device_clock.part(_Open.token, wire.DEVICE_PARTS.index("optimizer"))
         state.row(
             wire.OPTIMIZER, _Open.start, end - _Open.start, state.optimizer_steps,
             thread_time_ns() - _Open.cpu, thread=state.thread(),
         )  # fmt: skip
         optimizers.note(optimizer, closure=_closure(args, kwargs))
+        device_clock.seek(optimizer)
+        state.hooks_ns += now() - end
     _Open.start = 0
     if not state.last_ns:  # no batch from a loader, and yet the training moves
         state.last_ns = now()
@@ -159,6 +171,7 @@ def _alone() -> None:
     """A loop without a loader: optimizer steps are its beat; the gap to the next forward pass is timed."""
     end = now()
     state.trained += 1
+    device_clock.end(_Open)
     if state.window is not None:
         end_window()
     if state.countdown > 0:
@@ -185,12 +198,14 @@ def _await_forward(end: int) -> None:
     if module is None or _Open.handle is not None or compiling():
         return
 
+    device_clock.ask(_Open, 0, True)
     cpu, queue = thread_time_ns(), clocks.run_queue()
 
     def hook(called: Any, inputs: Any) -> None:
         handle, _Open.handle = _Open.handle, None
         if handle is not None:
             handle.remove()
+            device_clock.got()
             used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
             number = state.thread()
             state.row(

@@ -12,14 +12,19 @@ TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+    from typing import Any
 
-    from .patch_loader import Account
+    from .counting import Account
+    from .device_clock import Look
     from .profiler import Window
     from .stop import Control
+    from .window import TraceWindow
 
+INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line that no user could spare
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
 STRIDE_AT_MOST = 4096
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
+KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
 PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and
 PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
 
@@ -38,7 +43,7 @@ class Pulse:
         self.row = self.book.row
         self.book.on_full = self.halve
         self.control: Control | None = None
-        self.window: Window | None = None  # of the profiler, while one is open
+        self.window: Window | TraceWindow | None = None  # of the profiler, while one is open
         self.worker = False
         self.close = True
         self.resting = False
@@ -51,6 +56,7 @@ class Pulse:
         self.looks = self.looks_before = 0
         self.steps = 0  # that went by since the stride was set
         self.cost_ns = self.cost_before = 0
+        self.hooks_ns = 0  # of that, what the hooks inside of the step took, until the look is accounted for
         self.last_ns = 0
         self.span_before = 0
         self.arrivals = 0
@@ -69,6 +75,11 @@ class Pulse:
         self.unpack_ns = self.unpacked = 0
         self.opens = 0
         self.in_fetch = False
+        self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
+        self.graphs = False  # the script captures CUDA graphs
+        self.seeking = False  # torch was built for an accelerator, and none is in use yet
+        self.look: Look | None = None  # the step on the device that is being looked at
+        self.pending: list[Look] = []  # such steps that the device has yet to come past
         self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move
 
     def begun(self, at_ns: int) -> None:
@@ -100,7 +111,8 @@ class Pulse:
 
     def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
         """Account for one close look in so many steps; now and then set how many to skip until the next."""
-        self.cost_ns += cost_ns
+        self.cost_ns += cost_ns + self.hooks_ns
+        self.hooks_ns = 0
         self.looks += 1
         self.steps += steps
         looks = self.looks - self.looks_before
@@ -145,6 +157,8 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
         name = frame.f_code.co_filename
         if not name.startswith((_OURS, "<frozen")):
             nearest = nearest or frame
+            if name.endswith(INHERENT):
+                return frame
             if "site-packages" not in name and "dist-packages" not in name and not name.startswith(_STDLIB):
                 return frame
         frame = frame.f_back
@@ -165,8 +179,9 @@ def begin(folder: str) -> None:
 def _forked() -> None:
     try:
         clocks.after_fork()
-        stop_at, control, on_first, resting = state.stop_at, state.control, state.on_first, state.resting
+        kept = {name: getattr(state, name) for name in KEPT}
         state.begin(state.folder)
-        state.stop_at, state.control, state.on_first, state.resting = stop_at, control, on_first, resting
+        for name, value in kept.items():
+            setattr(state, name, value)
     except BaseException:  # a broken agent must not break the user's fork
         pass

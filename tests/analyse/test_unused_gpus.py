@@ -20,7 +20,7 @@ def test_somebody_elses_load_is_not_the_trainings() -> None:
     diagnosis = diagnose(run)
     for name in ("gpu_busy_fraction", "gpu_memory_fraction"):
         metric = diagnosis.metrics[name]
-        assert (metric.value, metric.source) == (None, "the training uses no GPU")
+        assert (metric.value, metric.source) == (None, "the training uses no accelerator")
     assert diagnosis.verdict.bound != "gpu"
     assert diagnosis.verdict.gain["gpu"] is None
 
@@ -29,5 +29,5 @@ def test_the_device_that_is_used_is_the_one_that_is_read() -> None:
     metrics = diagnose(device_run(nvml=NVML)).metrics
     assert metrics["gpu_busy_fraction"].value == pytest.approx(0.99)
     assert metrics["gpu_memory_fraction"].value == 70 / 80
-    elsewhere = diagnose(device_run(DeviceFacts(index=1), NVML)).metrics
+    elsewhere = diagnose(device_run(DeviceFacts(driver=1), NVML)).metrics
     assert elsewhere["gpu_busy_fraction"].value is None

@@ -1,0 +1,94 @@
+"""An accelerator as the agent sees it: marks on its own timeline, and what torch knows of it. Never waits.
+
+Not yet proven on hardware.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+MARKS_AT_MOST = 256  # kept for use again
+
+
+class Accelerator:
+    """By torch's events: CUDA, ROCm (which torch calls cuda), XPU. The tests have a simulated one.
+
+    Recording an event makes nobody wait: it is one more entry in the queue of the current stream.
+    """
+
+    def __init__(self, torch: Any, kind: str, index: int | None) -> None:
+        self.torch = torch
+        self.kind = kind
+        self.module = torch.get_device_module(kind)
+        self.index = int(self.module.current_device()) if index is None else index
+        self._capturing = getattr(self.module, "is_current_stream_capturing", _never)
+        self._spare: list[Any] = []
+
+    def ready(self) -> bool:
+        """Whether a mark may be set: not while a graph is captured, which would replay it for ever after."""
+        return not self._capturing()
+
+    def mark(self) -> Any:
+        """A mark behind everything that was issued to the device's current stream so far. Which device is
+        current does not matter: many scripts never set it."""
+        event = self._spare.pop() if self._spare else self.module.Event(enable_timing=True)
+        event.record(self.module.current_stream(self.index))
+        return event
+
+    def passed(self, mark: Any) -> bool:
+        """Whether the device has come to it."""
+        return bool(mark.query())
+
+    def between_ns(self, first: Any, last: Any) -> int:
+        """The device's time between two marks that it has passed; torch gives milliseconds."""
+        return int(first.elapsed_time(last) * 1e6)
+
+    def release(self, marks: list[Any]) -> None:
+        """These marks are not needed any more."""
+        self._spare += marks[: MARKS_AT_MOST - len(self._spare)]
+
+    def stream(self) -> int:
+        """Which stream is the current one."""
+        return int(self.module.current_stream(self.index).stream_id)
+
+    def describe(self) -> dict[str, Any]:
+        """What does not change, as JSON values."""
+        found = self.module.get_device_properties(self.index)
+        capability = [getattr(found, name, None) for name in ("major", "minor")]
+        return {
+            "kind": self.kind,
+            "index": self.index,
+            "name": str(found.name),
+            "uuid": str(getattr(found, "uuid", "")),
+            "capability": None if None in capability else capability,
+            "memory_bytes": getattr(found, "total_memory", None),
+            "multiprocessors": getattr(found, "multi_processor_count", None),
+            "hip": getattr(self.torch.version, "hip", None),
+        }
+
+    def memory(self) -> tuple[int, int, int, int]:
+        """The caching allocator so far: retries, requests to the driver, bytes at the peak, and reserved."""
+        books = self.module.memory_stats_as_nested_dict(self.index)
+        peak = books.get("allocated_bytes", {}).get("all", {}).get("peak", 0)
+        reserved = books.get("reserved_bytes", {}).get("all", {}).get("peak", 0)
+        return books.get("num_alloc_retries", 0), books.get("num_device_alloc", 0), peak, reserved
+
+
+def find(torch: Any, device: Any = None) -> Accelerator | None:
+    """The accelerator that the script uses by now, or None; never initialises one. ``device`` is where the
+    parameters are; without it, or when they are kept on the host, the current one is meant."""
+    current = torch.accelerator.current_accelerator()
+    if current is None:
+        return None
+    module = torch.get_device_module(current.type)
+    initialised = getattr(module, "is_initialized", None)
+    if initialised is None or not initialised():
+        return None
+    known = device is not None and device.type == current.type
+    return Accelerator(torch, current.type, device.index if known else None)
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,187 @@
+"""The device's own clock: marks around what a looked-at step does, read some steps later; never waits for it.
+
+What lies between two marks with nothing issued in between is time in which the stream had nothing to do: that
+is the exposed part of a wait for data. A host's clock cannot tell, since the loop runs ahead of the device.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic_ns as now
+
+from . import accelerator as accelerators
+from . import allocator, hearing, wire
+from .pulse import state
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Row = tuple[int, int, int, int, int, int, int, int, int]  # kind, start, duration, a..e, thing
+
+PENDING_AT_MOST = 8  # looks that the device has not come to yet; more are given up, oldest first
+PARTS_AT_MOST = 64  # of one step
+UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
+
+
+class Look:
+    """One step that is looked at: its marks, and the parts that stand between two of them."""
+
+    __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "owner",
+                 "parts", "start", "stream", "thing", "thread")  # fmt: skip
+
+    def __init__(self, owner: object, thing: int, alone: bool, heard: bool) -> None:
+        self.owner, self.thing, self.alone = owner, thing, int(alone)
+        self.thread = state.thread()
+        self.start, self.end = now(), 0
+        self.stream = state.accelerator.stream()
+        self.marks: list[Any] = []
+        self.parts: list[tuple[Any, Any, Row]] = []
+        self.asked = self.mark()
+        self.got: Any = None
+        self.done: Any = None
+        self.last: Any = None  # the newest mark behind work of the step's own
+        self.copies = 0 if heard else wire.NOTHING  # to the device, while the loop was being given its batch
+        self.caught_up = wire.NOTHING
+
+    def mark(self) -> Any:
+        """One more mark on the current stream."""
+        mark = state.accelerator.mark()
+        self.marks.append(mark)
+        return mark
+
+
+def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A device that cannot be timed is left alone from its first refusal on; and why is written down."""
+
+    def guarded(*args: Any) -> Any:
+        if state.accelerator is None:
+            return None
+        try:
+            return hook(*args)
+        except Exception as refusal:
+            give_up("%s: %s" % (type(refusal).__name__, refusal))
+            return None
+
+    return guarded
+
+
+def give_up(why: str) -> None:
+    """No more marks in this process."""
+    state.accelerator, state.seeking, state.look = None, False, None
+    state.pending.clear()
+    hearing.rest()
+    state.book.fact(fact="device_silent", why=why[:200])
+
+
+def seek(optimizer: Any = None) -> None:
+    """Whether the script has begun to use an accelerator; asked at close looks until it has. Which one, its
+    optimizer's parameters say; a loop that has none is taken to use the current one."""
+    if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
+        return
+    try:
+        device = optimizer.param_groups[0]["params"][0].device if optimizer is not None else None
+        found = accelerators.find(sys.modules["torch"], device)
+        if found is not None:
+            adopt(found)
+    except Exception as refusal:
+        give_up("%s: %s" % (type(refusal).__name__, refusal))
+
+
+def adopt(found: Any) -> None:
+    """From now on this device's clock is read."""
+    state.book.fact(fact="device", **found.describe())
+    state.accelerator, state.seeking = found, False
+    for callback in on_found:
+        callback()
+
+
+on_found: list[Callable[[], object]] = []  # called when a device is there: what only then is worth hooking
+
+
+@quiet
+def ask(owner: object, thing: int, alone: bool = False) -> None:
+    """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look."""
+    _read_back()
+    state.look = None
+    if state.accelerator.ready():
+        allocator.note()
+        state.look = Look(owner, thing, alone, hearing.listen())
+
+
+@quiet
+def got() -> None:
+    """The batch is there."""
+    if state.look is not None and state.accelerator.ready():
+        state.look.got = state.look.mark()
+
+
+@quiet
+def end(owner: object) -> None:
+    """The step is over: the loop is about to ask again."""
+    look = state.look
+    if look is None or look.owner is not owner:
+        return
+    state.look = None
+    hearing.rest()
+    if look.got is None or not state.accelerator.ready():
+        return
+    if look.last is not None:
+        look.caught_up = int(state.accelerator.passed(look.last))
+    look.done, look.end = look.mark(), now()
+    state.pending.append(look)
+    if len(state.pending) > PENDING_AT_MOST:  # its marks may be passed any time: they are not used again
+        del state.pending[0]
+
+
+def drop() -> None:
+    """Something else begins inside of the step, such as an evaluation: it would be counted to the step."""
+    state.look = None
+    hearing.rest()
+
+
+@quiet
+def begin() -> tuple[Any, int] | None:
+    """Something begins whose time on the device is wanted; None where it is not."""
+    look = state.look
+    if look is None or look.thread != state.thread() or len(look.parts) >= PARTS_AT_MOST:
+        return None
+    return (look.mark(), now()) if state.accelerator.ready() else None
+
+
+@quiet
+def note(token: tuple[Any, int] | None, kind: int, values: tuple[int, int, int, int], thing: int = 0) -> None:
+    """It is over: a row of this kind, with the device's time in ``a`` and ``values`` in ``b`` to ``e``."""
+    look = state.look
+    if token is None or look is None or not state.accelerator.ready():
+        return
+    first, start = token
+    last = look.mark()
+    if kind == wire.DEVICE_PART:
+        look.last = last
+    look.parts.append((first, last, (kind, start, now() - start, 0, *values, thing)))
+
+
+def part(token: tuple[Any, int] | None, which: int) -> None:
+    """A part of the step is over; ``which`` is its place in ``wire.DEVICE_PARTS``."""
+    if token is not None:
+        note(token, wire.DEVICE_PART, (0, which, 0, 0))
+
+
+def _read_back() -> None:
+    """Write the rows of looks that the device has come past; the others may wait."""
+    device = state.accelerator
+    if not state.pending or not device.ready():
+        return
+    while state.pending and device.passed(state.pending[0].done):
+        look = state.pending.pop(0)
+        idle, whole = device.between_ns(look.asked, look.got), device.between_ns(look.asked, look.done)
+        state.row(
+            wire.DEVICE_STEP, look.start, look.end - look.start, idle, whole, look.copies, look.caught_up,
+            look.alone, look.thing, look.thread,
+        )  # fmt: skip
+        for first, last, (kind, start, duration, _, b, c, d, e, thing) in look.parts:
+            taken = device.between_ns(first, last)
+            state.row(kind, start, duration, taken, b, c, d, e, thing, look.thread)
+        device.release(look.marks)

@@ -1,0 +1,186 @@
+"""The device's clock is read without waiting for it, from marks around what a step does. Simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent import device_clock, wire
+from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.assemble.rows import read_diaries
+from tests.agent.watching import PRELUDE, watched
+
+
+class Pretend:
+    """A device whose clock stands until it is told to go on; a mark is passed when ``reached`` says so."""
+
+    kind = "pretend"
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.reached = 0
+        self.capturing = False
+        self.marks: list[int] = []
+        self.released = 0
+
+    def ready(self) -> bool:
+        return not self.capturing
+
+    def mark(self) -> int:
+        self.marks.append(self.now_ns)
+        return len(self.marks) - 1
+
+    def passed(self, mark: int) -> bool:
+        return mark < self.reached
+
+    def between_ns(self, first: int, last: int) -> int:
+        assert self.passed(last), "read before the device was there: a real one would wait or refuse"
+        return self.marks[last] - self.marks[first]
+
+    def release(self, marks: list[int]) -> None:
+        self.released += len(marks)
+
+    def stream(self) -> int:
+        return 0
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind, "index": 0, "name": "a pretended device"}
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Pretend]:
+    before = dict(state.__dict__)
+    state.begin(str(tmp_path))
+    state.accelerator = Pretend()
+    yield state.accelerator
+    state.__dict__.clear()
+    state.__dict__.update(before)
+
+
+def rows_of(folder: Path, kind: int) -> list[Any]:
+    return [row for diary in read_diaries(folder) for row in diary.rows if row.kind == kind]
+
+
+def step(device: Pretend, wait_ns: int, work_ns: int) -> None:
+    device_clock.ask("loop", 7)
+    device.now_ns += wait_ns
+    device_clock.got()
+    token = device_clock.begin()
+    device.now_ns += work_ns
+    device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
+    device_clock.end("loop")
+
+
+def test_a_step_is_written_once_the_device_has_come_past_it(device: Pretend, tmp_path: Path) -> None:
+    step(device, 300, 1000)
+    assert rows_of(tmp_path, wire.DEVICE_STEP) == []
+    device.reached = len(device.marks)
+    step(device, 0, 500)
+    (row,) = rows_of(tmp_path, wire.DEVICE_STEP)
+    assert (row.a, row.b, row.thing) == (300, 1300, 7)
+    (part,) = rows_of(tmp_path, wire.DEVICE_PART)
+    assert (part.a, wire.DEVICE_PARTS[part.c]) == (1000, "backward")
+    assert device.released == 5
+
+
+def test_whether_the_device_had_caught_up_is_asked_when_the_step_ends(
+    device: Pretend, tmp_path: Path
+) -> None:
+    step(device, 0, 100)
+    device.reached = len(device.marks) + 4  # the next step's work is done before it ends
+    step(device, 0, 100)
+    device.reached = len(device.marks)
+    device_clock.ask("loop", 7)
+    assert [row.d for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [0, 1]
+
+
+def test_a_device_far_behind_costs_a_bounded_number_of_marks(device: Pretend) -> None:
+    for _ in range(3 * device_clock.PENDING_AT_MOST):
+        step(device, 0, 100)
+    assert len(state.pending) == device_clock.PENDING_AT_MOST
+
+
+def test_no_mark_is_set_while_a_graph_is_captured(device: Pretend) -> None:
+    device.capturing = True
+    step(device, 0, 100)
+    assert device.marks == []
+
+
+def test_another_loader_inside_of_a_step_ends_the_look(device: Pretend, tmp_path: Path) -> None:
+    device_clock.ask("loop", 7)
+    device_clock.got()
+    device_clock.drop()
+    device_clock.end("loop")
+    assert state.pending == []
+
+
+def test_a_step_that_somebody_else_ends_is_not_counted(device: Pretend) -> None:
+    device_clock.ask("loop", 7)
+    device_clock.got()
+    device_clock.end("another")
+    assert state.pending == []
+    device_clock.end("loop")
+    assert len(state.pending) == 1
+
+
+def test_a_device_that_refuses_is_left_alone_and_why_is_written(device: Pretend, tmp_path: Path) -> None:
+    def refuse() -> int:
+        raise RuntimeError("events cannot be timed here")
+
+    device.mark = refuse  # type: ignore[method-assign]
+    step(device, 0, 100)
+    assert state.accelerator is None
+    (diary,) = read_diaries(tmp_path)
+    assert "events cannot be timed here" in str(diary.first("device_silent"))
+
+
+SCRIPT = (
+    PRELUDE
+    + """
+class Device:  # simulated: a stream whose work is done at an instant
+    kind, busy_until = "simulated", 0
+    def ready(self): return True
+    def stream(self): return 0
+    def release(self, marks): pass
+    def mark(self): return max(time.monotonic_ns(), Device.busy_until)
+    def passed(self, mark): return time.monotonic_ns() >= mark
+    def between_ns(self, first, last): return last - first
+    def describe(self): return {"kind": "simulated", "index": 0, "name": "simulated"}
+
+def launch(seconds):
+    Device.busy_until = max(time.monotonic_ns(), Device.busy_until) + int(seconds * 1e9)
+
+class Slow(Rows):
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return super().__getitem__(index)
+
+clock = sys.modules.get("_bdoc_agent.device_clock")
+if clock is not None:
+    clock.adopt(Device())
+for batch in DataLoader(Slow(40), batch_size=4):
+    launch(LAUNCHED)
+    train_on(batch)
+"""
+)
+
+
+def looks(folder: Path, launched: float) -> list[Any]:
+    told = watched(folder, SCRIPT.replace("LAUNCHED", str(launched)))
+    assert told.status == 0, told
+    return rows_of(told.folder, wire.DEVICE_STEP)
+
+
+def test_a_wait_is_exposed_where_the_device_has_nothing_to_do(tmp_path: Path) -> None:
+    exposed = [row.a / row.b for row in looks(tmp_path, 0.0001)]
+    assert exposed
+    assert min(exposed[1:]) > 0.5  # the first step of all builds what later ones keep
+
+
+def test_a_wait_behind_queued_work_is_not_exposed(tmp_path: Path) -> None:
+    exposed = [row.a / row.b for row in looks(tmp_path, 0.03)]
+    assert exposed
+    assert max(exposed[1:]) < 0.1
