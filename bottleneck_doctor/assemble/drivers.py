@@ -7,10 +7,18 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..model.device import DeviceFacts
+from ..model.profile import Gap, Process
 from ..model.sample import Sample
 from .rows import Diary
 
 KIND = re.compile(r"^(?:(?:gpu|mig)-)+")
+DOUBT = "which gpu is which"  # what sense calls it, who knows numbers only
+HIDDEN = Gap(
+    DOUBT,
+    "CUDA_VISIBLE_DEVICES hides the training's GPU from bdoc: its utilisation, power and clocks are unknown",
+    "start bdoc with the CUDA_VISIBLE_DEVICES of the training",
+)
 SERIES = re.compile(r"gpu(\d+)_(whole_)?uuid")
 
 
@@ -47,3 +55,15 @@ def read_drivers(samples: Iterable[Sample], diaries: list[Diary]) -> Drivers:
     own = {uuid: number for whole, uuid, number in named if not whole}
     ranks = [diary for diary in diaries if diary.first("device")]
     return Drivers({**of_wholes, **own}, len(ranks) > 1)
+
+
+def settle(
+    gaps: list[Gap], drivers: Drivers, devices: list[DeviceFacts], processes: list[Process]
+) -> list[Gap]:
+    """The gaps without the doubt about numbers, where names have settled it or nobody uses a GPU; and with
+    one about a GPU that the driver was not asked about."""
+    used = any(process.device == "cuda" for process in processes)
+    named = bool(devices) and all(plain(one.uuid) in drivers.by_uuid for one in devices)
+    hidden = bool(drivers.by_uuid) and any(one.uuid and one.driver is None for one in devices)
+    kept = [gap for gap in gaps if gap.what != DOUBT or (used and not named and not hidden)]
+    return [*kept, HIDDEN] if hidden else kept

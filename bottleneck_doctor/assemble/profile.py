@@ -10,7 +10,7 @@ from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
 from .device import Traces, read_devices
-from .drivers import read_drivers
+from .drivers import read_drivers, settle
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
 from .loaders import read_loaders
@@ -64,11 +64,13 @@ def assemble(remains: Remains) -> Profile:
     trainers = [diary for diary in diaries if not diary.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
     device, others = read_devices(trainers, iterations, drivers, windows, origin, Traces(remains.folder))
+    processes = read_processes(diaries, numbering, origin)
+    found = [one for one in (device, *others) if one is not None]
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
         machine=remains.machine,
-        processes=read_processes(diaries, numbering, origin),
+        processes=processes,
         loaders=loaders[:256],
         loops=loops,
         outside=[outside for diary in trainers for outside in read_outside(diary, origin)],
@@ -90,7 +92,7 @@ def assemble(remains: Remains) -> Profile:
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
-        gaps=remains.gaps + list(_silences(diaries, remains)),
+        gaps=settle(remains.gaps, drivers, found, processes) + list(_silences(diaries, remains)),
         startups=read_startups(trainers, origin)[:64],
         device=device,
         other_devices=others,

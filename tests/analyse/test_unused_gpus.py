@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.model.device import DeviceFacts
 from tests.analyse.devices import device_run
 
 NVML = {"busy_share": 0.99, "memory_used_bytes": 70.0, "memory_bytes": 80.0}
@@ -29,5 +28,7 @@ def test_the_device_that_is_used_is_the_one_that_is_read() -> None:
     metrics = diagnose(device_run(nvml=NVML)).metrics
     assert metrics["gpu_busy_fraction"].value == pytest.approx(0.99)
     assert metrics["gpu_memory_fraction"].value == 70 / 80
-    elsewhere = diagnose(device_run(DeviceFacts(driver=1), NVML)).metrics
+    run = device_run(nvml=NVML)
+    assert run.device is not None
+    elsewhere = diagnose(replace(run, device=replace(run.device, driver=1))).metrics
     assert elsewhere["gpu_busy_fraction"].value is None

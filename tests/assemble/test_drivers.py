@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.assemble.drivers import plain, read_drivers
+from bottleneck_doctor.assemble.drivers import DOUBT, HIDDEN, plain, read_drivers, settle
+from bottleneck_doctor.model.device import DeviceFacts
+from bottleneck_doctor.model.profile import Gap, Process
 from bottleneck_doctor.model.sample import Sample
 
 BARE = "f6dd2ecc-5e3c-1f4e-9a43-0a4ab0b2c7d1"
@@ -37,3 +39,24 @@ def test_names_are_believed_before_numbers(
 ) -> None:
     samples = [Sample(0, "gpu_static", static), Sample(1, "gpu", {"gpu0_busy_share": 0.5})]
     assert read_drivers(samples, []).find("cuda", uuid, index) == place
+
+
+DOUBTED = [Gap(DOUBT, "numbers"), Gap("disk counters", "none")]
+
+
+@pytest.mark.parametrize(
+    ("device", "uuid", "driver", "left"),
+    [
+        ("cuda", "aa", 0, DOUBTED[1:]),
+        ("cuda", "", 0, DOUBTED),
+        ("cuda", "cc", None, [DOUBTED[1], HIDDEN]),
+        ("cpu", None, None, DOUBTED[1:]),
+        ("cuda", None, None, DOUBTED),  # its device could not be asked
+    ],
+)
+def test_names_settle_the_doubt_about_numbers(
+    device: str, uuid: str | None, driver: int | None, left: list[Gap]
+) -> None:
+    drivers = read_drivers([Sample(0, "gpu_static", TWO)], [])
+    devices = [] if uuid is None else [DeviceFacts(uuid=uuid, driver=driver)]
+    assert settle(DOUBTED, drivers, devices, [Process(1, 0, "trainer", 0.0, device=device)]) == left
