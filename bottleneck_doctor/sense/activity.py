@@ -1,6 +1,7 @@
 """Reads how much of a GPU works, not merely whether some kernel is there: NVML's performance monitors.
 
-Only Hopper and later have them. Not yet proven on hardware.
+Only Hopper and later have them. Unlike the counters of older devices they are not locked by whoever reads
+them: profilers go on beside [NVIDIA/DCGM issue 62]. Not yet proven on hardware.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Sharing:
 
     def _busy(self, place: int, gpu: Gpu) -> dict[int, float]:
         """Percent, per process: the mean of its new samples. The driver keeps old ones, and now and then
-        says more than a hundred [nvtop]."""
+        says more than a hundred [Syllo/nvtop issue 110]."""
         seen_us = self._seen_us[place]
         # Refused also when merely nobody has computed lately, and for slices.
         answer: list[Any] = (
