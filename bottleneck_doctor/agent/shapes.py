@@ -39,7 +39,8 @@ def note(loss: Any) -> None:
 
 def nodes(loss: Any) -> Iterator[Any]:
     """The nodes of the graph behind it, each once."""
-    waiting, seen = [getattr(loss, "grad_fn", None)], set()
+    waiting = [getattr(loss, "grad_fn", None)]
+    seen: set[Any] = set()
     while waiting and len(seen) < NODES_AT_MOST:
         node = waiting.pop()
         if node is not None and node not in seen:
@@ -88,8 +89,7 @@ def _convolution(node: Any) -> dict[str, Any]:
     before, weight = node.next_functions[:2]
     kernel, result, groups = _shape(*weight), _shape(node), int(node._saved_groups)
     stride, padding, dilation = (
-        [int(one) for one in each]
-        for each in (node._saved_stride, node._saved_padding, node._saved_dilation)
+        [int(one) for one in each] for each in (node._saved_stride, node._saved_padding, node._saved_dilation)
     )
     steps = zip(result[2:], kernel[2:], stride, padding, dilation)
     places = [(out - 1) * by - 2 * pad + apart * (wide - 1) + 1 for out, wide, by, pad, apart in steps]
@@ -138,7 +138,8 @@ def _work(shape: dict[str, Any]) -> float:
     if shape["kind"] == "attention":
         widths = shape["width"] + shape["value_width"]
         return float(shape["batch"] * shape["queries"] * shape["keys"] * widths)
-    return _product(shape["input"]) * _product(shape["weight"][:1] + shape["weight"][2:]) / shape["groups"]
+    places = _product(shape["input"]) * _product(shape["weight"][:1] + shape["weight"][2:])
+    return places / _product(shape["stride"]) / float(shape["groups"])
 
 
 def _product(sizes: Any) -> float:

@@ -22,6 +22,7 @@ Try it for fifty steps.
 ## Prediction
 A range by replay on the convolutions' share: from 0.9 times as fast; over 1.15 (ours: a small network gave
 1.35, four others with one thread 1.01 to 1.08, measured); to 1.76, the best published for an Ice Lake CPU.
+With `bdoc run --calibrate` both layouts are timed on the training's own convolutions.
 
 ## Remedies
 `channels-last`.
@@ -35,13 +36,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.computing import Computing, Optimizer
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH
-from .computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, share_of
+from .computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
 from .entry import Case, Entry
+from .timed_computing import as_timed, times_as_fast
 
 ID = "conv-layout"
 CONVOLUTION_SHARE = 0.3  # of the operators' time [catalogue F38]
@@ -71,7 +74,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         risk="grouped convolutions in float32 may slow down; the last digits may differ",
         basis="range",
     )
-    if cure.factor is None or cure.factor[1] < WORTH:
+    timed = times_as_fast(diagnosis, ("convolution",), "channels last", share * own_s(scenario))
+    if timed is not None:
+        cure = as_timed(cure, Change(compute=1 - share * (1 - 1 / timed)))
+    likely = gain(scenario, cure.change) if cure.change else (cure.factor or (1.0, 1.0))[1]
+    if likely < WORTH:
         return None
     evidence = [
         Evidence("share of the operators' time in convolutions", "convolution_share", share, PROFILER),
