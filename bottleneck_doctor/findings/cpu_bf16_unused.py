@@ -58,7 +58,7 @@ from .computing import (
     switches,
 )
 from .entry import Case, Entry
-from .timed_computing import TENSORS, times_as_fast
+from .timed_computing import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"
 PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]
@@ -112,7 +112,7 @@ def _large(diagnosis: Diagnosis) -> float:
 def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) -> list[Cure]:
     """What either may bring at most: as timed, else as published."""
     autocast, medium = (
-        times_as_fast(diagnosis, TENSORS, way, share * own_s(scenario)) for way in ("bfloat16", "rounded")
+        times_as_fast(diagnosis, LAYERS, way, share * own_s(scenario)) for way in ("bfloat16", "rounded")
     )
     rows = (
         ("cpu-bf16", "compute in bfloat16 where that is safe", CAST, "forward pass and loss",

@@ -48,7 +48,7 @@ from ..model.report import Evidence, Fix
 from .advice import WORTH
 from .computing import PROFILER, anatomy_like, blind, case_of, is_product, own_s, share_of
 from .entry import Case, Entry
-from .timed_computing import TENSORS, as_timed, times_as_fast
+from .timed_computing import LAYERS, as_timed, times_as_fast
 
 ID = "cpu-threads-misset"
 
@@ -89,7 +89,7 @@ def _timed(diagnosis: Diagnosis, scenario: Scenario, judged: Threads) -> Change 
     if judged.trouble != "few" or not is_inherited(diagnosis.profile, diagnosis.loop):
         return None
     measured_s = share_of(diagnosis, is_product) * own_s(scenario)
-    timed = times_as_fast(diagnosis, TENSORS, f"{judged.wanted} threads", measured_s)
+    timed = times_as_fast(diagnosis, LAYERS, f"{judged.wanted} threads", measured_s)
     return None if timed is None else Change(compute=1 - (judged.large or 0.0) * (1 - 1 / timed))
 
 

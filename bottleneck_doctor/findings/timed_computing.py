@@ -8,31 +8,32 @@ from ..model.diagnosis import Change, Cure, Diagnosis
 from .timed import AGREES
 
 NO_LOADER = ""  # whose rows these are: the model's
-TENSORS = ("product", "convolution")
+NOW = "now"
+LAYERS = ("product", "convolution")
 
 
 def times_as_fast(
-    diagnosis: Diagnosis, subjects: tuple[str, ...], way: str, measured_s: float, now: str = "now"
+    diagnosis: Diagnosis, subjects: tuple[str, ...], way: str, measured_s: float
 ) -> float | None:
     """How many times as fast these subjects are together in that way.
 
-    ``None`` where one of them was not timed that way, or where ``now`` does not cost about the
+    ``None`` where one of them was not timed that way, or where the present way does not cost about the
     ``measured_s`` seconds per step that it cost in the training: then something else was timed.
     """
-    rows = _seconds(diagnosis)
-    timed = [subject for subject in subjects if (subject, now) in rows]
-    if not timed or any((subject, way) not in rows for subject in timed):
+    present, other = ([seconds_of(diagnosis, subject, name) for subject in subjects] for name in (NOW, way))
+    pairs = [(one, two) for one, two in zip(present, other, strict=True) if one is not None]
+    whole = sum(one for one, _ in pairs)
+    if measured_s <= 0 or not 1 / AGREES <= whole / measured_s <= AGREES:
         return None
-    present, other = (sum(rows[subject, name] for subject in timed) for name in (now, way))
-    if measured_s <= 0 or other <= 0 or not 1 / AGREES <= present / measured_s <= AGREES:
-        return None
-    return present / other
+    left = [two for _, two in pairs if two is not None]
+    return whole / sum(left) if len(left) == len(pairs) and sum(left) > 0 else None
 
 
-def _seconds(diagnosis: Diagnosis) -> dict[tuple[str, str], float]:
-    """Seconds per step by subject and way."""
-    mine = [one for one in diagnosis.profile.calibrations if one.loader == NO_LOADER]
-    return {(one.subject, one.variant): one.seconds for one in mine}
+def seconds_of(diagnosis: Diagnosis, subject: str, way: str) -> float | None:
+    """Seconds per step of one subject done one way; ``None`` where not timed."""
+    wanted = (NO_LOADER, subject, way)
+    known = diagnosis.profile.calibrations
+    return next((one.seconds for one in known if (one.loader, one.subject, one.variant) == wanted), None)
 
 
 def as_timed(cure: Cure, change: Change) -> Cure:
