@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-NODES_AT_MOST = 4096  # of the graph, at two microseconds each, once
+NODES_AT_MOST = 4096  # of the graph, at some microseconds each, once
 SHAPES_AT_MOST = {"product": 16, "convolution": 16, "attention": 4}  # written down, the costliest of each
 FAR = 10  # nodes between a softmax and the products around it, at most
 VIEWS = ("View", "UnsafeView", "Expand", "ReshapeAlias", "Transpose", "T", "Permute", "Unsqueeze", "Squeeze")

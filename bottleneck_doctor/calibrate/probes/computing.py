@@ -31,6 +31,8 @@ def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
     """``request``: device, threads, wanted (threads; 0 for none), precision, reduced (16 bits are worth
     timing), channels_last, seconds, and ``subjects``: shapes by kind. One row for each subject and way."""
     torch = _module("torch")
+    if request["device"] == "cuda" and not torch.cuda.is_available():
+        return
     torch.manual_seed(0)
     _set(torch, request, {})
     _start(torch, request["device"])
@@ -89,7 +91,7 @@ def _timed(
 def _fits(torch: Any, device: str, numbers: float) -> bool:
     if device != "cuda":
         return bool(numbers <= LARGEST)
-    return torch.cuda.is_available() and bool(4 * numbers <= FREE_SHARE * torch.cuda.mem_get_info()[0])
+    return bool(4 * numbers <= FREE_SHARE * torch.cuda.mem_get_info()[0])
 
 
 def _in_turns(
