@@ -1,5 +1,4 @@
-"""Times a step's products, convolutions, attention and optimizer in other ways; a script of its own, in the
-user's Python.
+"""Times products, convolutions, attention and optimizer in other ways; a script for the user's Python.
 
 Each way takes turns with the present one, forward and backward, on random numbers in the training's shapes.
 Rows are for a whole step: each shape's time, as often as the step has it.
@@ -233,8 +232,8 @@ def _attentions(torch: Any, request: dict[str, Any], shape: dict[str, Any]) -> I
 
     def fused(*sides: Any) -> Any:
         mask = seen if shape["masked"] else None
-        batched = (one[None] for one in sides)
-        return functional.scaled_dot_product_attention(*batched, attn_mask=mask, dropout_p=dropped)[0]
+        heads = (one[None] for one in sides)
+        return functional.scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=dropped)[0]
 
     leaves, gradients = [one for sides in calls for one in sides], [gradient] * len(calls)
     for name, attend in (("now", by_hand), ("fused", fused)):
