@@ -17,7 +17,7 @@ LARGEST = 1 << 28  # numbers in all tensors of one shape: a GiB in float32
 FREE_SHARE = 0.5  # of a device's free memory, at most
 FIRST_SHARE = 0.5  # of a way's time, at most, that its first call may take for another to count instead
 LEAST_ROUNDS, ROUNDS = 2, 25
-SLOWER = 4.0  # than the quickest way: one call tells enough, and the time is for the others
+SLOWER = 8.0  # than the present way: one call tells enough, and the time is for the others
 BLOCK_S = 2e-3  # timed at a stretch: a clock's own cost, and a kernel's launch, are small beside it
 COVERED = 0.5  # of a subject's work that must have been timed, or it is not told
 DROPPED = 0.1  # by dropout, where the training drops some
@@ -96,25 +96,32 @@ def _fits(torch: Any, device: str, numbers: float) -> bool:
 def _in_turns(
     torch: Any, request: dict[str, Any], ways: list[Way], seconds: float
 ) -> tuple[dict[str, float], int]:
-    """The median over rounds, each of which does every way for a short stretch."""
+    """Typical seconds over rounds, each of which does every way for a short stretch: the median by a thread's
+    own clock, the least by the wall's, since others may use the cores."""
     end = time.monotonic() + seconds
     counts: dict[str, int] = {}
     times: dict[str, list[float]] = {}
     for name, work, settings in ways:
         _set(torch, request, settings)
-        first = _once(torch, work, 1)  # kernels are chosen and packed in it
-        taken = _once(torch, work, 1) if first < FIRST_SHARE * seconds / len(ways) else first
+        taken = _once(torch, work, 1)  # kernels are chosen and packed in it
+        if taken < FIRST_SHARE * seconds / len(ways):
+            taken = min(_once(torch, work, 1) for _ in range(2))
         counts[name] = max(1, int(BLOCK_S / max(taken, 1e-9)))
         times[name] = [taken]
-    quickest = min(times.values())[0]
-    ways = [way for way in ways if times[way[0]][0] <= SLOWER * quickest]
+    ways = [way for way in ways if times[way[0]][0] <= SLOWER * times["now"][0]]
     for made in range(1, ROUNDS + 1):
         for name, work, settings in ways:
             _set(torch, request, settings)
             times[name].append(_once(torch, work, counts[name]))
         if made >= LEAST_ROUNDS and time.monotonic() > end:
             break
-    return {name: median(taken_s) for name, taken_s in times.items()}, made
+    own = {name for name, _, settings in ways if _own_clock(torch, request["threads"], settings)}
+    return {name: (median if name in own else min)(taken_s) for name, taken_s in times.items()}, made
+
+
+def _own_clock(torch: Any, threads: int, settings: dict[str, Any]) -> bool:
+    """Whether one thread does it all, so that its own clock leaves out what others take of the cores."""
+    return settings.get("threads", threads) == 1 and not torch.cuda.is_initialized()
 
 
 def _once(torch: Any, work: Work, count: int) -> float:
