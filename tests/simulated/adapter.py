@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
 from tests.simulated.device import Device
+from tests.simulated.tensors import PLACE
+from tests.simulated.trace import traced
 
 AGENT = "_bdoc_agent."  # under which name the agent runs in a user's process
 
 
 class Simulated:
-    """What agent/accelerator.py asks of torch's events, asked of the simulated device. Its kind is CUDA's: that
-    is how it behaves, and what the product is told from there on must be the same."""
+    """What agent/accelerator.py asks of torch's events, asked of the simulated device. Its tensors are
+    torch's meta tensors; in the books it is of CUDA's kind, since that is how it behaves."""
 
-    kind = "cuda"
-    index = 0
+    kind = PLACE
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -48,8 +50,8 @@ class Simulated:
     def describe(self) -> dict[str, Any]:
         """It is no real device, and says so."""
         return {
-            "kind": self.kind,
-            "index": self.index,
+            "kind": "cuda",
+            "index": 0,
             "name": "simulated device",
             "uuid": "",
             "capability": [9, 0],
@@ -63,8 +65,20 @@ class Simulated:
         return self.device.retries, self.device.requests, 8 << 30, 10 << 30
 
 
-def install(device: Device) -> None:
-    """Have the agent in this process read the simulated device's clock."""
+class Untimed(Simulated):
+    """A device whose events cannot be timed."""
+
+    def mark(self) -> int:
+        """Refused."""
+        raise RuntimeError("simulated: events of this device have no time")
+
+
+def install(device: Device, timed: bool = True) -> None:
+    """Have the agent in this process read the simulated device's clock, and trace it."""
     clock = sys.modules.get(AGENT + "device_clock")
-    if clock is not None:
-        clock.adopt(Simulated(device))
+    if clock is None:
+        return
+    kineto = importlib.import_module(AGENT + "kineto")
+    kineto.can_trace = lambda torch, kind: not torch.autograd._profiler_enabled()
+    kineto.Trace = traced(kineto, device)
+    clock.adopt(Simulated(device) if timed else Untimed(device))

@@ -118,11 +118,11 @@ class Device:
         self.calls.append(Call("cudaFree", begin, now()))
         self.held = False
 
-    def need_memory(self) -> None:
+    def need_memory(self, blocks: int) -> None:
         """What a step needs, from the caching allocator: the driver is asked where the cache was emptied."""
-        if not self.held:
+        for _ in range(0 if self.held else blocks):
             self.allocate()
-            self.held = True
+        self.held = True
 
     @contextlib.contextmanager
     def on(self, stream: Stream) -> Iterator[None]:

@@ -12,31 +12,38 @@ import torch
 
 from tests.simulated.adapter import install
 from tests.simulated.device import Device
+from tests.simulated.tensors import PLACE, place_on
 from tests.simulated.truth import Batch, Truth
 
-WIDTH = 4
+PRODUCT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas"
+UPDATE = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedSgdMathFunctor<float>>"
 
 
 class Layers(torch.nn.Module):
-    """A third of the kernels in its forward pass, the others in its backward pass."""
+    """A third of the kernels in its forward pass, the others in its backward pass; each pass is one launch
+    where it is a captured ``graph``."""
 
     def __init__(self, device: Device, kernels: int, kernel_s: float) -> None:
         super().__init__()
         self.device, self.kernels, self.kernel_s = device, kernels, kernel_s
-        self.inner = torch.nn.Linear(WIDTH, 1)
+        self.graph = False
+        self.weight = torch.nn.Parameter(torch.ones((), device=PLACE))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """A number for each row."""
+        """The loss."""
         forward = self.kernels // 3
         self._launch(forward)
-        y: torch.Tensor = self.inner(x)
-        if y.requires_grad:
-            y.register_hook(lambda grad: self._launch(self.kernels - forward))
-        return y
+        loss = (self.weight * x).sum()
+        if loss.requires_grad:
+            loss.register_hook(lambda grad: self._launch(self.kernels - forward))
+        return loss
 
     def _launch(self, kernels: int) -> None:
+        if self.graph:
+            self.device.launch_graph(PRODUCT, kernels, self.kernel_s)
+            return
         for _ in range(kernels):
-            self.device.launch("ampere_sgemm_128x64_tn", self.kernel_s)
+            self.device.launch(PRODUCT, self.kernel_s)
 
 
 class Stepping(torch.optim.SGD):
@@ -49,7 +56,7 @@ class Stepping(torch.optim.SGD):
     def step(self, closure: Any = None) -> Any:
         """Update, on the device too."""
         loss = super().step(closure)
-        self.device.launch("multi_tensor_apply_kernel", 2e-5)
+        self.device.launch(UPDATE, 2e-5)
         return loss
 
 
@@ -61,6 +68,7 @@ class Stage:
         parser.add_argument("--cured", action="store_true", help="apply the remedy, and nothing else")
         parser.add_argument("--steps", type=int, default=steps, help=f"training steps (default {steps})")
         parser.add_argument("--truth", type=Path, help="write what is true by construction to this file")
+        parser.add_argument("--untimed", action="store_true", help="the device's events cannot be timed")
         given = parser.parse_args()
         self.cured: bool = given.cured
         self.steps: int = given.steps
@@ -69,7 +77,8 @@ class Stage:
         torch.set_num_threads(1)
         self.device = Device(**device)
         self.truth = Truth(self.device)
-        install(self.device)
+        place_on(self.device)
+        install(self.device, timed=not given.untimed)
 
     def model(self, kernels: int, kernel_s: float) -> tuple[Layers, Stepping]:
         """A model that launches so many kernels in each step, and its optimizer."""
@@ -86,7 +95,7 @@ class Stage:
 def train_on(model: Layers, optimizer: Stepping, x: torch.Tensor) -> torch.Tensor:
     """Forward, backward, update."""
     optimizer.zero_grad()
-    loss = model(x).square().mean()
+    loss: torch.Tensor = model(x)
     loss.backward()
     optimizer.step()
     return loss

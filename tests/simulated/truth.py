@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic_ns as now
 from typing import NamedTuple, TypeVar
@@ -65,31 +66,39 @@ class Truth:
             path.write_text(json.dumps(self.answer()))
 
     def answer(self) -> dict[str, float]:
-        """Seconds per step after the warm-up, and the device's time as shares that sum to one."""
-        begin, end = self.asked[WARMUP_STEPS], self.asked[-1]
-        steps = len(self.asked) - 1 - WARMUP_STEPS
+        """Seconds per step after the warm-up, and the device's time as shares that sum to one. Steps that hold
+        an evaluation do not count."""
+        apart = merged((one.begin, one.end) for one in self.phases if one.name == "evaluation")
+        every = list(pairwise(self.asked[WARMUP_STEPS:]))
+        steps = [step for step in every if not common([step], apart)]
+        whole = length(merged(steps))
         kernels = merged((one.begin, one.end) for one in self.device.work if one.kind == "kernel")
-        idle = common(rest(kernels), [(begin, end)])
-        owners = {name: owned / (end - begin) for name, owned in self._owners(idle).items()}
-        busy = 1 - length(idle) / (end - begin)
-        return {"steps": steps, "step_s": (end - begin) / steps / 1e9, "busy": busy, **owners}
+        idle = common(rest(kernels), merged(steps))
+        owners = {name: owned / whole for name, owned in self._owners(idle).items()}
+        busy = 1 - length(idle) / whole
+        return {"steps": len(steps), "step_s": whole / len(steps) / 1e9, "busy": busy, **owners}
 
     def _owners(self, idle: Spans) -> dict[str, int]:
-        """Nanoseconds of idle time by whose they are: each claims in turn, of what is left."""
+        """Nanoseconds of idle time by whose they are: each claims in turn, of what is left. The rest belongs to
+        what let the device run dry."""
         owners = dict.fromkeys((*self._claims(), "sync", "launch"), 0)
-        for name, gaps in zip(("sync", "launch"), self._after_waits(idle), strict=True):
+        for name, gaps in self._begun_in(idle).items():
             for owner, spans in self._claims().items():
                 owners[owner] += length(common(gaps, spans))
                 gaps = common(gaps, rest(spans))
             owners[name] += length(gaps)
         return owners
 
-    def _after_waits(self, idle: Spans) -> tuple[Spans, Spans]:
-        """Idle times that began while the host waited for the device, and the others."""
-        waits = merged((one.begin, one.end) for one in self.device.calls if one.name != "cudaMalloc")
-        began = common([(begin, begin + 1) for begin, _ in idle], waits)
-        drained = {begin for begin, _ in began}
-        return [gap for gap in idle if gap[0] in drained], [gap for gap in idle if gap[0] not in drained]
+    def _begun_in(self, idle: Spans) -> dict[str, Spans]:
+        """Idle times by what the host did when they began: it waited, emptied the cache, or issued work."""
+        found = {}
+        left = idle
+        for name, call in (("sync", "cudaStreamSynchronize"), ("memory", "cudaFree")):
+            calls = merged((one.begin, one.end) for one in self.device.calls if one.name == call)
+            begun = {begin for begin, _ in common([(begin, begin + 1) for begin, _ in left], calls)}
+            found[name] = [gap for gap in left if gap[0] in begun]
+            left = [gap for gap in left if gap[0] not in begun]
+        return found | {"launch": left}
 
     def _claims(self) -> dict[str, Spans]:
         def named(name: str) -> Spans:

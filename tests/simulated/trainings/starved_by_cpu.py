@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from tests.simulated.stage import WIDTH, Stage, burn, train_on
+from tests.simulated.stage import Stage, burn, train_on
 
 
 class Photos(Dataset[torch.Tensor]):
@@ -16,7 +16,7 @@ class Photos(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         burn(0.001)
-        return torch.full((WIDTH,), float(index % 7))
+        return torch.full((4,), float(index % 7))
 
 
 def main() -> None:
@@ -24,9 +24,9 @@ def main() -> None:
     stage = Stage(__doc__, steps=220)
     workers = 2 if stage.cured else 0
     loader = DataLoader(Photos(), batch_size=8, num_workers=workers, persistent_workers=workers > 0)
-    model, optimizer = stage.model(kernels=30, kernel_s=2e-4)
+    model, optimizer = stage.model(kernels=150, kernel_s=4e-5)
     for batch in stage.loop(loader):
-        train_on(model, optimizer, batch)
+        train_on(model, optimizer, batch.to("meta"))
 
 
 if __name__ == "__main__":

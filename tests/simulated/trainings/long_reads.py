@@ -1,0 +1,22 @@
+"""Simulated device, healthy: nearly all of the loop's time is spent in reading the loss, and nearly all of that
+is the device at work."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from tests.simulated.stage import Stage, train_on
+
+
+def main() -> None:
+    """Train for a while."""
+    stage = Stage(__doc__, steps=130, spins=True)
+    loader = DataLoader(TensorDataset(torch.ones(8 * 200, 4)), batch_size=8)
+    model, optimizer = stage.model(kernels=250, kernel_s=1.2e-4)
+    for (batch,) in stage.loop(loader):
+        train_on(model, optimizer, batch.to("meta")).item()
+
+
+if __name__ == "__main__":
+    main()
