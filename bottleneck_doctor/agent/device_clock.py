@@ -10,7 +10,7 @@ import sys
 from time import monotonic_ns as now
 
 from . import accelerator as accelerators
-from . import wire
+from . import allocator, hearing, wire
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -31,7 +31,7 @@ class Look:
     __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "owner",
                  "parts", "start", "stream", "thing", "thread")  # fmt: skip
 
-    def __init__(self, owner: object, thing: int, alone: bool) -> None:
+    def __init__(self, owner: object, thing: int, alone: bool, heard: bool) -> None:
         self.owner, self.thing, self.alone = owner, thing, int(alone)
         self.thread = state.thread()
         self.start, self.end = now(), 0
@@ -42,7 +42,7 @@ class Look:
         self.got: Any = None
         self.done: Any = None
         self.last: Any = None  # the newest mark behind work of the step's own
-        self.copies = 0  # to the device, issued while the loop was being given its batch
+        self.copies = 0 if heard else wire.NOTHING  # to the device, while the loop was being given its batch
         self.caught_up = wire.NOTHING
 
     def mark(self) -> Any:
@@ -71,6 +71,7 @@ def give_up(why: str) -> None:
     """No more marks in this process."""
     state.accelerator, state.seeking, state.look = None, False, None
     state.pending.clear()
+    hearing.rest()
     state.book.fact(fact="device_silent", why=why[:200])
 
 
@@ -103,7 +104,10 @@ on_found: list[Callable[[], object]] = []  # called when a device is there: what
 def ask(owner: object, thing: int, alone: bool = False) -> None:
     """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look."""
     _read_back()
-    state.look = Look(owner, thing, alone) if state.accelerator.ready() else None
+    state.look = None
+    if state.accelerator.ready():
+        allocator.note()
+        state.look = Look(owner, thing, alone, hearing.listen())
 
 
 @quiet
@@ -120,6 +124,7 @@ def end(owner: object) -> None:
     if look is None or look.owner is not owner:
         return
     state.look = None
+    hearing.rest()
     if look.got is None or not state.accelerator.ready():
         return
     if look.last is not None:
@@ -133,6 +138,7 @@ def end(owner: object) -> None:
 def drop() -> None:
     """Something else begins inside of the step, such as an evaluation: it would be counted to the step."""
     state.look = None
+    hearing.rest()
 
 
 @quiet

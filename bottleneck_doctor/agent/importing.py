@@ -48,6 +48,7 @@ class Pace:
 
 
 pace = Pace()
+before_search: list[Callable[[], object]] = []  # called before a module is looked for that was not there yet
 
 
 class Finder:
@@ -62,6 +63,8 @@ class Finder:
     ) -> ModuleSpec | None:
         """Let the finders after us find ``name``; have its loader call back when the module is complete."""
         pace.searched(name)
+        for callback in before_search:
+            callback()
         if name not in self.callbacks or name in self.asking:
             return None
         self.asking.add(name)

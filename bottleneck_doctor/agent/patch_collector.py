@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOTED_NS = 200_000
+FULL = 2  # the generation whose collection visits every object
 _started = [0]
+_span: list[Any] = [None]
 
 
 def watch() -> None:
@@ -23,6 +25,8 @@ def watch() -> None:
 
 def _heard(phase: str, info: dict[str, Any]) -> None:
     try:
+        if state.window is not None:
+            _name(phase, info.get("generation", 0))
         if phase == "start":
             _started[0] = now()
             return
@@ -31,3 +35,12 @@ def _heard(phase: str, info: dict[str, Any]) -> None:
             state.row(wire.COLLECTION, _started[0], taken, info.get("generation", 0), thread=state.thread())
     except BaseException:
         pass
+
+
+def _name(phase: str, generation: int) -> None:
+    """In a profiler's window: collections of every object have their name in the trace."""
+    span, _span[0] = _span[0], None
+    if span is not None:
+        span.end()
+    if phase == "start" and generation >= FULL and state.window is not None:
+        _span[0] = state.window.name("gc", None)

@@ -158,7 +158,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     where cores are scarce: that time belongs to nobody's step."""
     entry = now()
     if state.window is not None:
-        end_window()
+        end_window(account.loader)
     account.thread = state.thread()  # an iterator may be built by one thread and asked by another
     ours = account.thread == state.trainer
     if ours:

@@ -74,11 +74,14 @@ def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 return original(*args, **kwargs)
             _depth[0] = 1
             token = device_clock.begin() if state.look is not None else None
+            span = state.window.name(kind, sys._getframe(1)) if state.window is not None else None
             start, cpu = now(), thread_time_ns()
             try:
                 return original(*args, **kwargs)
             finally:
                 _depth[0] = 0
+                if span is not None:
+                    span.end()
                 if token is not None:
                     device_clock.part(token, part)
                 _note(kind, index, start, cpu, sys._getframe(1))

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import patch_compiler, patch_copies, patch_function, patch_saving, profiler, startup, switches
+from . import device_clock, patch_compiler, patch_function, patch_saving, profiler, startup, switches
 from .guard import quiet
 from .pulse import state
 from .stop import Control
@@ -50,8 +50,20 @@ def torch_arrived(torch: Any) -> None:
     patch_compiler.know(torch)
     patch_saving.patch_torch(torch)
     state.seeking = bool(torch.version.cuda or getattr(torch.version, "hip", None)) or _other(torch)
-    patch_copies.patch(torch)
+    device_clock.on_found.append(_device_found)
     patch_function.look()
+
+
+@quiet
+def _device_found() -> None:
+    """The script uses an accelerator: from now on its copies and waits are listened to."""
+    from . import allocator, hearing, patch_copies, patch_training, patch_waits  # most runs do without
+
+    torch: Any = sys.modules["torch"]
+    patch_waits.patch(torch)
+    patch_copies.patch(torch)
+    allocator.patch(torch)
+    hearing.install(patch_training.compiling())
 
 
 @quiet

@@ -1,7 +1,9 @@
-"""A profiler window of one step, data fetch left out: operators by self CPU time, filed as a table."""
+"""A profiler window of one step on the CPU, data fetch left out: operators by self CPU time, as a table."""
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 
 from . import optimizers, wire
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .stop import Control
+    from .window import TraceWindow
 
 OPERATORS_AT_MOST = 40
 RECORDS_AT_MOST = 40_000  # are added up, at 2 microseconds each, while the user's thread waits
@@ -30,6 +33,7 @@ class Window:
 
     def __init__(self) -> None:
         self.start = self.cpu = 0
+        self.thread = state.thread()
         self.running = False
 
     @quiet
@@ -44,6 +48,18 @@ class Window:
             torch.autograd.ProfilerConfig(kind, False, False, False, False, False, plain)
         )
         self.start, self.cpu, self.running = now(), thread_cpu(), True
+
+    def over(self, loader: int) -> bool:
+        """One step is all of it."""
+        self.close()
+        return True
+
+    def leave(self) -> None:
+        """There will be no more of the step."""
+        self.close()
+
+    def name(self, kind: str, frame: Any) -> None:
+        """Its table has no place for what is no operator."""
 
     @quiet
     def close(self) -> None:
@@ -100,17 +116,43 @@ def attach(control: Control) -> None:
     """Let the supervisor's wish open a window at a close look; the step's end closes it."""
 
     def wish() -> None:
-        state.window = Window()
+        state.window = Window() if state.accelerator is None else _on(state.accelerator)
+        state.book.post(wire.WINDOW_OPEN, 1)
+        atexit.register(leave)
         state.window.open()
 
     control.on_profile = wish
+    os.register_at_fork(before=leave)
 
 
-def end_window() -> None:
-    """The profiled step is over; called before anything else at its end."""
-    window, state.window = state.window, None
-    if window is not None:
-        window.close()
-        if state.control is not None:
-            state.control.windows_done += 1
-            state.book.post(wire.WINDOW, state.control.windows_done)
+def _on(accelerator: Any) -> TraceWindow:
+    from .window import TraceWindow  # most runs and all workers do without
+
+    return TraceWindow(accelerator)
+
+
+@quiet
+def end_window(loader: int = 0) -> None:
+    """A profiled step is over; called before anything else at its end, with the loader of the next one."""
+    window = state.window
+    if window is not None and window.over(loader):
+        _closed()
+
+
+@quiet
+def leave() -> None:
+    """The process ends or forks. A profiler that is still on then crashes the end (torch 2.6 to 2.13), and
+    goes on recording in the child, for ever."""
+    window = state.window
+    if window is not None and window.thread == state.thread():
+        window.leave()
+        _closed()
+
+
+def _closed() -> None:
+    state.window = None
+    atexit.unregister(leave)
+    state.book.post(wire.WINDOW_OPEN, 0)
+    if state.control is not None:
+        state.control.windows_done += 1
+        state.book.post(wire.WINDOW, state.control.windows_done)

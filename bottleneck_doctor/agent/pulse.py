@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from .patch_loader import Account
     from .profiler import Window
     from .stop import Control
+    from .window import TraceWindow
 
+INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line that no user could spare
 CLOSE_LOOK_SHARE = 0.005  # of a step's time at most, for close looks; the rest of our 1 % is the cheap path
 STRIDE_AT_MOST = 4096
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
@@ -41,7 +43,7 @@ class Pulse:
         self.row = self.book.row
         self.book.on_full = self.halve
         self.control: Control | None = None
-        self.window: Window | None = None  # of the profiler, while one is open
+        self.window: Window | TraceWindow | None = None  # of the profiler, while one is open
         self.worker = False
         self.close = True
         self.resting = False
@@ -74,6 +76,7 @@ class Pulse:
         self.opens = 0
         self.in_fetch = False
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
+        self.graphs = False  # the script captures CUDA graphs
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
         self.look: Look | None = None  # the step on the device that is being looked at
         self.pending: list[Look] = []  # such steps that the device has yet to come past
@@ -154,6 +157,8 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
         name = frame.f_code.co_filename
         if not name.startswith((_OURS, "<frozen")):
             nearest = nearest or frame
+            if name.endswith(INHERENT):
+                return frame
             if "site-packages" not in name and "dist-packages" not in name and not name.startswith(_STDLIB):
                 return frame
         frame = frame.f_back

@@ -30,6 +30,7 @@ LAST = 96  # when the newest batch arrived
 FETCHING = 104  # native id of the thread that is inside a fetch, 0 when none is
 DROPPED = 112  # rows that found no room
 WINDOW = 120  # torch.profiler windows finished
+WINDOW_OPEN = 136  # 1 while one is open
 COST = 128  # nanoseconds that the agent spent in the training thread
 
 # The control file, written by the supervisor, read by every agent.
@@ -71,13 +72,21 @@ FIRSTLING = 25  # one of the first batches of an iterable data set in a worker: 
 GRAD_MODE = 28  # the first forward pass of an iterator: a iterator, b whether it records for a backward pass
 # The device's own clock. Instants and durations are the host's, `a` is the device's time, in nanoseconds.
 DEVICE_STEP = 29  # from asking for a batch to asking for the next: a until it was there, b the whole,
-# c copies to the device issued meanwhile, d = 1: the device had caught up with the loop, e = 1: no loader
+# c copies to the device issued meanwhile (NOTHING: this step's copies and waits have no rows), d = 1: the
+# device had caught up with the loop, e = 1: no loader
 DEVICE_PART = 30  # c index into DEVICE_PARTS
 DEVICE_COPY = 31  # thing = site; b bytes, c thread CPU, d bits of COPY_BITS, e index into DTYPES
 DEVICE_WAIT = 32  # thing = site; b index into WAITS
-ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache, d peak bytes, e reserved bytes
+ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache (NOTHING: not counted), d peak
+# bytes, e reserved bytes
 
 DEVICE_PARTS = ("backward", "optimizer", "checkpoint", "logging")
+COPY_BITS = ("pinned", "blocking", "just made", "other stream", "in next")
+DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+WAITS = (
+    "item", "tolist", "cpu", "to", "copy_", "bool", "int", "float", "index", "complex", "print", "nonzero",
+    "mask", "unique", "synchronize", "stream", "event", "empty_cache",
+)  # fmt: skip
 MAKINGS = ("unpack", "transform", "sampler")
 OPERATIONS = ("checkpoint", "logging", "copy")
 NOTHING = -1  # a reading that was not to be had

@@ -6,8 +6,9 @@ a wait a step takes as long as the slower of the two, with one it takes both, on
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceView, DriverView
+from ..model.device import Beat, Clock, DeviceView, DriverView
 from ..model.diagnosis import Change, Host, Scenario, Turn
+from .beat import is_always_ahead
 
 DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (ours)
 OFTEN = 0.5  # blocking calls a step, from which it may (ours)
@@ -54,6 +55,15 @@ def device_turn(beat: Beat, checkpoint: float = 0.0, logging: float = 0.0, colle
         lead_in=beat.sync_s,
         allocating=beat.memory_s,
     )
+
+
+def undivided_turn(clock: Clock, checkpoint: float, logging: float, collect: float) -> Turn:
+    """The turn where it is not known how busy the device is: all that is no waiting of its own is the
+    device's, unless it was seen to be done each time before the loop came back."""
+    host = max(0.0, clock.rest_s + clock.transfer_s - collect)
+    if is_always_ahead(clock):
+        return Turn(0.0, 0.0, checkpoint, logging, collect, launch=host)
+    return Turn(0.0, host, checkpoint, logging, collect)
 
 
 def is_clocked(base: Scenario) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceView
+from ..model.device import Beat, Clock, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 
@@ -18,20 +18,27 @@ DEVICE_PARTS = (
     ("idle: other ranks", "collective_s"), ("idle: saving, logging", "other_s"),
 )  # fmt: skip
 
+CLOCK_PARTS = (
+    ("device busy, or waiting for work", "rest_s"), ("idle: data wait", "input_s"),
+    ("idle: transfer", "transfer_s"), ("idle: saving, logging", "other_s"),
+)  # fmt: skip
+
 
 def budget_of(steps: list[Step], device: DeviceView | None, step_s: float) -> list[BudgetPart]:
     """The step as the accelerator lived it where its clock was read, else as the loop's thread did.
 
     A thread's forward pass on a device is only the time to queue it.
     """
-    beat = device.beat if device is not None else None
-    shares = divide_beat(beat, step_s) if beat is not None else []
-    return shares or divide(steps)
+    if device is None or device.clock is None:
+        return divide(steps)
+    if device.beat is None:
+        return divide_device(device.clock, CLOCK_PARTS, step_s)
+    return divide_device(device.beat, DEVICE_PARTS, step_s)
 
 
-def divide_beat(beat: Beat, step_s: float) -> list[BudgetPart]:
+def divide_device(step: Beat | Clock, names: tuple[tuple[str, str], ...], step_s: float) -> list[BudgetPart]:
     """The device's mean step, busy and idle, as shares of ``step_s`` seconds; largest first."""
-    known = {name: getattr(beat, field) for name, field in DEVICE_PARTS}
+    known = {name: getattr(step, field) for name, field in names}
     whole = sum(known.values())
     parts = [
         BudgetPart(name, value / whole, step_s * value / whole) for name, value in known.items() if value

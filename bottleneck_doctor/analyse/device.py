@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import replace
 
-from ..model.device import Beat, DeviceFacts, DeviceTable, DeviceView, DriverView
-from ..model.profile import Profile, Series
+from ..model.device import DeviceFacts, DeviceTable, DeviceView, DriverView
+from ..model.profile import Gap, Loop, Profile, Series
+from .beat import Aside, divide, read_clock
 
 BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (ours)
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
 FOREIGN = ("foreign_processes", "foreign_memory_bytes")
+HOST = (None, "", "cpu", "meta")  # where tensors are when no accelerator is used
+TIMED = ("cuda", "xpu")  # kinds of devices that torch can set timed marks on
 
 Reading = dict[str, float]
 
 
-def view_device(profile: Profile, begin: float, end: float) -> DeviceView | None:
-    """The accelerator between two instants; None where no process of the run uses one."""
-    if not any(process.device == "cuda" for process in profile.processes):
-        return None
-    facts = profile.device or DeviceFacts()
-    driver = view_driver(profile.series, f"gpu{facts.index}_", begin, end)
-    return DeviceView(facts, driver, mean_beat(facts.table, begin, end))
+def is_accelerated(profile: Profile) -> bool:
+    """Whether some process of the run computes on an accelerator, of whatever kind."""
+    return any(process.device not in HOST for process in profile.processes)
 
 
-def mean_beat(table: DeviceTable, begin: float, end: float) -> Beat | None:
-    """The mean step over the rows that end between two instants; None where the clock was not read."""
-    rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
-    steps = sum(table.steps[place] for place in rows)
-    if not steps:
+def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
+    """What was measured of the device of the loop's own process; the table only if it is that loop's."""
+    known = [one for one in (profile.device, *profile.other_devices) if one is not None]
+    mine = next((one for one in known if loop is None or one.pid == loop.pid), None)
+    if mine is None:
+        kinds = [process.device for process in profile.processes if process.device not in HOST]
+        kind = kinds[0] if kinds and kinds[0] else ""
+        return DeviceFacts(kind=kind, driver=0 if kind == "cuda" and not known else None)
+    about = loop.loader if loop is not None else ""
+    return mine if mine.loader == about else replace(mine, table=DeviceTable())
+
+
+def view_device(
+    profile: Profile, begin: float, end: float, loop: Loop | None = None, aside: Aside | None = None
+) -> DeviceView | None:
+    """The accelerator of a loop between two instants; None where no process of the run uses one."""
+    if not is_accelerated(profile):
         return None
-    names = [one.name for one in fields(Beat) if one.name != "steps"]
-    sums = {name: sum(getattr(table, name)[place] for place in rows) for name in names}
-    return Beat(steps, **{name: total / steps for name, total in sums.items()})
+    facts = facts_of(profile, loop)
+    driver = DriverView()
+    if facts.driver is not None:
+        driver = view_driver(profile.series, f"gpu{facts.driver}_", begin, end)
+    clock = read_clock(facts, begin, end, aside or Aside())
+    return DeviceView(facts, driver, divide(clock, facts.window) if clock is not None else None, clock)
+
+
+def find_gaps(view: DeviceView | None) -> list[Gap]:
+    """What is not known of the accelerator, and why."""
+    if view is None:
+        return []
+    facts = view.facts
+    if view.clock is None:
+        why = facts.silent or "too few steps with marks on its timeline"
+        why = why if facts.kind in TIMED else f"torch has no timed marks for devices of kind {facts.kind!r}"
+        return [Gap("the accelerator's own clock", why)]
+    if view.beat is None:
+        why = "without a profiler's window, computing and waiting to be given work look alike"
+        return [Gap("how busy the accelerator is", why, "let it run for longer, without --no-profiler")]
+    return []
 
 
 def view_driver(series: Series, prefix: str, begin: float, end: float) -> DriverView:

@@ -8,8 +8,9 @@ from statistics import median
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
 from ..model.report import Overhead, Quality
+from .beat import Aside
 from .budget import budget_of
-from .device import view_device
+from .device import find_gaps, view_device
 from .drift import find_drift
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
@@ -73,8 +74,8 @@ def _judge(
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
-    host = measure_host(profile, begin, end)
-    device = view_device(profile, begin, end)
+    device = view_device(profile, begin, end, loop, _aside(steps))
+    host = measure_host(profile, begin, end, device)
     scenario = build_scenario(profile, loop, loader, steps, works, inputs, host, device) if steps else None
     step_s = fmean_wall(steps)
     error = _model_error(scenario, step_s)
@@ -93,6 +94,13 @@ def _judge(
         verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip
+
+
+def _aside(steps: list[Step]) -> Aside:
+    """What saving, logging and collecting garbage take of the mean step."""
+    count = max(1, sum(step.steps for step in steps))
+    other = sum((step.checkpoint + step.logging) * step.steps for step in steps)
+    return Aside(other / count, sum(step.collect * step.steps for step in steps) / count)
 
 
 def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Diagnosis | None:
@@ -143,7 +151,7 @@ def _quality(profile: Profile, window: Window, main: Diagnosis) -> Quality:
         warmup_steps=window.warmup_steps,
         step_time_noise=_noise(main.steps) if main.steps else None,
         overhead=overhead,
-        gaps=list(profile.gaps),
+        gaps=[*profile.gaps, *find_gaps(main.device)],
         set_aside=window.set_aside,
     )
 

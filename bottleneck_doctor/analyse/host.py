@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from ..model.device import DeviceView
 from ..model.diagnosis import Host
 from ..model.profile import Profile, Series
 
@@ -25,17 +26,8 @@ def rate(series: Series, name: str, begin: float, end: float) -> float | None:
     return max(0.0, (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0]))
 
 
-def mean(series: Series, name: str, begin: float, end: float) -> float | None:
-    """Mean of a gauge over a stretch of time, or None."""
-    values = series.values.get(name) or []
-    within = [
-        value for t, value in zip(series.t, values, strict=False) if value is not None and begin <= t <= end
-    ]
-    return sum(within) / len(within) if within else None
-
-
-def measure_host(profile: Profile, begin: float, end: float) -> Host:
-    """Cores in use by the job and by strangers, disks, throttling."""
+def measure_host(profile: Profile, begin: float, end: float, device: DeviceView | None = None) -> Host:
+    """Cores in use by the job and by strangers, disks, throttling; how often its device ran a kernel."""
     series, cores = profile.series, profile.machine.cores
     busy = rate(series, "cpu_busy_s", begin, end)
     job = rate(series, "job_cpu_s", begin, end)
@@ -57,10 +49,8 @@ def measure_host(profile: Profile, begin: float, end: float) -> Host:
         disk_read_bytes_per_s=rate(series, "disk_read_bytes", begin, end),
         disk_queue=rate(series, "disk_queue_s", begin, end),
         job_read_bytes_per_s=rate(series, "job_read_bytes", begin, end),
-        accelerated=any(process.device == "cuda" for process in profile.processes),
-        device_busy=mean(
-            series, f"gpu{profile.device.index if profile.device else 0}_busy_share", begin, end
-        ),
+        accelerated=device is not None,
+        device_busy=device.driver.kernel_share if device is not None else None,
         throttled=throttled / periods if periods and throttled is not None else None,
     )
 

@@ -6,6 +6,7 @@ from ..model.device import DeviceView
 from ..model.diagnosis import Host, Inputs, Step
 from ..model.profile import Loader, Loop, Profile
 from ..model.report import Metric
+from .device_metrics import exposed_wait, gpu_busy, gpu_memory
 from .intervals import mean_interval, ratio_interval
 
 
@@ -41,8 +42,7 @@ def measure(
             count,
             "optimizer step to next forward pass",
         )
-    accelerated = any(process.device == "cuda" for process in profile.processes)
-    exposed = _clocked(device, "input_s") if accelerated else wait
+    exposed = exposed_wait(device) if device is not None else wait
     step = (
         _metric(mean_interval([one.wall for one in steps], weights), "s", count, "time between batches")
         if steps
@@ -61,7 +61,8 @@ def measure(
             host.job_cores, host.cores, "CPU seconds of the process tree over cores allowed"
         ),
         "iowait_fraction": Metric(host.iowait, "share", source="/proc/stat; corroborates only"),
-        **_gpu(profile, device),
+        "gpu_busy_fraction": gpu_busy(device),
+        "gpu_memory_fraction": gpu_memory(profile, device),
         "worker_busy_fraction": Metric(inputs.busy, "share", n=inputs.batches, source="time inside fetches"),
         "startup_s": _startup(profile, loop),
         **_apart(profile, loop, steps),
@@ -86,36 +87,6 @@ def _inverse(metric: Metric, times: float, unit: str) -> Metric:
 
 def _share(part: float | None, whole: float, source: str) -> Metric:
     return Metric(None if part is None else min(1.0, part / whole), "share", source=source)
-
-
-def _clocked(device: DeviceView | None, part: str) -> Metric:
-    """A part of the mean step on the accelerator's own clock."""
-    if device is None or device.beat is None or device.beat.wall_s <= 0:
-        return _none("share", "needs the accelerator's clock")
-    beat = device.beat
-    share = min(1.0, getattr(beat, part) / beat.wall_s)
-    return Metric(share, "share", n=beat.steps, source="the accelerator's clock")
-
-
-def _gpu(profile: Profile, device: DeviceView | None) -> dict[str, Metric]:
-    """A kernel was running: by the device's clock, else NVML's word, as a mean over the run."""
-    why = "NVML" if profile.machine.gpus else "no GPU was found"
-    sampled = Metric(_gauge(profile, "gpu0_busy_share"), "share", source=why)
-    clocked = _clocked(device, "busy_s")
-    return {
-        "gpu_busy_fraction": sampled if clocked.value is None else clocked,
-        "gpu_memory_fraction": Metric(_memory(profile), "share", source=why),
-    }
-
-
-def _memory(profile: Profile) -> float | None:
-    used, whole = _gauge(profile, "gpu0_memory_used_bytes"), _gauge(profile, "gpu0_memory_bytes")
-    return used / whole if used is not None and whole else None
-
-
-def _gauge(profile: Profile, name: str) -> float | None:
-    values = [value for value in profile.series.values.get(name, []) if value is not None]
-    return sum(values) / len(values) if values else None
 
 
 def _startup(profile: Profile, loop: Loop | None) -> Metric:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..model.device import DeviceView
 from ..model.diagnosis import Step, Turn
-from .accelerated import device_turn
+from .accelerated import device_turn, undivided_turn
 from .split import NOTHING, Split
 
 TURNS_AT_MOST = 192
@@ -43,8 +43,11 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     collect = _collecting(step, queue)
     queue = max(0.0, queue - (step.collect - collect))
     host = (step.checkpoint, step.logging, collect)
-    if beside.device is not None and beside.device.beat is not None:
-        return device_turn(beside.device.beat, *host)
+    device = beside.device
+    if device is not None and device.beat is not None:
+        return device_turn(device.beat, *host)
+    if device is not None and device.clock is not None:
+        return undivided_turn(device.clock, *host)
     ranks = {"comm": step.exchange * beside.shares[0], "straggler": step.exchange * beside.shares[1]}
     own = step.compute + step.backward + step.optimizer + step.copy
     if beside.accelerated:

@@ -51,13 +51,24 @@ SENTENCES = {
     "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
 }
 
-# The same two causes where only the driver was asked: it cannot say who waits for whom.
+# The same causes where only the driver was asked: it cannot say who waits for whom.
 UNCLOCKED = {
     "device.compute": "the loop's own time outweighs the data's, and the driver sees the accelerator busy; "
     "whether with much work or with many small kernels is not known without its own clock",
     "device.underfilled": "the loop's own time outweighs the data's, and the driver often sees no kernel on "
     "the accelerator; who keeps it waiting is not known without its own clock",
 }
+
+# And where its own clock was, but nobody saw what it did in between; or where nobody was asked at all.
+UNDIVIDED = (
+    "the accelerator hardly waits for data; whether it computes all that time, or also waits to be given "
+    "work, is not known without a profiler's window"
+)
+AHEAD = (
+    "the accelerator is done with each step before the loop has issued the next; how much of the step it "
+    "needs for itself is not known without a profiler's window"
+)
+UNASKED = "the loop's own time outweighs the data's; what the accelerator does meanwhile was not measured"
 
 
 @dataclass(frozen=True)
@@ -110,9 +121,19 @@ def decide(
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
     sure, words = confidence(trust, inputs, clocked), SENTENCES[cause]
-    if not clocked and cause in UNCLOCKED:
-        sure, words = "low" if cause == "device.underfilled" else sure, UNCLOCKED[cause]
+    if not clocked:
+        said = _unclocked(cause, host, device)
+        guess = cause == "device.underfilled" or host.device_busy is None
+        sure, words = "low" if guess and said else sure, said or words
     return Verdict(bound, cause, words, sure, runner_up, gain), causes
+
+
+def _unclocked(cause: str, host: Host, device: DeviceView | None) -> str:
+    """What can be said of a device whose step could not be divided; empty where that changes nothing."""
+    if device is not None and device.clock is not None:
+        return {"host.launch": AHEAD}.get(cause, UNDIVIDED if cause in UNCLOCKED else "")
+    known = host.device_busy is not None
+    return UNCLOCKED[cause] if known and cause in UNCLOCKED else UNASKED if cause in UNCLOCKED else ""
 
 
 def _cause_of(bound: str, causes: dict[str, float]) -> str:

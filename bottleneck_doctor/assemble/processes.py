@@ -41,13 +41,22 @@ def _process(diary: Diary, birth: tuple[str | None, int], origin: int) -> Proces
         python=str(who.get("python", "")),
         torch=torch.get("version"),
         torch_threads=settled.get("threads") or torch.get("threads"),
-        device=settled.get("device"),
+        device=_device(diary),
         rows=len(diary.rows),
         dropped=max(0, diary.board.get("dropped", 0)),
         agent_s=max(0, diary.board.get("cost_ns", 0)) * S,
         torch_s=since * S if since else None,
         executable=str(who.get("executable") or ""),
     )
+
+
+def _device(diary: Diary) -> str | None:
+    """What it computes on: where its optimizers' parameters are, unless on the host, where they may be kept
+    for want of room; else the accelerator that it had begun to use."""
+    kinds = [fact.get("device") for fact in diary.facts if fact.get("fact") == "optimizer"]
+    own = next((str(kind) for kind in kinds if kind and kind not in ("cpu", "meta")), None)
+    known = own or diary.first("device").get("kind") or diary.first("settled").get("device")
+    return str(known) if known else None
 
 
 def _role(diary: Diary) -> str:

@@ -9,6 +9,8 @@ from ..model.profile import Cost, Gap, Loop, Machine, Profile, Run, Stack, Windo
 from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
+from .device import Traces, read_devices
+from .drivers import read_drivers
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
 from .loaders import read_loaders
@@ -60,6 +62,8 @@ def assemble(remains: Remains) -> Profile:
     payloads = [read_payload(key, members) for key, members in crews.items()]
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
+    drivers = read_drivers(remains.samples, trainers)
+    device, others = read_devices(trainers, iterations, drivers, windows, origin, Traces(remains.folder))
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
@@ -88,6 +92,8 @@ def assemble(remains: Remains) -> Profile:
         cost=_cost(diaries, remains.supervisor_cpu_s),
         gaps=remains.gaps + list(_silences(diaries, remains)),
         startups=read_startups(trainers, origin)[:64],
+        device=device,
+        other_devices=others,
     )
 
 

@@ -1,7 +1,7 @@
 """The accelerator: what its own clock, a profiler's window and the driver say of it, and a view of them.
 
-Not yet proven on hardware: nothing in this version fills ``DeviceFacts``. Seconds, calls and bytes are means
-per step unless they say otherwise; shares run 0 to 1; ``None`` means "not measured", never zero.
+Not yet proven on hardware. Seconds, calls and bytes are means per step unless they say otherwise; shares run
+0 to 1; ``None`` means "not measured", never zero.
 """
 
 from __future__ import annotations
@@ -11,29 +11,38 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """The device's timeline, from pairs of events read some steps later. A row covers ``steps`` up to ``t``.
+    """What marks on the device's timeline say of the steps that were looked at; rows inside of an
+    instrument's window are left out.
 
-    Seconds are sums over the covered steps; rows inside of an instrument's window are left out. ``wall_s`` =
-    ``busy_s`` + the idle times, each named after who left the compute stream without work: ``input_s`` the
-    loop waited for a batch, ``launch_s`` it was still issuing work, ``sync_s`` it had waited for the device
-    and had nothing queued behind, ``transfer_s`` work waited for a copy, ``memory_s`` the allocator went to
-    the driver, ``collective_s`` other ranks were awaited, ``other_s`` the loop was saving, logging or
-    collecting garbage. ``host_s`` is what the loop's thread needs to issue the work, without waits for device
-    or data and without those.
+    A row stands for ``steps`` steps up to the instant ``t``, by ``looks`` of them; all else are sums over
+    these steps, in seconds. ``wall_s`` is the device's time from the loop's asking for a batch to its asking
+    for the next, ``wait_s`` the part until the batch was there, ``host_s`` and ``host_wait_s`` the same by
+    the loop's own clock. Of ``judged`` steps it is known that the device had done all their work at the end
+    in ``caught_up``. Saving and logging took ``other_s`` of the device and ``host_other_s`` of the host.
+    Copies and calls that wait were listened to in ``heard`` steps only: there, ``copies`` on the compute
+    stream took ``copy_s`` of the device, of which ``fetched_s`` while the batch was awaited; the host spent
+    ``blocked_s`` in copies that block, and ``inside_s`` in calls that wait for the device.
     """
 
     t: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
+    looks: list[int] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
-    busy_s: list[float] = field(default_factory=list)
-    input_s: list[float] = field(default_factory=list)
-    launch_s: list[float] = field(default_factory=list)
-    sync_s: list[float] = field(default_factory=list)
-    transfer_s: list[float] = field(default_factory=list)
-    memory_s: list[float] = field(default_factory=list)
-    collective_s: list[float] = field(default_factory=list)
-    other_s: list[float] = field(default_factory=list)
+    wait_s: list[float] = field(default_factory=list)
     host_s: list[float] = field(default_factory=list)
+    host_wait_s: list[float] = field(default_factory=list)
+    judged: list[int] = field(default_factory=list)
+    caught_up: list[int] = field(default_factory=list)
+    backward_s: list[float] = field(default_factory=list)
+    optimizer_s: list[float] = field(default_factory=list)
+    other_s: list[float] = field(default_factory=list)
+    copy_s: list[float] = field(default_factory=list)
+    fetched_s: list[float] = field(default_factory=list)
+    heard: list[int] = field(default_factory=list)
+    copies: list[int] = field(default_factory=list)
+    host_other_s: list[float] = field(default_factory=list)
+    blocked_s: list[float] = field(default_factory=list)
+    inside_s: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -67,8 +76,8 @@ class DeviceSync:
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, optimizer, communication,
-    copy, other) and precision: that of the arithmetic, where it is known (tf32 is not float32)."""
+    """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, indexing, optimizer,
+    communication, copy, other) and precision: that of the arithmetic, if known (tf32 is not float32)."""
 
     kind: str
     device_s: float
@@ -88,6 +97,58 @@ class Product:
     precision: str
     calls: float
     device_s: float
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One shape of convolution, as torch's operators are given it; ``backward``: of input and weights."""
+
+    input: list[int]
+    weight: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+    precision: str
+    calls: float
+    device_s: float
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceWindow:
+    """Means per step of ``steps`` steps under a profiler, which slows the host down.
+
+    ``wall_s`` = ``busy_s`` + the idle times, each named after who left the device without work: ``input_s``
+    the loop waited for a batch, ``launch_s`` it was still issuing work, ``sync_s`` it had waited for the
+    device and had nothing queued behind, ``transfer_s`` work waited for a copy, ``memory_s`` the allocator
+    went to the driver, ``collective_s`` other ranks were awaited, ``other_s`` the loop was saving, logging or
+    collecting garbage. ``host_s`` is what the loop's thread needs to issue the work, without waits for device
+    or data and without those.
+
+    ``busy_s`` is time in which any stream computed; communication that nothing hides is in
+    ``collective_s``. Pauses between kernels that were queued already are the
+    device's own and counted with it. ``side_stream_s`` is the time of kernels on other streams than the
+    busiest, where the clock's marks do not see them. ``tensor_core_share`` and ``sm_active_share`` are of the
+    kernels' time; the second is a bound from above, from how many blocks a kernel has.
+    """
+
+    steps: int
+    wall_s: float
+    busy_s: float
+    input_s: float = 0.0
+    launch_s: float = 0.0
+    sync_s: float = 0.0
+    transfer_s: float = 0.0
+    memory_s: float = 0.0
+    collective_s: float = 0.0
+    other_s: float = 0.0
+    host_s: float = 0.0
+    kernels_per_step: float = 0.0
+    median_kernel_s: float = 0.0
+    tensor_core_share: float | None = None
+    sm_active_share: float | None = None
+    side_stream_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -115,9 +176,15 @@ class Switches:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What was measured of the device ``cuda:index``. ``sm_active_share`` is the mean share of
-    multiprocessors with work while the device is busy; ``recompute_s`` is forward work that activation
-    checkpointing repeats."""
+    """What was measured of the device that one training process (``pid``) uses: ``kind`` and ``index`` by
+    torch's numbering, ``driver`` by the driver's series (``gpu0_``...), ``None`` where it cannot be told
+    which of them it is.
+
+    ``loader`` is whose loop the table is about, empty where there was none. ``least_pair_s`` is the shortest
+    time between the two marks around a wait for data: marks themselves take that long. ``silent`` says why
+    the device's clock could not be read. ``sm_active_share`` is the mean share of multiprocessors with work
+    while the device is busy; ``recompute_s`` is forward work that activation checkpointing repeats.
+    """
 
     index: int = 0
     name: str = ""
@@ -132,11 +199,49 @@ class DeviceFacts:
     switches: Switches | None = None
     sm_active_share: float | None = None
     recompute_s: float | None = None
+    kind: str = "cuda"
+    uuid: str = ""
+    multiprocessors: int | None = None
+    driver: int | None = 0
+    pid: int = 0
+    loader: str = ""
+    least_pair_s: float = 0.0
+    silent: str = ""
+    window: DeviceWindow | None = None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The mean steady step by the device's own clock alone: it knows when the device waited for data, copies
+    and saving, not whether it computed or waited to be given work in the rest.
+
+    ``input_s``, ``transfer_s`` and ``other_s`` are its idle times as in ``DeviceWindow``, ``rest_s`` what is
+    left of ``wall_s``; ``low`` and ``high`` bound the share of ``input_s`` (90 %). ``issue_s`` is the loop's
+    own time without waits for data, device, copies and saving; ``inside_s`` and ``blocked_s`` its time in
+    calls that wait for the device and in copies that block. ``caught_up`` is the share of steps at whose end
+    the device had nothing left to do.
+    """
+
+    looks: int
+    wall_s: float
+    input_s: float
+    rest_s: float
+    low: float = 0.0
+    high: float = 0.0
+    transfer_s: float = 0.0
+    other_s: float = 0.0
+    issue_s: float = 0.0
+    inside_s: float = 0.0
+    blocked_s: float = 0.0
+    caught_up: float | None = None
+    backward_s: float = 0.0
+    optimizer_s: float = 0.0
+    heard: bool = False
 
 
 @dataclass(frozen=True)
 class Beat:
-    """The device's mean steady step: the columns of ``DeviceTable``, per step."""
+    """The device's mean steady step, all of it divided: names as in ``DeviceWindow``."""
 
     steps: int
     wall_s: float
@@ -181,8 +286,10 @@ class DriverView:
 
 @dataclass(frozen=True)
 class DeviceView:
-    """The accelerator that the training loop uses. ``beat`` is ``None`` without the device's own clock."""
+    """The accelerator that the training loop uses. ``clock`` is ``None`` where its own clock was not read,
+    ``beat`` also where no profiler's window says what it did between its waits."""
 
     facts: DeviceFacts
     driver: DriverView
     beat: Beat | None = None
+    clock: Clock | None = None

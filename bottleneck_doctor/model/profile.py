@@ -82,3 +82,4 @@ class Profile:
     gaps: list[Gap] = field(default_factory=list)
     startups: list[Startup] = field(default_factory=list)
     device: DeviceFacts | None = None
+    other_devices: list[DeviceFacts] = field(default_factory=list)

@@ -10,7 +10,7 @@ from bottleneck_doctor.analyse.accelerated import clock_loss, runs_ahead
 from bottleneck_doctor.analyse.device import view_device, view_driver
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
-from bottleneck_doctor.model.profile import Series
+from bottleneck_doctor.model.profile import Profile, Series
 from tests.analyse.devices import device_run
 
 MS = 1e-3
@@ -25,6 +25,11 @@ def driver_of(*readings: dict[str, float]):
     return view_driver(Series([0.5 * place for place in range(len(rows))], values), "gpu0_", 0.0, 1e9)
 
 
+def seen(profile: Profile):
+    """All of the run."""
+    return view_device(profile, 0.0, 1e9, profile.loops[0])
+
+
 def test_no_accelerator_no_view():
     profile = device_run(busy_s=10 * MS, host_s=2 * MS)
     without = replace(profile, processes=[replace(profile.processes[0], device="cpu")])
@@ -34,15 +39,15 @@ def test_no_accelerator_no_view():
 def test_the_beat_is_a_mean_over_the_steady_window_alone():
     profile = device_run(busy_s=10 * MS, launch_s=5 * MS, host_s=12 * MS)
     table = profile.device.table
-    table.busy_s[0] = 1000.0  # a warm-up row
-    view = view_device(profile, table.t[1], table.t[-1])
-    assert view.beat.steps == sum(table.steps) - table.steps[0]
+    table.wall_s[0] = 1000.0  # a warm-up row
+    view = view_device(profile, table.t[1], table.t[-1], profile.loops[0])
+    assert view.clock.looks == sum(table.looks) - table.looks[0]
     assert view.beat.busy_s == pytest.approx(10 * MS)
     assert view.beat.launch_s == pytest.approx(5 * MS)
 
 
 def test_without_rows_of_the_devices_clock_there_is_no_beat():
-    assert view_device(device_run(nvml={"busy_share": 0.5}), 0.0, 1e9).beat is None
+    assert seen(device_run(nvml={"busy_share": 0.5})).beat is None
 
 
 def test_an_idle_devices_low_clock_and_narrow_link_do_not_count():
@@ -81,7 +86,7 @@ def test_clock_reasons_are_shares_of_busy_readings():
     ],
 )
 def test_a_low_clock_counts_only_where_something_holds_it_down(reading, loss):
-    view = view_device(device_run(busy_s=MS, host_s=MS), 0.0, 1e9)
+    view = seen(device_run(busy_s=MS, host_s=MS))
     slow = {"busy_share": 0.9, "sm_clock_mhz": 1000.0, **reading}
     assert clock_loss(replace(view, driver=driver_of(*[slow] * 40))) == loss
     assert clock_loss(replace(view, driver=driver_of(*[slow] * 4))) is None
@@ -117,15 +122,15 @@ def test_in_a_container_strangers_cannot_be_told_from_us():
     ],
 )
 def test_the_loop_runs_ahead_unless_the_device_was_seen_idle_for_it(beat, facts, ahead):
-    view = view_device(device_run(facts, host_s=4 * MS, **beat), 0.0, 1e9)
+    view = seen(device_run(facts, host_s=4 * MS, **beat))
     assert runs_ahead(view, wait_s=5 * MS) == ahead
 
 
 def test_each_kind_of_call_answers_for_the_idleness_behind_it():
     copies, read = [DeviceCopy(4e7, 1.0, MS, MS, False, True)], DeviceSync("item", 1.0, MS, 3 * MS)
     beat = {"busy_s": 12 * MS, "sync_s": 5 * MS, "transfer_s": 3 * MS, "host_s": 9 * MS}
-    both = view_device(device_run(DeviceFacts(copies=copies, syncs=[read]), **beat), 0.0, 1e9)
-    alone = view_device(device_run(DeviceFacts(copies=copies, syncs=[]), **beat), 0.0, 1e9)
+    both = seen(device_run(DeviceFacts(copies=copies, syncs=[read]), **beat))
+    alone = seen(device_run(DeviceFacts(copies=copies, syncs=[]), **beat))
     assert runs_ahead(both, 0.0, copies=False) == runs_ahead(both, 0.0, syncs=False) == 0.0
     assert runs_ahead(both, 0.0, syncs=False, copies=False) == 1.0
     assert (runs_ahead(alone, 0.0), runs_ahead(alone, 0.0, copies=False)) == (0.0, 1.0)

@@ -1,0 +1,160 @@
+"""A profiler's window on an accelerator: kineto records some steps, and nobody ever waits for the device.
+
+The first steps under the tracer are slow and not recorded. The window stays open after its last step until
+the device has come past it, seen at later arrivals. The trace goes into the run folder; taking it apart is
+the supervisor's work. Not yet proven on hardware.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import kineto, wire
+from .clocks import now
+from .pulse import state
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+WARM_STEPS = 2  # under the tracer, not recorded
+STEPS = 6  # recorded: where the device begins with the second, only the first says
+ARRIVALS_AT_MOST = 8  # after the last step, until the device should have come past it
+STEPS_AT_LEAST = 2
+STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
+LONG_NS = 5_000_000_000  # slow steps: two of them do, and one to warm up
+ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
+
+
+class Span:
+    """A named stretch of the trace, until ``end``."""
+
+    def __init__(self, stretch: Any) -> None:
+        self.stretch = stretch
+        stretch.__enter__()
+
+    def end(self) -> None:
+        """It is over."""
+        try:
+            self.stretch.__exit__(None, None, None)
+        except Exception:  # the trace was ended meanwhile
+            pass
+
+
+class TraceWindow:
+    """An open window, told of every arrival by ``over``. It lets no exception out."""
+
+    def __init__(self, accelerator: Any) -> None:
+        self.accelerator = accelerator
+        self.thread = state.thread()
+        self.trace: Any = None
+        self.start = self.begun = self.ended = 0
+        self.warmed = self.steps = self.late = self.strangers = 0
+        self.loader = 0
+        self.last: Any = None  # the mark behind the last step
+
+    def open(self) -> None:
+        """Begin to warm up, unless somebody else profiles or there is no room."""
+        self.start = now()
+        try:
+            if not kineto.can_trace(sys.modules["torch"], self.accelerator.kind) or not _room():
+                raise RuntimeError("no tracer for this device, another profiler, or no room for a trace")
+            self.trace = kineto.Trace(self.accelerator.kind)
+            self.trace.prepare()
+        except Exception as refusal:
+            self._give_up(refusal)
+
+    def over(self, loader: int) -> bool:
+        """The loop asks ``loader`` for its next batch, 0 = it has none: whether the window is over now."""
+        if self.trace is None:
+            return True
+        if state.thread() != self.thread:
+            self.strangers += 1
+            return self.strangers > STRANGERS_AT_MOST
+        try:
+            return self._arrived(loader)
+        except Exception as refusal:
+            self._give_up(refusal)
+            return True
+
+    def leave(self) -> None:
+        """The process ends or forks: what is recorded may do."""
+        if self.trace is not None:
+            try:
+                self.ended = self.ended or now()
+                self._save()
+            except Exception as refusal:
+                self._give_up(refusal)
+
+    def name(self, kind: str, frame: FrameType | None) -> Span | None:
+        """Name what begins now on this thread in the trace, ``bdoc#kind#site``; None while there is none."""
+        if self.trace is None or not self.begun:
+            return None
+        try:
+            return Span(self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame))))
+        except Exception:
+            return None
+
+    def _arrived(self, loader: int) -> bool:
+        if self.ended:
+            return self._drained()
+        if not self.begun:
+            self.warmed += 1
+            if self.warmed < WARM_STEPS and now() - self.start < LONG_NS:
+                return False
+            self.begun, self.loader = now(), loader
+            self.trace.begin()
+        elif loader == self.loader:
+            self.steps += 1
+        with self.trace.range("bdoc#step#%d" % loader):
+            pass
+        enough = self.steps >= STEPS or (self.steps >= STEPS_AT_LEAST and now() - self.begun > LONG_NS)
+        if (enough or loader != self.loader) and self.accelerator.ready():
+            self.last, self.ended = self.accelerator.mark(), now()
+        return False
+
+    def _drained(self) -> bool:
+        """Whether the device has come past the last step; then the trace is saved."""
+        self.late += 1
+        if not self.accelerator.ready():
+            return False
+        passed = self.accelerator.passed(self.last)
+        if not passed and self.late < ARRIVALS_AT_MOST:
+            return False
+        if passed:
+            self.accelerator.release([self.last])
+        self._save()
+        return True
+
+    def _save(self) -> None:
+        trace, self.trace = self.trace, None
+        path = state.book.path + ".trace.json" if self.steps >= STEPS_AT_LEAST and _room() else ""
+        trace.end(path)
+        if path:
+            state.book.fact(
+                fact="trace", file=os.path.basename(path), steps=self.steps, loader=self.loader,
+                begin_ns=self.begun, end_ns=self.ended,
+            )  # fmt: skip
+        self._note()
+
+    def _give_up(self, refusal: Exception) -> None:
+        """What cannot be recorded is left alone; and why is written down."""
+        trace, self.trace = self.trace, None
+        try:
+            state.book.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
+            if trace is not None:
+                trace.end("")
+        except Exception:  # ended by somebody else
+            pass
+        self._note()
+
+    def _note(self) -> None:
+        state.row(wire.WINDOWED, self.start, now() - self.start, 1)
+
+
+def _room() -> bool:
+    """Whether a trace may be written where the rows are."""
+    found = os.statvfs(state.folder)
+    return found.f_bavail * found.f_frsize >= ROOM_BYTES

@@ -1,0 +1,128 @@
+"""The mean step on the device's own clock, and its division with the help of a profiler's window; pure.
+
+The clock is read all along and disturbs nothing: it knows how long a step takes and when the device waited
+for data, copies and saving. A window sees every kernel, in a few steps that are slower for it. So kernels'
+time is the window's, the step and these waits are the clock's, and what is left of the step is divided as the
+window saw it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.device import Beat, Clock, DeviceFacts, DeviceTable, DeviceWindow
+from .intervals import ratio_interval
+
+LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
+PAIR_AT_MOST_S = (
+    5e-6  # that two marks next to each other take [CUDA Runtime API: events resolve 0.5 us; ours]
+)
+CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (ours)
+WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (ours)
+SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (ours)
+NO_ROOM = 0.5  # of the device's time, that such a loop is taken to need: between nothing and all of it
+HIDDEN = 0.5  # of the clock's wait for data idle in the window, or work ran meanwhile (ours)
+
+DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
+
+
+@dataclass(frozen=True)
+class Aside:
+    """What the loop's own steps say beside the looks, in seconds per step: saving and logging are always seen
+    there, however rare; ``collect_s`` is garbage collection."""
+
+    other_s: float = 0.0
+    collect_s: float = 0.0
+
+
+def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> Clock | None:
+    """The mean step of the looks between two instants; None where there are too few."""
+    table = facts.table
+    rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
+    if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST:
+        return None
+    steps, heard = (max(1, sum(column[row] for row in rows)) for column in (table.steps, table.heard))
+
+    def mean(column: list[float], count: int = steps) -> float:
+        return sum(column[row] for row in rows) / count
+
+    pair_s = min(facts.least_pair_s, PAIR_AT_MOST_S)
+    fetched_s, copies = mean(table.fetched_s, heard), sum(table.copies[row] for row in rows) / heard
+    waits = [max(0.0, table.wait_s[row] - (fetched_s + pair_s) * table.steps[row]) for row in rows]
+    share, low, high = ratio_interval(waits, [table.wall_s[row] for row in rows])
+    input_s, seen_s, other_s = share * mean(table.wall_s), mean(table.other_s), _other_s(table, rows, aside)
+    wall_s = max(mean(table.wall_s) - seen_s + other_s, 1e-12)
+    scale = mean(table.wall_s) / wall_s  # saving that is too rare for any look makes the mean step longer
+    transfer_s = max(0.0, mean(table.copy_s, heard) - pair_s * copies)
+    inside_s, blocked_s = mean(table.inside_s, heard), mean(table.blocked_s, heard)
+    elsewhere_s = mean(table.host_wait_s) + mean(table.host_other_s) + inside_s + blocked_s + aside.collect_s
+    judged = sum(table.judged[row] for row in rows)
+    return Clock(
+        looks=sum(table.looks[row] for row in rows),
+        wall_s=wall_s,
+        input_s=input_s,
+        rest_s=max(0.0, wall_s - input_s - transfer_s - other_s),
+        low=low * scale,
+        high=high * scale,
+        transfer_s=transfer_s,
+        other_s=other_s,
+        issue_s=max(0.0, mean(table.host_s) - elsewhere_s),
+        inside_s=inside_s,
+        blocked_s=blocked_s,
+        caught_up=sum(table.caught_up[row] for row in rows) / judged if judged else None,
+        backward_s=mean(table.backward_s),
+        optimizer_s=mean(table.optimizer_s),
+        heard=any(table.heard[row] for row in rows),
+    )
+
+
+def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
+    """What saving and logging leave the device idle: of all the loop's time in them as much as of that which
+    looks met. A rare one that none met is long, and nothing hides it."""
+    host, device = (sum(column[row] for row in rows) for column in (table.host_other_s, table.other_s))
+    return aside.other_s * (min(1.0, device / host) if host > 0 else 1.0)
+
+
+def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
+    """All of the mean step; None without a window. That work is left at a step's end proves nothing: the
+    device may have run dry in the middle of it."""
+    if window is None or window.busy_s <= 0:
+        return None
+    input_s = _input_s(clock, window)
+    busy_s = min(window.busy_s, clock.rest_s + clock.input_s - input_s)
+    left = clock.rest_s + clock.input_s - input_s - busy_s
+    names = DIVIDED if clock.transfer_s > 0 else (*DIVIDED, "transfer_s")  # copies on a stream of their own
+    seen = {name: getattr(window, name) for name in names}
+    whole = sum(seen.values())
+    parts = {name: left * value / whole for name, value in seen.items()} if whole > 0 else {"launch_s": left}
+    return Beat(
+        window.steps,
+        clock.wall_s,
+        busy_s,
+        input_s,
+        other_s=clock.other_s,
+        host_s=_host_s(clock, window, busy_s, left),
+        **({"transfer_s": clock.transfer_s} | parts),
+    )
+
+
+def is_always_ahead(clock: Clock) -> bool:
+    """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
+    waits = not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
+    return not waits and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
+
+
+def _input_s(clock: Clock, window: DeviceWindow) -> float:
+    """What ``next`` itself gives the device to do is no waiting: more than fits beside the kernels is theirs,
+    where the window hardly saw the device idle for data."""
+    beyond = window.busy_s - clock.rest_s
+    idle = window.input_s / window.wall_s < HIDDEN * clock.input_s / clock.wall_s
+    return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
+
+
+def _host_s(clock: Clock, window: DeviceWindow, busy_s: float, left: float) -> float:
+    """What the loop needs to issue a step. Both sources say too much: a window slows it, and by its own clock
+    a loop far ahead also waits for room in the queue. A device that never waits for it shows that it does."""
+    known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
+    full = left < WAITING * clock.wall_s and known > SPARE * busy_s
+    return NO_ROOM * busy_s if full else known

@@ -1,0 +1,152 @@
+"""A trace in Chrome's format, as torch's kineto writes it, in the order of time; None for what is none.
+
+A trace is untrusted: its file may be cut, huge, or written by somebody else. Times are microseconds from the
+trace's first event on; host and device share the axis, as kineto aligns their clocks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BYTES_AT_MOST = 64 << 20
+EVENTS_AT_MOST = 1_000_000
+NAME_AT_MOST = 512  # characters: names of templates run to thousands
+
+WORK = {
+    "kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+}
+CALLS = {
+    "cuda_runtime",
+    "cuda_driver",
+    "runtime",
+    "xpu_runtime",
+    "xpu_driver",
+}  # ROCm's are called cuda_runtime
+RANGES = {"cpu_op", "operator", "user_annotation"}
+
+
+class Work(NamedTuple):
+    """Something that the device did. ``blocks`` per multiprocessor, where the trace says so."""
+
+    begin: float
+    end: float
+    name: str
+    sort: str  # kernel, memcpy, memset
+    stream: str
+    correlation: int  # of the call that launched it
+    operator: int  # in which that call was
+    blocks: float | None
+
+
+class Call(NamedTuple):
+    """A call of the device's runtime by a thread of the host."""
+
+    begin: float
+    end: float
+    name: str
+    thread: str
+    correlation: int
+
+
+class Range(NamedTuple):
+    """A named stretch of a host's thread: an operator, with what it was given, or somebody's mark."""
+
+    begin: float
+    end: float
+    name: str
+    thread: str
+    number: int
+    given: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One device's work, and what the process did meanwhile."""
+
+    work: list[Work] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+
+
+def read_timeline(source: Path | str) -> Timeline | None:
+    """The trace in a file (``Path``) or a text."""
+    try:
+        if isinstance(source, Path):
+            if source.stat().st_size > BYTES_AT_MOST:
+                return None
+            source = source.read_text("utf-8", "replace")
+        whole = json.loads(source, strict=False) if len(source) <= BYTES_AT_MOST else None
+    except (OSError, ValueError, RecursionError, MemoryError):
+        return None
+    events = whole.get("traceEvents") if isinstance(whole, dict) else None
+    if not isinstance(events, list) or len(events) > EVENTS_AT_MOST:
+        return None
+    return _sorted([one for one in events if _sound(one)])
+
+
+def _sound(event: Any) -> bool:
+    """Whether it is a complete event with a place in time."""
+    if not isinstance(event, dict) or event.get("ph") != "X" or not isinstance(event.get("name"), str):
+        return False
+    times = (event.get("ts"), event.get("dur"))
+    return all(isinstance(one, (int, float)) and 0 <= one < 1e18 for one in times)  # and NaN is not
+
+
+def _sorted(events: list[dict[str, Any]]) -> Timeline | None:
+    if not events:
+        return None
+    origin = min(event["ts"] for event in events)
+    work: dict[str, list[Work]] = {}
+    calls: list[Call] = []
+    ranges: list[Range] = []
+    for event in events:
+        begin = float(event["ts"] - origin)
+        end, name = begin + float(event["dur"]), event["name"][:NAME_AT_MOST]
+        category = str(event.get("cat", "")).lower()
+        given = event.get("args")
+        given = given if isinstance(given, dict) else {}
+        if category in WORK:
+            work.setdefault(str(given.get("device", event.get("pid"))), []).append(
+                _work(begin, end, name, WORK[category], event, given)
+            )
+        elif category in CALLS:
+            calls.append(Call(begin, end, name, str(event.get("tid")), _number(given.get("correlation"))))
+        elif category in RANGES:
+            number = _number(given.get("External id", given.get("external id")))
+            ranges.append(Range(begin, end, name, str(event.get("tid")), number, given))
+    return Timeline(_busiest(work), sorted(calls), sorted(ranges, key=lambda one: (one.begin, -one.end)))
+
+
+def _work(
+    begin: float, end: float, name: str, sort: str, event: dict[str, Any], given: dict[str, Any]
+) -> Work:
+    return Work(
+        begin, end, name, sort, str(given.get("stream", event.get("tid"))), _number(given.get("correlation")),
+        _number(given.get("External id", given.get("external id"))), _positive(given.get("blocks per SM")),
+    )  # fmt: skip
+
+
+def _busiest(work: dict[str, list[Work]]) -> list[Work]:
+    """The work of the device that had most of it: a process trains on one."""
+    if not work:
+        return []
+    time = Counter({device: sum(one.end - one.begin for one in mine) for device, mine in work.items()})
+    return sorted(work[time.most_common(1)[0][0]])
+
+
+def _positive(value: Any) -> float | None:
+    sound = isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+    return float(value) if sound else None
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int and 0 < value < 1 << 63 else 0

@@ -1,0 +1,231 @@
+"""Takes a trace of some steps on an accelerator apart: kernels, gaps and whose they are, shapes, operators.
+
+Not yet proven on a device of our own: checked against traces that others published, of A100, V100 and MI250.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from ..model.device import Convolution, DeviceWindow, Kernels, Product
+from ..model.instruments import Operator
+from .gaps import Host, Idle, computes, is_collective, read_host, share_out, waiting
+from .kernels import TENSOR_KINDS, kind_of, precision_of, uses_tensor_cores
+from .operators import read_operators
+from .products import Timed, read_convolutions, read_products, types_of
+from .stretches import Stretch, gaps, joined, length, shared
+from .timeline import Range, Timeline, Work, read_timeline
+
+STEP = re.compile(r"bdoc#step#(\d+)")
+MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (ours)
+SOUND = 0.5  # of the kernels' time must say how many blocks it has, for the share of multiprocessors (ours)
+US = 1e-6
+
+
+@dataclass(frozen=True)
+class TraceTable:
+    """What one trace says. ``idle_by_site``: seconds per step of idleness after waits, by the hook's site;
+    site 0 = waits that no hook saw. Calls and seconds are means per step."""
+
+    window: DeviceWindow
+    kernels: list[Kernels] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
+    idle_by_site: dict[int, float] = field(default_factory=dict)
+    operators: list[Operator] = field(default_factory=list)
+    convolutions: list[Convolution] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Whole steps of one loop, on the host's side: it runs in ``thread``, from ``begin`` to ``end``."""
+
+    count: int
+    thread: str
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel, or copy within the device, and what is known of it."""
+
+    work: Work
+    kind: str
+    precision: str
+    cores: bool | None
+    operator: Range | None
+
+    @property
+    def us(self) -> float:
+        """Its time."""
+        return self.work.end - self.work.begin
+
+
+def read_window(source: Path | str) -> TraceTable | None:
+    """The trace in a file (``Path``) or a text; None where it holds no two whole steps on a device."""
+    timeline = read_timeline(source)
+    steps = find_steps(timeline) if timeline is not None else None
+    if timeline is None or steps is None:
+        return None
+    host = read_host(timeline, {steps.thread} | _backward_threads(timeline))
+    mine = [one for one in timeline.work if steps.begin <= _issued(one, host) < steps.end]
+    edges = [_reached(timeline, host, instant) for instant in (steps.begin, steps.end)]
+    if not mine or edges[1] <= edges[0]:
+        return None
+    kernels = [
+        one for one in _kernels(timeline, mine, steps) if one.work.sort != "memcpy" or computes(one.work)
+    ]
+    busy = joined((one.begin, one.end) for one in timeline.work if computes(one))
+    idle = share_out(timeline, host, busy, *edges)
+    timed = _timed(kernels)
+    return TraceTable(
+        window=_window(steps, kernels, idle, host, busy, (edges[0], edges[1])),
+        kernels=_groups(kernels, steps.count),
+        products=read_products(timed, steps.count),
+        idle_by_site={site: taken * US / steps.count for site, taken in idle.by_site.items()},
+        operators=read_operators(timeline, steps.begin, steps.end, steps.count, _by_operator(kernels)),
+        convolutions=read_convolutions(timed, steps.count),
+    )
+
+
+def find_steps(timeline: Timeline) -> Steps | None:
+    """The steps between the second mark and the last one whose launches left their kernels: where the device
+    stands at the first, nothing says."""
+    marks = [one for one in timeline.ranges if STEP.match(one.name)]
+    if marks:
+        marks = [one for one in marks if (one.thread, one.name) == (marks[0].thread, marks[0].name)]
+    if len(marks) < 3:
+        return None
+    left = {one.correlation for one in timeline.work}
+    launches = [one for one in timeline.calls if "Launch" in one.name and one.correlation]
+    begins = [one.begin for one in launches]
+    whole = 1
+    for first, last in pairwise(marks[1:]):
+        mine = launches[bisect_left(begins, first.begin) : bisect_left(begins, last.begin)]
+        if sum(one.correlation in left for one in mine) < MATCHED * len(mine):
+            break
+        whole += 1
+    if whole < 2:
+        return None
+    return Steps(whole - 1, marks[0].thread, marks[1].begin, marks[whole].begin)
+
+
+def _backward_threads(timeline: Timeline) -> set[str]:
+    """Threads in which torch runs backward passes."""
+    return {
+        one.thread for one in timeline.ranges if one.name.startswith("autograd::engine::evaluate_function")
+    }
+
+
+def _issued(work: Work, host: Host) -> float:
+    """When the host launched it; where that is unknown, when it began."""
+    call = host.launched.get(work.correlation)
+    return call.begin if call is not None else work.begin
+
+
+def _reached(timeline: Timeline, host: Host, instant: float) -> float:
+    """Where the device stood when it had done all that was issued before an instant of the host."""
+    before = (one.end for one in timeline.work if computes(one) and _issued(one, host) < instant)
+    return max(before, default=instant)
+
+
+def _kernels(timeline: Timeline, mine: list[Work], steps: Steps) -> list[Kernel]:
+    operators = {one.number: one for one in timeline.ranges if one.number}
+    updates = joined(
+        (one.begin, one.end) for one in timeline.ranges if one.name.startswith("Optimizer.step#")
+    )
+    calls = {one.correlation: one.begin for one in timeline.calls if one.correlation}
+    found = []
+    for work in mine:
+        operator = operators.get(work.operator)
+        issued = calls.get(work.correlation, -1.0)
+        updating = bool(shared(updates, issued, issued + 1e-3))
+        kind = kind_of(work.name, operator.name if operator else "", updating)
+        kind = kind if work.sort == "kernel" else "copy"
+        precision = precision_of(work.name, kind, types_of(operator))
+        found.append(Kernel(work, kind, precision, uses_tensor_cores(work.name, kind, precision), operator))
+    return found
+
+
+def _groups(kernels: list[Kernel], steps: int) -> list[Kernels]:
+    """Kernels by kind and precision, costliest first."""
+    groups: dict[tuple[str, str], list[Kernel]] = {}
+    for one in kernels:
+        groups.setdefault((one.kind, one.precision), []).append(one)
+    found = [
+        Kernels(
+            kind, sum(one.us for one in mine) * US / steps, len(mine) / steps,
+            median(one.us for one in mine) * US, precision,
+            _tensor_core_share(mine) if kind in TENSOR_KINDS else None,
+        )
+        for (kind, precision), mine in groups.items()
+    ]  # fmt: skip
+    return sorted(found, key=lambda one: -one.device_s)
+
+
+def _tensor_core_share(kernels: list[Kernel]) -> float | None:
+    """Of their time; None where most of it does not tell."""
+    whole = sum(one.us for one in kernels)
+    known = sum(one.us for one in kernels if one.cores is not None)
+    return sum(one.us for one in kernels if one.cores) / known if known > SOUND * whole else None
+
+
+def _window(
+    steps: Steps, kernels: list[Kernel], idle: Idle, host: Host, busy: list[Stretch], edges: Stretch
+) -> DeviceWindow:
+    own = [one for one in kernels if not is_collective(one.work)]
+    each = US / steps.count
+    parts = {f"{name}_s": taken * each for name, taken in idle.parts.items() if name != "own"}
+    issuing = gaps(waiting(host, busy), steps.begin, steps.end)
+    streams = Counter[str]()
+    for one in own:
+        streams[one.work.stream] += one.us  # type: ignore[assignment]
+    return DeviceWindow(
+        steps=steps.count,
+        wall_s=(edges[1] - edges[0]) * each,
+        busy_s=(length(shared(busy, *edges)) + idle.parts.get("own", 0.0)) * each,
+        host_s=length(issuing) * each,
+        kernels_per_step=len(kernels) / steps.count,
+        median_kernel_s=median(one.us for one in own) * US if own else 0.0,
+        tensor_core_share=_tensor_core_share(own),
+        sm_active_share=_active(own),
+        side_stream_s=(sum(streams.values()) - max(streams.values(), default=0)) * each,
+        **parts,
+    )
+
+
+def _active(kernels: list[Kernel]) -> float | None:
+    """The share of multiprocessors that kernels have blocks for, by time; a bound from above."""
+    known = [one for one in kernels if one.work.blocks is not None]
+    whole = sum(one.us for one in known)
+    if whole <= SOUND * sum(one.us for one in kernels):
+        return None
+    return sum(one.us * min(1.0, one.work.blocks or 0.0) for one in known) / whole
+
+
+def _timed(kernels: list[Kernel]) -> list[Timed]:
+    """Operators with the time of their products: the kernel of the most time says in which precision."""
+    groups: dict[int, list[Kernel]] = {}
+    for one in kernels:
+        if one.operator is not None and one.kind in TENSOR_KINDS:
+            groups.setdefault(one.operator.number, []).append(one)
+    return [
+        Timed(mine[0].operator, max(mine, key=lambda one: one.us).precision, sum(one.us for one in mine))
+        for mine in groups.values()
+        if mine[0].operator is not None
+    ]
+
+
+def _by_operator(kernels: list[Kernel]) -> dict[str, float]:
+    """Microseconds of the device by the name of the operator that launched its kernels."""
+    sums: dict[str, float] = {}
+    for one in kernels:
+        name = one.operator.name if one.operator is not None else ""
+        sums[name] = sums.get(name, 0.0) + one.us
+    return sums

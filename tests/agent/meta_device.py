@@ -1,0 +1,94 @@
+"""A pretended accelerator whose tensors are torch's meta tensors: hooks run through torch's own methods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bottleneck_doctor.agent import allocator, device_clock, hearing, importing, patch_copies, patch_waits
+from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.assemble.rows import read_diaries
+
+LOOP = "loop"
+
+
+class MetaDevice:
+    """Its marks are instants of the host, all passed; its streams are numbers; its books are what is set."""
+
+    kind = "meta"
+
+    def __init__(self) -> None:
+        self.current = 0
+        self.books = (0, 0, 0, 0)
+
+    def ready(self) -> bool:
+        return True
+
+    def mark(self) -> int:
+        return time.monotonic_ns()
+
+    def passed(self, mark: int) -> bool:
+        return True
+
+    def between_ns(self, first: int, last: int) -> int:
+        return last - first
+
+    def release(self, marks: list[int]) -> None:
+        """Nothing is kept."""
+
+    def stream(self) -> int:
+        return self.current
+
+    def memory(self) -> tuple[int, int, int, int]:
+        return self.books
+
+
+@contextmanager
+def in_use(folder: Path) -> Iterator[MetaDevice]:
+    """The device was found in this process, and hooks are due at the next look."""
+    before = dict(state.__dict__)
+    state.begin(str(folder))
+    device = state.accelerator = MetaDevice()
+    vars(hearing.ears).update(vars(hearing.Ears()), next=0)
+    patch_waits.patch(torch)
+    patch_copies.patch(torch)
+    allocator.patch(torch)
+    importing.before_search.append(hearing.hush)
+    try:
+        yield device
+    finally:
+        device_clock.drop()
+        importing.before_search.remove(hearing.hush)
+        hearing._forget()
+        vars(hearing.ears).update(vars(hearing.Ears()))
+        state.__dict__.clear()
+        state.__dict__.update(before)
+
+
+@contextmanager
+def look() -> Iterator[Any]:
+    """One looked-at step; its rows are there when it is over."""
+    device_clock.ask(LOOP, 1)
+    device_clock.got()
+    current = state.look
+    try:
+        yield current
+    finally:
+        device_clock.end(LOOP)
+        device_clock._read_back()
+
+
+def rows_of(folder: Path, kind: int) -> list[Any]:
+    """All rows of the process of that kind."""
+    return [row for diary in read_diaries(folder) for row in diary.rows if row.kind == kind]
+
+
+def sites_of(folder: Path) -> dict[int, dict[str, Any]]:
+    """What the agent wrote about the lines."""
+    (diary,) = read_diaries(folder)
+    return {fact["site"]: fact for fact in diary.facts if fact["fact"] == "site"}

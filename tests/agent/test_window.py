@@ -1,0 +1,145 @@
+"""Kineto's window on an accelerator: opened and closed at arrivals, unseen and unheard. The device is simulated;
+the recording is real, of the host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.agent.window import ARRIVALS_AT_MOST, STEPS, WARM_STEPS
+from bottleneck_doctor.assemble.rows import Diary, read_diaries
+from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
+
+SCRIPT = (
+    PRELUDE
+    + """
+class Device:  # simulated: it comes to a mark when the loop has asked BEHIND times more
+    kind, asked = "simulated", 0
+    def ready(self): return True
+    def stream(self): return 0
+    def release(self, marks): pass
+    def mark(self): return Device.asked
+    def passed(self, mark): return Device.asked >= mark + BEHIND
+    def between_ns(self, first, last): return 0
+    def describe(self): return {"kind": "simulated", "index": 0, "name": "simulated"}
+
+class Asked(Rows):
+    def __getitem__(self, index):
+        Device.asked += 1
+        return super().__getitem__(index % 3)
+
+clock = sys.modules.get("_bdoc_agent.device_clock")
+if clock is not None:
+    clock.adopt(Device())
+    from _bdoc_agent import kineto
+    kineto.ACTIVITIES["simulated"] = "CPU"
+for place, batch in enumerate(DataLoader(Asked(80), batch_size=1)):
+    loss = train_on(batch)
+    if place == 10 and clock is not None:
+        BEFORE
+        clock.state.control.on_profile()
+    if place % 2:
+        torch.save(model.state_dict(), os.devnull)
+    time.sleep(0.003)
+print(loss.item(), torch.rand(1).item())
+"""
+)
+
+
+def script(behind: int = 0, before: str = "pass") -> str:
+    return SCRIPT.replace("BEHIND", str(behind)).replace("BEFORE", before)
+
+
+def diary_of(told: Told) -> Diary:
+    assert told.status == 0, told.stderr
+    assert told.stderr == "", "the user's stderr is the user's"
+    (diary,) = read_diaries(told.folder)
+    return diary
+
+
+def named(told: Told, fact: dict[str, Any]) -> list[str]:
+    events = json.loads((told.folder / fact["file"]).read_text())["traceEvents"]
+    return [str(event.get("name")) for event in events if event.get("ph") == "X"]
+
+
+def test_some_steps_are_recorded_and_the_script_notices_nothing(tmp_path: Path) -> None:
+    told = watched(tmp_path, script())
+    diary = diary_of(told)
+    fact = diary.first("trace")
+    assert fact["steps"] == STEPS
+    names = named(told, fact)
+    assert sum(name.startswith("bdoc#step#") for name in names) == STEPS + 1
+    assert any(name.startswith("bdoc#checkpoint#") for name in names)
+    assert "aten::addmm" in names
+    (tmp_path / "plain").mkdir()
+    assert told.stdout == plain(tmp_path / "plain", script()).stdout
+
+
+def test_every_step_of_the_window_is_set_aside(tmp_path: Path) -> None:
+    told = watched(tmp_path, script())
+    (window,) = diary_of(told).of(wire.WINDOWED)
+    (loop,) = profile_of(told).loops
+    ends = [told.origin_ns + int(t * 1e9) for t in loop.table.t]
+    inside = [place for place, end in enumerate(ends) if window.t < end < window.t + window.duration]
+    assert len(inside) >= STEPS
+    assert {loop.table.set_aside[place] for place in inside} == {"instrument"}
+
+
+def test_the_window_waits_for_the_device_to_come_past_its_last_step(tmp_path: Path) -> None:
+    told = watched(tmp_path, script(behind=3))
+    steps = sum(
+        name.startswith("enumerate(DataLoader)") for name in named(told, diary_of(told).first("trace"))
+    )
+    assert steps == STEPS + 3
+
+
+def test_a_device_far_behind_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    told = watched(tmp_path, script(behind=1000))
+    steps = sum(
+        name.startswith("enumerate(DataLoader)") for name in named(told, diary_of(told).first("trace"))
+    )
+    assert steps == STEPS + ARRIVALS_AT_MOST
+    assert steps + WARM_STEPS < 70, "the run went on after the window"
+
+
+def test_where_somebody_else_profiles_no_window_is_opened(tmp_path: Path) -> None:
+    other = "torch.autograd.profiler.profile().__enter__()"
+    ends = "\ntorch.autograd._disable_profiler()"
+    told = watched(tmp_path, script(before=other) + ends)
+    (diary,) = read_diaries(told.folder)
+    assert told.status == 0
+    assert diary.first("trace") == {}
+    assert "another profiler" in diary.first("trace_refused")["why"]
+
+
+@pytest.mark.parametrize("broken", ["begin", "prepare", "range"])
+def test_a_recording_that_fails_leaves_the_training_alone(tmp_path: Path, broken: str) -> None:
+    before = "kineto.Trace." + broken + " = lambda *rest: 1 / 0"
+    told = watched(tmp_path, script(before=before))
+    diary = diary_of(told)
+    assert len(told.stdout.split()) == 2
+    assert diary.first("trace") == {}
+    assert "ZeroDivisionError" in diary.first("trace_refused")["why"]
+
+
+def test_a_training_that_ends_inside_of_the_window_ends_well(tmp_path: Path) -> None:
+    told = watched(tmp_path, script(behind=1000).replace("place == 10", "place == 70"))
+    assert diary_of(told).first("trace")["steps"] == STEPS
+
+
+def test_a_fork_inside_of_the_window_ends_it_first(tmp_path: Path) -> None:
+    forks = """
+    if place == 16:
+        child = os.fork()
+        if not child:
+            os._exit(int(torch.autograd._profiler_enabled()))
+        assert os.waitpid(child, 0)[1] == 0
+"""
+    told = watched(tmp_path, script().replace("    time.sleep(0.003)", forks))
+    assert told.status == 0, told.stderr
+    steps = [diary.first("trace").get("steps") for diary in read_diaries(told.folder)]
+    assert steps[0] in range(2, STEPS)

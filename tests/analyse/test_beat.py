@@ -1,0 +1,104 @@
+"""From the rows of simulated devices to a verdict, against what the simulation itself counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.model.diagnosis import Diagnosis
+from tests.assemble.device_rows import SECOND, Habits, Training, profile_of, train, window_of
+
+POINTS = 0.02
+
+TABLE = [
+    # what the training is like, its habits, bound and cause
+    ("starved", Habits(fetch=9.0, issue=1.0, device=3.0), "cpu", "input.preprocess"),
+    ("saturated", Habits(fetch=0.2, issue=2.0, device=12.0), "gpu", "device.compute"),
+    ("launch-bound", Habits(fetch=0.1, issue=12.0, device=4.0, launches=400), "cpu", "host.launch"),
+    ("sync-bound", Habits(fetch=0.1, issue=2.0, device=6.0, after=5.0), "cpu", "host.sync"),
+    ("transfer-bound", Habits(fetch=0.1, issue=1.0, device=4.0, copy=7.0), "gpu", "device.transfer"),
+    ("saving", Habits(fetch=0.1, issue=1.0, device=5.0, saving=80.0), "", "host.checkpoint"),
+]
+
+
+def seen(folder: Path, habits: Habits, every: int = 1, window: bool = True) -> tuple[Training, Diagnosis]:
+    """The diagnosis of a training, with a profiler's window in it or without."""
+    training = train(folder, habits, every=every)
+    profile = profile_of(folder)
+    assert profile.device is not None
+    if window:
+        profile = replace(profile, device=replace(profile.device, window=window_of(training)))
+    return training, diagnose(profile)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize(
+    ("habits", "bound", "cause"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_the_verdict_is_what_the_simulation_did(tmp_path, habits, bound, cause, every):
+    _, diagnosis = seen(tmp_path, habits, every)
+    assert diagnosis.verdict.cause == cause, diagnosis.verdict
+    assert bound in ("", diagnosis.verdict.bound)
+
+
+@pytest.mark.parametrize("habits", [row[1] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_idleness_is_divided_as_it_was(tmp_path, habits):
+    training, diagnosis = seen(tmp_path, habits)
+    beat, whole = diagnosis.device.beat, training.now - SECOND
+    for name in ("input", "transfer", "sync", "launch", "other"):
+        truth = training.idle[name] / whole
+        assert getattr(beat, f"{name}_s") / beat.wall_s == pytest.approx(truth, abs=POINTS), name
+    assert beat.busy_s / beat.wall_s == pytest.approx(training.busy / whole, abs=POINTS)
+
+
+def test_a_loop_that_waits_for_room_in_the_queue_is_not_slow(tmp_path):
+    """The device is always behind: the loop's own time looks like the step's, and is a sixth of it."""
+    _, diagnosis = seen(tmp_path, Habits(fetch=0.2, issue=2.0, device=12.0))
+    assert diagnosis.device.clock.issue_s > 0.9 * diagnosis.step_s
+    assert diagnosis.verdict.gain["gpu"] > 1.5
+
+
+def test_a_rare_stop_that_no_look_met_is_known_from_the_loops_own_clock(tmp_path):
+    _, diagnosis = seen(tmp_path, Habits(issue=1.0, device=5.0, saving=300.0, saving_every=40), every=7)
+    assert diagnosis.device.clock.wall_s == pytest.approx(diagnosis.step_s, rel=0.05)
+    assert diagnosis.verdict.cause == "host.checkpoint"
+
+
+def test_what_next_gives_the_device_to_do_is_no_waiting(tmp_path):
+    """Batches are augmented on the device: it is busy while the loop is in `next`."""
+    training, diagnosis = seen(tmp_path, Habits(fetch=4.0, in_next=4.0, issue=1.0, device=6.0))
+    exposed = diagnosis.metrics["exposed_data_wait_fraction"]
+    truth = training.idle["input"] / (training.now - SECOND)
+    assert diagnosis.device.clock.input_s > 0
+    assert exposed.value == pytest.approx(truth, abs=POINTS)
+
+
+@pytest.mark.parametrize(
+    ("habits", "cause", "words"),
+    [
+        (TABLE[0][1], "input.preprocess", "keeps the CPU busy"),  # the clock alone is enough
+        (TABLE[1][1], "device.compute", "not known without a profiler's window"),
+        (TABLE[2][1], "device.compute", "not known without a profiler's window"),  # one kernel was left
+        (replace(TABLE[2][1], outro=1.0), "host.launch", "before the loop has issued"),
+        (TABLE[3][1], "device.compute", "not known without a profiler's window"),
+    ],
+)
+def test_without_a_window_the_verdict_says_what_it_cannot_know(tmp_path, habits, cause, words):
+    _, diagnosis = seen(tmp_path, habits, window=False)
+    assert diagnosis.verdict.cause == cause, diagnosis.verdict
+    assert words in diagnosis.verdict.summary
+    assert diagnosis.verdict.confidence == ("medium" if cause == "input.preprocess" else "low")
+    assert "how busy the accelerator is" in [gap.what for gap in diagnosis.quality.gaps]
+    assert diagnosis.metrics["gpu_busy_fraction"].value is None
+
+
+def test_exposed_wait_has_an_interval_and_says_how_many_looks_it_rests_on(tmp_path):
+    training, diagnosis = seen(tmp_path, TABLE[0][1], window=False)
+    exposed = diagnosis.metrics["exposed_data_wait_fraction"]
+    truth = training.idle["input"] / (training.now - SECOND)
+    assert exposed.value == pytest.approx(truth, abs=POINTS)
+    assert exposed.low <= exposed.value <= exposed.high
+    assert exposed.n == diagnosis.device.clock.looks > 100
