@@ -1,4 +1,4 @@
-"""Shows the simulated device to the agent as an accelerator, where the script runs under bdoc; else nothing."""
+"""Shows the simulated device to the agent as an accelerator, where a script runs under bdoc."""
 
 from __future__ import annotations
 

@@ -59,14 +59,15 @@ class Stream:
 
 
 class Device:
-    """``issue_s`` is what a launch costs the host, as an eager framework's operators do. ``spins``: whoever waits
-    for the device burns a core meanwhile, as CUDA does by default; else it sleeps."""
+    """``issue_s`` is what a launch costs the host, as an eager framework's operators do. ``spins``: whoever
+    waits for the device burns a core meanwhile, as CUDA does by default; else it sleeps."""
 
     def __init__(self, issue_s: float = 0.0, spins: bool = False, bytes_per_s: float = 12e9) -> None:
         self.issue_s, self.spins, self.bytes_per_s = issue_s, spins, bytes_per_s
         self.stream = self.compute = Stream(7)
         self.work: list[Work] = []
         self.calls: list[Call] = []
+        self.disturbed: list[tuple[int, int]] = []  # stretches in which a profiler recorded it
         self.retries = self.requests = 0
         self.held = False
 
@@ -132,7 +133,7 @@ class Device:
         self.stream = before
 
     def wait_for(self, stream: Stream) -> None:
-        """What is issued to the current stream from now on begins after all that the other was given so far."""
+        """What is issued to the current stream from now on begins after all that the other has so far."""
         self.stream.free = max(self.stream.free, stream.free)
 
     def mark(self) -> int:

@@ -15,7 +15,7 @@ from tests.simulated.device import Device
 from tests.simulated.tensors import PLACE, place_on
 from tests.simulated.truth import Batch, Truth
 
-PRODUCT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas"
+PRODUCT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel__5x_cublas"
 UPDATE = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedSgdMathFunctor<float>>"
 
 

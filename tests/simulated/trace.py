@@ -1,4 +1,4 @@
-"""The simulated device's half of a profiler's trace, in kineto's names, beside the host's half by torch itself."""
+"""The simulated device's half of a trace, in kineto's names, beside the host's half by torch itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic_ns as now
 from typing import Any
 
-from tests.simulated.device import Call, Device, Work
+from tests.simulated.device import Device, Work
 
 CLOCKS = "simulated: both clocks"  # a range whose instant is known on either clock
 COPIES = {"copy": "Memcpy HtoD (Pageable -> Device)", "read": "Memcpy DtoH (Device -> Pageable)"}
@@ -18,6 +18,10 @@ def traced(kineto: Any, device: Device) -> type:
     """``kineto.Trace`` (agent/kineto.py) of a torch that knows the simulated device."""
 
     class Traced(kineto.Trace):  # type: ignore[misc]
+        def prepare(self) -> None:
+            self.prepared = now()
+            super().prepare()
+
         def begin(self) -> None:
             super().begin()
             self.began = now()
@@ -28,6 +32,7 @@ def traced(kineto: Any, device: Device) -> type:
             super().end(path)
             if path:
                 complete(Path(path), device, self.began)
+            device.disturbed.append((self.prepared, now()))
 
     return Traced
 
@@ -49,14 +54,15 @@ class _Events:
 
     def of(self, device: Device, began: int) -> Iterator[dict[str, Any]]:
         """All that was issued since an instant, and all calls."""
-        issued = ""
+        issued, correlation = (0, ""), 0
         for number, work in enumerate(device.work, 1):
             if work.called < began:
                 continue
-            if issued != (work.called, work.name):  # one call may launch many
+            if (work.called, work.name) != issued:
                 issued, correlation = (work.called, work.name), number
-                yield self._call(_name(work, device.work[number : number + 1]), work.called, work.returned, number)
-            yield self._work(work, correlation)
+                name = _name(work, device.work[number : number + 1])
+                yield self._call(name, work.called, work.returned, number)
+            yield self._work(work, correlation)  # one call may launch many
         for call in device.calls:
             if call.begin >= began:
                 yield self._call(call.name, call.begin, call.end, 0)

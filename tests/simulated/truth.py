@@ -1,4 +1,4 @@
-"""What really kept the simulated device idle: known by construction, from all that it did and why it waited."""
+"""What really kept the simulated device idle: known by construction, from all that it and the loop did."""
 
 from __future__ import annotations
 
@@ -66,9 +66,12 @@ class Truth:
             path.write_text(json.dumps(self.answer()))
 
     def answer(self) -> dict[str, float]:
-        """Seconds per step after the warm-up, and the device's time as shares that sum to one. Steps that hold
-        an evaluation do not count."""
-        apart = merged((one.begin, one.end) for one in self.phases if one.name == "evaluation")
+        """Seconds per step after the warm-up, and the device's time as shares that sum to one.
+
+        Steps that hold an evaluation, or that a profiler recorded, do not count.
+        """
+        evaluations = [(one.begin, one.end) for one in self.phases if one.name == "evaluation"]
+        apart = merged(evaluations + self.device.disturbed)
         every = list(pairwise(self.asked[WARMUP_STEPS:]))
         steps = [step for step in every if not common([step], apart)]
         whole = length(merged(steps))
@@ -79,8 +82,8 @@ class Truth:
         return {"steps": len(steps), "step_s": whole / len(steps) / 1e9, "busy": busy, **owners}
 
     def _owners(self, idle: Spans) -> dict[str, int]:
-        """Nanoseconds of idle time by whose they are: each claims in turn, of what is left. The rest belongs to
-        what let the device run dry."""
+        """Nanoseconds of idle time by whose they are: each claims in turn, of what is left. The rest belongs
+        to what let the device run dry."""
         owners = dict.fromkeys((*self._claims(), "sync", "launch"), 0)
         for name, gaps in self._begun_in(idle).items():
             for owner, spans in self._claims().items():
@@ -94,7 +97,7 @@ class Truth:
         found = {}
         left = idle
         for name, call in (("sync", "cudaStreamSynchronize"), ("memory", "cudaFree")):
-            calls = merged((one.begin, one.end) for one in self.device.calls if one.name == call)
+            calls = merged((one.begin, one.end + 1) for one in self.device.calls if one.name == call)
             begun = {begin for begin, _ in common([(begin, begin + 1) for begin, _ in left], calls)}
             found[name] = [gap for gap in left if gap[0] in begun]
             left = [gap for gap in left if gap[0] not in begun]

@@ -1,5 +1,5 @@
-"""Simulated device, sick: photos are decoded by the training loop itself, and now and then it evaluates, which
-reads a value in each step. Cure: two workers for the training."""
+"""Simulated device, sick: photos are decoded by the training loop itself; now and then it evaluates, and reads a
+value in each step. Cure: two workers for the training."""
 
 from __future__ import annotations
 

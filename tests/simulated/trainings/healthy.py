@@ -1,5 +1,5 @@
-"""Simulated device, healthy: a captured graph keeps it busy, and batches are copied ahead on a stream of their
-own."""
+"""Simulated device, healthy: a captured graph keeps it busy, and batches are copied ahead on a stream of
+their own."""
 
 from __future__ import annotations
 

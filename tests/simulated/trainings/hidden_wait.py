@@ -1,5 +1,5 @@
-"""Simulated device, healthy: batches take the loop half of its time, while the device works off what it was given
-before. Gradients of four batches go into one update."""
+"""Simulated device, healthy: the loop waits for batches while the device works off what it was given before.
+Gradients of four batches go into one update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated device, sick: many small kernels, each of which takes longer to launch than to run. Cure: a graph."""
+"""Simulated device, sick: many small kernels, which take longer to launch than to run. Cure: a graph."""
 
 from __future__ import annotations
 

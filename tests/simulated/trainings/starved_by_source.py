@@ -1,4 +1,4 @@
-"""Simulated device, sick: each sample is waited for asleep, by the training loop itself. Cure: two workers."""
+"""Simulated device, sick: the training loop itself waits for each sample, asleep. Cure: two workers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Simulated device, sick: the loss is read in each step, then Python works while the device has nothing to do.
-Cure: it is read now and then."""
+"""Simulated device, sick: the loss is read in each step, then Python works while the device has nothing to
+do. Cure: it is read now and then."""
 
 from __future__ import annotations
 
