@@ -1,4 +1,4 @@
-"""Puts torch's meta tensors on the simulated device: trainings say ``"meta"`` where they would say ``"cuda"``.
+"""Puts torch's meta tensors on the simulated device: trainings say ``"meta"`` where others say ``"cuda"``.
 
 What torch does with them costs the host what issuing operators costs, and computes nothing; what would copy,
 or wait for the device, does so on the simulated one. The agent's hooks on tensors go around these functions,

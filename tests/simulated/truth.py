@@ -75,17 +75,17 @@ class Truth:
         every = list(pairwise(self.asked[WARMUP_STEPS:]))
         steps = [step for step in every if not common([step], apart)]
         whole = length(merged(steps))
-        kernels = merged((one.begin, one.end) for one in self.device.work if one.kind == "kernel")
-        idle = common(rest(kernels), merged(steps))
-        owners = {name: owned / whole for name, owned in self._owners(idle).items()}
-        busy = 1 - length(idle) / whole
-        return {"steps": len(steps), "step_s": whole / len(steps) / 1e9, "busy": busy, **owners}
+        owners = {name: owned / whole for name, owned in self._owners(merged(steps)).items()}
+        step_s = whole / len(steps) / 1e9
+        return {"steps": len(steps), "step_s": step_s, "busy": 1 - sum(owners.values()), **owners}
 
-    def _owners(self, idle: Spans) -> dict[str, int]:
+    def _owners(self, steps: Spans) -> dict[str, int]:
         """Nanoseconds of idle time by whose they are: each claims in turn, of what is left. The rest belongs
         to what let the device run dry."""
         owners = dict.fromkeys((*self._claims(), "sync", "launch"), 0)
-        for name, gaps in self._begun_in(idle).items():
+        kernels = merged((one.begin, one.end) for one in self.device.work if one.kind == "kernel")
+        for name, idle in self._begun_in(rest(kernels)).items():
+            gaps = common(idle, steps)
             for owner, spans in self._claims().items():
                 owners[owner] += length(common(gaps, spans))
                 gaps = common(gaps, rest(spans))

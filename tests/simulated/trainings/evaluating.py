@@ -1,5 +1,4 @@
-"""Simulated device, sick: photos are decoded by the training loop itself; now and then it evaluates, and reads a
-value in each step. Cure: two workers for the training."""
+"""Simulated device, sick: the loop decodes photos itself, and evaluates now and then. Cure: two workers."""
 
 from __future__ import annotations
 

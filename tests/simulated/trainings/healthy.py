@@ -1,5 +1,4 @@
-"""Simulated device, healthy: a captured graph keeps it busy, and batches are copied ahead on a stream of
-their own."""
+"""Simulated device, healthy: a captured graph keeps it busy, batches are copied ahead on another stream."""
 
 from __future__ import annotations
 

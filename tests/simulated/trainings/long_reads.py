@@ -1,5 +1,4 @@
-"""Simulated device, healthy: nearly all of the loop's time is spent in reading the loss, and nearly all of
-that is the device at work."""
+"""Simulated device, healthy: the loop spends its time in reading losses, which is the device at work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Simulated device, sick: the loss is read in each step, then Python works while the device has nothing to
-do. Cure: it is read now and then."""
+"""Simulated device, sick: each loss is read, then Python works while the device idles. Cure: few are read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Simulated device, sick: large batches are copied from pageable memory, in line with the computing. Cure:
-they are pinned, and copied ahead on a stream of their own."""
+"""Simulated device, sick: large pageable batches are copied in line. Cure: pinned, on another stream."""
 
 from __future__ import annotations
 
