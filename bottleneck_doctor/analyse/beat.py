@@ -124,5 +124,9 @@ def _host_s(clock: Clock, window: DeviceWindow, busy_s: float, left: float) -> f
     """What the loop needs to issue a step. Both sources say too much: a window slows it, and by its own clock
     a loop far ahead also waits for room in the queue. A device that never waits for it shows that it does."""
     known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
-    full = left < WAITING * clock.wall_s and known > SPARE * busy_s
-    return NO_ROOM * busy_s if full else known
+    return without_room(known, busy_s) if left < WAITING * clock.wall_s else known
+
+
+def without_room(issue_s: float, device_s: float) -> float:
+    """A loop's time without what it may have waited for room in the device's queue."""
+    return NO_ROOM * device_s if issue_s > SPARE * device_s else issue_s

@@ -94,6 +94,7 @@ def read_copies(diary: Diary, looks: list[Look]) -> list[DeviceCopy] | None:
             dtype=wire.DTYPES[dtype] if 0 <= dtype < len(wire.DTYPES) else "",
             file=file,
             line=line,
+            side_stream=bool(bits & OTHER_STREAM),
         ))  # fmt: skip
     return sorted(found, key=lambda one: -one.bytes)[:LINES_AT_MOST]
 

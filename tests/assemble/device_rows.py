@@ -6,12 +6,19 @@ The truth of each run is what the simulation itself counted: when the device had
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.assemble.arrivals import read_iterations
+from bottleneck_doctor.assemble.device import Traces, read_devices
+from bottleneck_doctor.assemble.drivers import read_drivers
+from bottleneck_doctor.assemble.loaders import read_loaders
 from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.model.device import DeviceWindow
 from bottleneck_doctor.model.profile import Machine, Profile, Run
 from bottleneck_doctor.model.sample import Sample
@@ -182,7 +189,23 @@ def window_of(training: Training, slower: float = 1.5) -> DeviceWindow:
                         **{f"{name}_s": value for name, value in mean.items()})  # fmt: skip
 
 
-def profile_of(folder: Path, samples: list[Sample] | None = None) -> Profile:
+def trace_of(training: Training, slower: float) -> Any:
+    """What is read of a trace: the window, and what follows on the readback at site 2."""
+    window = window_of(training, slower)
+    window = replace(
+        window, sync_s=slower * window.sync_s, wall_s=window.wall_s + (slower - 1) * window.sync_s
+    )
+    return SimpleNamespace(window=window, kernels=[], products=[], idle_by_site={1: 1e-4, 2: window.sync_s})
+
+
+def profile_of(folder: Path, samples: list[Sample] | None = None, traces: Traces | None = None) -> Profile:
     """What is assembled of all rows in the folder."""
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 60.0, 0)
-    return assemble(Remains(folder, run, Machine("box", "6", "cpu", 8, 8.0), 0, samples or []))
+    profile = assemble(Remains(folder, run, Machine("box", "6", "cpu", 8, 8.0), 0, samples or []))
+    if traces is None:
+        return profile
+    diaries = read_diaries(folder)
+    _, numbering = read_loaders(diaries)
+    iterations = {diary.pid: read_iterations(diary, numbering) for diary in diaries}
+    device, others = read_devices(diaries, iterations, read_drivers([], diaries), [], 0, traces)
+    return replace(profile, device=device, other_devices=others)
