@@ -25,6 +25,7 @@ from .samples import read_blocked, read_series
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
+from .trace import read_window
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def assemble(remains: Remains) -> Profile:
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
-    device, others = read_devices(trainers, iterations, drivers, windows, origin, Traces(remains.folder))
+    device, others = read_devices(trainers, iterations, drivers, windows, origin, Traces(remains.folder, read_window))
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,

@@ -73,14 +73,14 @@ class Device:
 
     def launch(self, name: str, seconds: float) -> None:
         """Queue one kernel."""
-        called = now()
         _burn(self.issue_s)
+        called = now()
         self._queue("kernel", name, seconds, called)
 
     def launch_graph(self, name: str, kernels: int, seconds: float) -> None:
         """Queue so many kernels by one call, as a captured graph does."""
-        called = now()
         _burn(self.issue_s)
+        called = now()
         for _ in range(kernels):
             self._queue("kernel", name, seconds, called)
 
