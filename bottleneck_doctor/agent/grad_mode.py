@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter
 if TYPE_CHECKING:
     from typing import Any
 
-    from .patch_loader import Account
+    from .counting import Account
 
 LOOKS_AT_MOST = 64  # iterators of a process
 CALLS_AT_MOST = 16  # of modules without weights (transforms, losses) before the one that is waited for

@@ -8,8 +8,9 @@ import sys
 from time import monotonic_ns as now
 
 from . import wire
+from .counting import Account
 from .guard import quiet
-from .patch_loader import Account, _arrival
+from .patch_loader import _arrival
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds

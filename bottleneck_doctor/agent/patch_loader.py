@@ -7,12 +7,13 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
 from . import clocks, compilation, device_clock, wire
+from .counting import Account, assume, heard, settle
 from .describe import loader_facts
 from .grad_mode import await_forward
 from .guard import quiet, replace
 from .patch_fetch import close_fetch, open_fetch
 from .patch_sampler import close_sampler, open_sampler
-from .patch_training import listen, rest
+from .patch_training import listen
 from .profiler import end_window
 from .pulse import state
 from .stop import due, stop
@@ -22,25 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
     from typing import Any
-
-
-class Account:
-    """What we know of one iterator.
-
-    ``rate`` = (backward passes, optimizer steps) of the step after the last close look, taken for the steps
-    until the next one, ``countdown`` of them. ``seen`` = how many there had been at that look, ``left_ns`` =
-    when its batch was there, ``spent_ns`` = what the look took of the loop's time after that.
-    """
-
-    __slots__ = (
-        "arrivals", "countdown", "left_ns", "loader", "looked", "number", "rate", "seen", "spent_ns",
-        "thread", "wait_ns",
-    )  # fmt: skip
-
-    def __init__(self, loader: int, number: int, thread: int) -> None:
-        self.loader, self.number, self.thread = loader, number, thread
-        self.arrivals = self.looked = self.wait_ns = self.countdown = self.left_ns = self.spent_ns = 0
-        self.seen = self.rate = (0, 0)
 
 
 def patch(module: Any) -> None:
@@ -131,9 +113,9 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
         ours = account.thread == state.trainer
         if ours:
             if not state.resting:
-                _heard(account)
+                heard(account)
             elif account is state.pacer:
-                _assume(account)
+                assume(account)
             if state.stop_at and due():
                 stop()
         start = now()
@@ -162,7 +144,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     account.thread = state.thread()  # an iterator may be built by one thread and asked by another
     ours = account.thread == state.trainer
     if ours:
-        _settle(account)
+        settle(account)
     state.inside = account
     fetcher = open_fetch(iterator)
     open_sampler(iterator)
@@ -199,59 +181,6 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     if ours and account.arrivals == 1:
         await_forward(account)
     return batch
-
-
-def _settle(account: Account) -> None:
-    """Before a close look: count the step that ended here, and listen to the one that begins."""
-    device_clock.end(account)
-    if not state.resting:
-        _count()
-        if state.heard is account:
-            _learn(account)
-    elif account is state.pacer:
-        _assume(account)
-    account.seen = (state.backwards, state.optimizer_steps)
-    state.heard = account
-    listen()
-    if state.stop_at and due():
-        stop()
-
-
-def _heard(account: Account) -> None:
-    """A step ended while the hooks were on; if it was this iterator's, and it trained, they may rest."""
-    entry = now()
-    device_clock.end(account)
-    _count()
-    if state.heard is account:
-        _learn(account)
-        state.heard, state.close = None, False
-        if account is state.pacer:
-            rest()
-            state.hooks_ns += now() - entry
-
-
-def _count() -> None:
-    if state.backwards != state.seen:
-        state.seen = state.backwards
-        state.trained += 1
-
-
-def _learn(account: Account) -> None:
-    """What one step did is taken for those until the next close look, by one iterator of those open."""
-    backwards, steps = account.seen
-    account.rate = (state.backwards - backwards, state.optimizer_steps - steps)
-    if account.rate[0]:
-        state.pacer = account
-    elif state.pacer is account:
-        state.pacer = None
-
-
-def _assume(account: Account) -> None:
-    """A step ended that nobody heard."""
-    backwards, steps = account.rate
-    state.backwards = state.seen = state.backwards + backwards
-    state.optimizer_steps += steps
-    state.trained += 1
 
 
 @quiet

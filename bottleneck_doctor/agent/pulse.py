@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from .counting import Account
     from .device_clock import Look
-    from .patch_loader import Account
     from .profiler import Window
     from .stop import Control
     from .window import TraceWindow

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from bottleneck_doctor.agent import patch_loader, patch_training, wire
-from bottleneck_doctor.agent.patch_loader import Account
+from bottleneck_doctor.agent.counting import Account
 from bottleneck_doctor.agent.pulse import STRIDE_AT_MOST, Pulse, state
 from bottleneck_doctor.assemble.rows import Diary, read_diaries
 
