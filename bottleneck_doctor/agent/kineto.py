@@ -39,6 +39,7 @@ class Trace:
         device = getattr(autograd.ProfilerActivity, ACTIVITIES.get(kind, ""), None)
         self._all = self._host | ({device} if device is not None else set())
         self._range = torch._C._profiler._RecordFunctionFast
+        self._hear = torch._C._autograd._enable_record_function
         self._settings = torch._C._profiler._ExperimentalConfig
         self._level = _severity(torch)
         self._before: int | None = None
@@ -61,9 +62,14 @@ class Trace:
         self._autograd._enable_profiler(self._config(), self._all)
         self._running = True
 
+    def mute(self) -> None:
+        """Record what the device does, and no more operators of this thread and its backward passes."""
+        self._hear(False)
+
     def end(self, path: str) -> None:
         """Stop, and write the trace in Chrome's format; an empty path drops it."""
         try:
+            self._hear(True)
             if self._running:
                 self._running = False
                 result = self._autograd._disable_profiler()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..agent import wire
-from ..model.device import Allocator, DeviceFacts, DeviceWindow, Kernels, Product, Switches
-from ..model.profile import Window
+from ..model.device import Allocator, Convolution, DeviceFacts, DeviceWindow, Kernels, Product, Switches
+from ..model.profile import Operator, Window
 from .arrivals import Iteration
 from .device_table import read_copies, read_syncs, tabulate
 from .drivers import Drivers
@@ -35,6 +35,10 @@ class Trace(Protocol):
     @property
     def products(self) -> list[Product]: ...
     @property
+    def convolutions(self) -> list[Convolution]: ...
+    @property
+    def operators(self) -> list[Operator]: ...
+    @property
     def idle_by_site(self) -> dict[int, float]: ...
 
 
@@ -45,10 +49,10 @@ class Traces:
     folder: Path | None = None
     read: Callable[[Path], Trace | None] | None = None
 
-    def of(self, diary: Diary, numbers: set[int]) -> Trace | None:
-        """The first of one process that is about these loaders."""
+    def of(self, diary: Diary, numbers: set[int] | None = None) -> Trace | None:
+        """The first of one process that is about these loaders, or about any."""
         for fact in diary.facts:
-            named = fact.get("fact") == "trace" and fact.get("loader") in numbers
+            named = fact.get("fact") == "trace" and (numbers is None or fact.get("loader") in numbers)
             if named and self.folder is not None and self.read is not None:
                 found = self.read(self.folder / Path(str(fact.get("file"))).name)
                 if found is not None:
@@ -99,6 +103,7 @@ def _facts(diary: Diary, key: str, looks: list[Look], drivers: Drivers, trace: T
         syncs=read_syncs(diary, warm, trace.idle_by_site if trace is not None else None),
         kernels=trace.kernels if trace is not None else None,
         products=trace.products if trace is not None else None,
+        convolutions=trace.convolutions if trace is not None else None,
         allocator=_allocator(diary, warm),
         switches=_switches(diary),
         sm_active_share=trace.window.sm_active_share if trace is not None else None,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
-from ..model.profile import Cost, Gap, Loop, Machine, Profile, Run, Stack, Window
+from ..model.profile import Cost, Gap, Loop, Machine, Operator, Profile, Run, Stack, Window
 from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
@@ -64,7 +65,8 @@ def assemble(remains: Remains) -> Profile:
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
-    device, others = read_devices(trainers, iterations, drivers, windows, origin, Traces(remains.folder, read_window))
+    traces = Traces(remains.folder, cache(read_window))
+    device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
@@ -85,13 +87,13 @@ def assemble(remains: Remains) -> Profile:
             for operation in read_operations(diary, origin) + read_collectives(diary)
         ][:128],
         stacks=read_stacks(remains.stacks),
-        operators=[operator for diary in trainers for operator in read_operators(diary)][:64],
+        operators=[operator for diary in trainers for operator in _operators(diary, traces)][:64],
         computing=read_computing(trainers, crews, origin),
         series=read_series(remains.samples, origin),
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
-        gaps=remains.gaps + list(_silences(diaries, remains)),
+        gaps=remains.gaps + _silences(diaries, remains) + _untraced(trainers, traces),
         startups=read_startups(trainers, origin)[:64],
         device=device,
         other_devices=others,
@@ -104,6 +106,24 @@ def _fitting(loops: list[Loop]) -> list[Loop]:
     while at_most > 64 and sum(min(len(loop.table.t), at_most) for loop in loops) > ROWS_AT_MOST:
         at_most //= 2
     return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
+
+
+def _operators(diary: Diary, traces: Traces) -> list[Operator]:
+    """Of the table that the agent left, or of the trace."""
+    trace = traces.of(diary)
+    return read_operators(diary) + (trace.operators if trace is not None else [])
+
+
+def _untraced(trainers: list[Diary], traces: Traces) -> list[Gap]:
+    """A profiler's window that came to nothing; of several processes the first says why."""
+    for diary in trainers:
+        why = str(diary.first("trace_refused").get("why", ""))
+        if diary.first("trace") and traces.of(diary) is None:
+            why = why or "the trace holds no two whole steps, or is too large to be read"
+        if why:
+            do = "run again without another profiler, and with room under TMPDIR"
+            return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]
+    return []
 
 
 def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:
