@@ -6,6 +6,8 @@ import importlib
 import sys
 from typing import Any
 
+import torch
+
 from tests.simulated.device import Device
 from tests.simulated.tensors import PLACE
 from tests.simulated.trace import traced
@@ -64,6 +66,12 @@ class Simulated:
         """Retries, requests to the driver, bytes at the peak, bytes reserved."""
         return self.device.retries, self.device.requests, 8 << 30, 10 << 30
 
+    def tracer(self) -> Any:
+        """Torch's own tracer of the host, which the simulated device completes; None beside another one."""
+        if torch.autograd._profiler_enabled():
+            return None
+        return traced(importlib.import_module(AGENT + "kineto"), self.device)("simulated")
+
 
 class Untimed(Simulated):
     """A device whose events cannot be timed."""
@@ -76,9 +84,5 @@ class Untimed(Simulated):
 def install(device: Device, timed: bool = True) -> None:
     """Have the agent in this process read the simulated device's clock, and trace it."""
     clock = sys.modules.get(AGENT + "device_clock")
-    if clock is None:
-        return
-    kineto = importlib.import_module(AGENT + "kineto")
-    kineto.can_trace = lambda torch, kind: not torch.autograd._profiler_enabled()
-    kineto.Trace = traced(kineto, device)
-    clock.adopt(Simulated(device) if timed else Untimed(device))
+    if clock is not None:
+        clock.adopt(Simulated(device) if timed else Untimed(device))
