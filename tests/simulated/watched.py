@@ -10,61 +10,64 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bottleneck_doctor.model.codec import read_profile
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.report import Remedy, Report
+from bottleneck_doctor.prescribe import write_up
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
-# The profiler's window opens after three seconds; a test has no time to wait for it.
+STRANGERS = ("isolate-cpus", "exclusive-cores")  # remedies against other jobs, which the suite may well have
+# A profiler's window opens three seconds after the first batch; a test has no time to wait for it.
 BDOC = """
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.sense import windows
-windows.WARMUP_S = 1.0
+windows.WARMUP_S = 0.7
 main()
 """
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is true by construction, what bdoc reported of it, and the training's output."""
+    """What is true by construction, and what bdoc wrote down and reported of it."""
 
-    truth: dict[str, float]
-    report: dict[str, Any]
-    stdout: str
+    truth: dict[str, Any]
+    profile: Profile
+    report: Report
 
-    @property
-    def exposed(self) -> float | None:
-        """The exposed data wait by the report."""
-        value: float | None = self.report["metrics"]["exposed_data_wait_fraction"]["value"]
-        return value
+    def measured(self, metric: str) -> float | None:
+        """The value of one of the report's metrics."""
+        return self.report.metrics[metric].value
 
     @property
-    def first(self) -> str:
-        """The first remedy that promises anything."""
-        good = [one["id"] for one in self.report["remedies"] if one["predicted_speedup"]["likely"] > 1.05]
-        return str(good[0]) if good else ""
+    def first(self) -> Remedy | None:
+        """The best remedy that promises anything and is about the training itself."""
+        good = [one for one in self.report.remedies if one.predicted_speedup.likely > 1.05]
+        return next((one for one in good if one.id not in STRANGERS), None)
 
 
-def plain(name: str, folder: Path, *options: str) -> dict[str, float]:
+def plain(name: str, folder: Path, *options: str) -> dict[str, Any]:
     """The truth about a run without bdoc."""
     truth = folder / "truth-plain.json"
     _execute([sys.executable, *_training(name, truth), *options])
-    found: dict[str, float] = json.loads(truth.read_text())
+    found: dict[str, Any] = json.loads(truth.read_text())
     return found
 
 
 def watched(name: str, folder: Path, *options: str) -> Seen:
     """A run under bdoc."""
-    truth, profile = folder / "truth.json", folder / "profile.json"
-    bdoc = [sys.executable, "-c", BDOC]
-    how = ["run", "--quiet", "--no-py-spy", "-o", str(profile)]
-    stdout = _execute([*bdoc, *how, *_training(name, truth), *options])
-    report = _execute([*bdoc, "report", str(profile), "--format", "json"])
-    return Seen(json.loads(truth.read_text()), json.loads(report), stdout)
+    truth, file = folder / "truth.json", folder / "profile.json"
+    how = ["run", "--quiet", "--no-py-spy", "-o", str(file)]
+    _execute([sys.executable, "-c", BDOC, *how, *_training(name, truth), *options])
+    profile = read_profile(file)
+    return Seen(json.loads(truth.read_text()), profile, write_up(profile))
 
 
 def _training(name: str, truth: Path) -> list[str]:
     return ["-m", f"tests.simulated.trainings.{name}", "--truth", str(truth)]
 
 
-def _execute(command: list[str]) -> str:
+def _execute(command: list[str]) -> None:
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -76,4 +79,3 @@ def _execute(command: list[str]) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
