@@ -56,7 +56,7 @@ PATIENTS = (
     _sick("attention-unfused", "gpu", "device.compute", "sdpa-attention", "sdpa-attention",
           "scores of 2048 by 2048 for 64 heads go through memory"),
     _well("saturated", "healthy", "14 ms of large products in 16 bits"),
-    _well("many-items", "decoy", "three readbacks a step, of 20 ms of large products: 1 % idle"),
+    _well("many-items", "decoy", "three readbacks in a step of 20 ms of large products"),
     _well("prefetcher", "decoy", "64 MB a step copied on a second stream behind 14 ms of products"),
     _well("graphed", "decoy", "the whole step is one CUDA graph of 10 ms"),
     _well("compiled", "decoy", "torch.compile over 14 ms of large products"),
