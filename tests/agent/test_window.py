@@ -173,3 +173,26 @@ def test_a_profiler_of_the_scripts_own_goes_first(tmp_path: Path, accelerated: b
     assert told.stdout.split()[1] == "True"
     (diary,) = read_diaries(told.folder)
     assert len(diary.of(wire.WINDOWED)) == 1
+
+
+COMPILED = """
+net = torch.compile(model, backend="eager")
+
+def train_on(batch):
+    optimizer.zero_grad()
+    loss = net(batch).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+for place, batch in"""
+
+
+def test_a_compiled_model_stays_as_it_is(tmp_path: Path) -> None:
+    """No graph breaks and none is compiled again: what torch counts is the same as without us."""
+    count = "import torch._dynamo.utils as utils; print(sorted(map(str, utils.counters.items())))"
+    text = script().replace("for place, batch in", COMPILED) + count
+    (tmp_path / "plain").mkdir()
+    told = watched(tmp_path, text)
+    assert diary_of(told).first("trace")["steps"] == STEPS
+    assert told.stdout == plain(tmp_path / "plain", text).stdout
