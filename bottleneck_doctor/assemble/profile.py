@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
+from ..model.device import DeviceFacts
 from ..model.profile import Cost, Gap, Loop, Machine, Operator, Profile, Run, Stack, Window
 from ..model.sample import Sample
 from .arrivals import read_iterations
@@ -26,7 +26,7 @@ from .samples import read_blocked, read_series
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
-from .trace import read_window
+from .trace import reader
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def assemble(remains: Remains) -> Profile:
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
-    traces = Traces(remains.folder, cache(read_window))
+    traces = Traces(remains.folder, reader())
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
@@ -87,7 +87,7 @@ def assemble(remains: Remains) -> Profile:
             for operation in read_operations(diary, origin) + read_collectives(diary)
         ][:128],
         stacks=read_stacks(remains.stacks),
-        operators=[operator for diary in trainers for operator in _operators(diary, traces)][:64],
+        operators=[operator for diary in trainers for operator in _operators(diary, device, traces)][:64],
         computing=read_computing(trainers, crews, origin),
         series=read_series(remains.samples, origin),
         windows=windows[:64],
@@ -108,22 +108,22 @@ def _fitting(loops: list[Loop]) -> list[Loop]:
     return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
 
 
-def _operators(diary: Diary, traces: Traces) -> list[Operator]:
-    """Of the table that the agent left, or of the trace."""
-    trace = traces.of(diary)
+def _operators(diary: Diary, device: DeviceFacts | None, traces: Traces) -> list[Operator]:
+    """Of the table that the agent left, or of the main device's trace."""
+    trace = traces.of(diary) if device is not None and device.pid == diary.pid else None
     return read_operators(diary) + (trace.operators if trace is not None else [])
 
 
 def _untraced(trainers: list[Diary], traces: Traces) -> list[Gap]:
-    """A profiler's window that came to nothing; of several processes the first says why."""
-    for diary in trainers:
-        why = str(diary.first("trace_refused").get("why", ""))
-        if diary.first("trace") and traces.of(diary) is None:
-            why = why or "the trace holds no two whole steps, or is too large to be read"
-        if why:
-            do = "run again without another profiler, and with room under TMPDIR"
-            return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]
-    return []
+    """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
+    whys = [str(diary.first("trace_refused").get("why", "")) for diary in trainers]
+    if any(diary.first("trace") for diary in trainers):
+        if any(traces.of(diary) is not None for diary in trainers):
+            return []
+        whys.append("the trace holds no two whole steps, or is too large to be read")
+    why = next((one for one in whys if one), "")
+    do = "run again without another profiler, and with room under TMPDIR"
+    return [Gap("kernels", f"what the device did in a step is not known: {why}", do)] if why else []
 
 
 def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.assemble import timeline
-from bottleneck_doctor.assemble.trace import read_window
+from bottleneck_doctor.assemble.trace import read_window, reader
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
 from tests.assemble.device_rows import Habits, profile_of, train
@@ -162,6 +162,19 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(timeline, "BYTES_AT_MOST", file.stat().st_size - 1)
     assert read_window(file) is None
     assert read_window(tmp_path / "none.json") is None
+
+
+def test_of_many_ranks_traces_some_are_read_and_each_once(tmp_path: Path) -> None:
+    files = [tmp_path / f"{rank}.trace.json" for rank in range(4)]
+    for file in files:
+        file.write_text(pages().text())
+    size = files[0].stat().st_size
+    read = reader(bytes_at_most=2 * size)
+    tables = [read(file) for file in files]
+    assert [table is not None for table in tables] == [True, True, False, False]
+    files[0].unlink()
+    assert read(files[0]) is tables[0]
+    assert read(tmp_path / "none.json") is None
 
 
 def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
