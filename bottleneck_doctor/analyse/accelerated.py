@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from ..model.device import Beat, Clock, DeviceView, DriverView
 from ..model.diagnosis import Change, Host, Scenario, Turn
-from .beat import is_always_ahead
+from .beat import is_always_ahead, without_room
 
 DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (ours)
 OFTEN = 0.5  # blocking calls a step, from which it may (ours)
 SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (ours)
+EXPOSED = 0.9  # of it, from which nothing of it is hidden behind work that was queued (ours)
 LEAST = 0.1  # of the device's time left by one cure: nobody would believe more (ours)
 SLOWED = 0.1  # of busy readings with a reason for low clocks [catalogue F45]
 CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow [catalogue F45]
@@ -29,7 +30,8 @@ def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool
     """
     beat, facts = view.beat, view.facts
     if beat is None:
-        return 0.0
+        whole = view.clock is None or (wait_s > 0 and view.clock.input_s >= EXPOSED * wait_s)
+        return 0.0 if whole else 1.0
     waits = sum(one.count for one in facts.syncs or []) if syncs else 0.0
     waits += sum(one.count for one in facts.copies or [] if one.blocking) if copies else 0.0
     read = beat.sync_s if facts.syncs is None else min(beat.sync_s, sum(one.idle_s for one in facts.syncs))
@@ -58,17 +60,19 @@ def device_turn(beat: Beat, checkpoint: float = 0.0, logging: float = 0.0, colle
 
 
 def undivided_turn(clock: Clock, checkpoint: float, logging: float, collect: float) -> Turn:
-    """The turn where it is not known how busy the device is: all that is no waiting of its own is the
-    device's, unless it was seen to be done each time before the loop came back."""
-    host = max(0.0, clock.rest_s + clock.transfer_s - collect)
+    """The turn where it is not known how busy the device is: all that is no waiting of its own is taken for
+    computing, unless it was seen to be done each time before the loop came back."""
     if is_always_ahead(clock):
-        return Turn(0.0, 0.0, checkpoint, logging, collect, launch=host)
-    return Turn(0.0, host, checkpoint, logging, collect)
+        return Turn(0.0, 0.0, checkpoint, logging, collect, launch=clock.rest_s, copying=clock.transfer_s)
+    issue = without_room(clock.issue_s, clock.rest_s)
+    return Turn(
+        0.0, 0.0, checkpoint, logging, collect, launch=issue, device=clock.rest_s, copying=clock.transfer_s
+    )
 
 
 def is_clocked(base: Scenario) -> bool:
     """Whether the replay knows the device's own time, rather than how long the loop was not elsewhere."""
-    return any(turn.device > 0 for turn in base.turns)
+    return not base.undivided and any(turn.device > 0 for turn in base.turns)
 
 
 def scaled_device(base: Scenario, host: Host, factor: float) -> Change:
@@ -77,7 +81,8 @@ def scaled_device(base: Scenario, host: Host, factor: float) -> Change:
     factor = max(LEAST, factor)
     if is_clocked(base):
         return Change(device=factor)
-    return Change(idle=1 - (host.device_busy or 0.0) * (1 - factor))
+    known = 1 - (host.device_busy or 0.0) * (1 - factor)
+    return Change(idle=known, device=known)
 
 
 def troubles(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, Change]:

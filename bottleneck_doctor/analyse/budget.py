@@ -19,9 +19,11 @@ DEVICE_PARTS = (
 )  # fmt: skip
 
 CLOCK_PARTS = (
-    ("device busy, or waiting for work", "rest_s"), ("idle: data wait", "input_s"),
+    ("busy, or short of work", "rest_s"), ("idle: data wait", "input_s"),
     ("idle: transfer", "transfer_s"), ("idle: saving, logging", "other_s"),
 )  # fmt: skip
+
+LITTLE = 1e-5  # of the step: what rounding leaves is no part of it
 
 
 def budget_of(steps: list[Step], device: DeviceView | None, step_s: float) -> list[BudgetPart]:
@@ -39,6 +41,7 @@ def budget_of(steps: list[Step], device: DeviceView | None, step_s: float) -> li
 def divide_device(step: Beat | Clock, names: tuple[tuple[str, str], ...], step_s: float) -> list[BudgetPart]:
     """The device's mean step, busy and idle, as shares of ``step_s`` seconds; largest first."""
     known = {name: getattr(step, field) for name, field in names}
+    known = {name: value for name, value in known.items() if value >= LITTLE * sum(known.values())}
     whole = sum(known.values())
     parts = [
         BudgetPart(name, value / whole, step_s * value / whole) for name, value in known.items() if value

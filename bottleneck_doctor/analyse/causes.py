@@ -106,8 +106,12 @@ def device_gains(base: Scenario, host: Host, view: DeviceView | None) -> dict[st
             "host.sync": gain(base, Change(ahead=1.0)),
         }
         return found if odd.keys() & found.keys() else found | {"device.compute": whole}
+    if base.undivided:
+        found |= {"device.transfer": gain(base, Change(copying=0))}
     filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
-    return found or {"device.compute" if filled else "device.underfilled": whole}
+    if odd.keys() & found.keys():
+        return found
+    return found | {"device.compute" if filled else "device.underfilled": whole}
 
 
 def unmoved(base: Scenario) -> float:

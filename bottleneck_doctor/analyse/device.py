@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.device import DeviceFacts, DeviceTable, DeviceView, DriverView
+from ..model.device import Beat, DeviceFacts, DeviceTable, DeviceView, DriverView
 from ..model.profile import Gap, Loop, Profile, Series
 from .beat import Aside, divide, read_clock
 
@@ -35,7 +35,7 @@ def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
 
 
 def view_device(
-    profile: Profile, begin: float, end: float, loop: Loop | None = None, aside: Aside | None = None
+    profile: Profile, begin: float, end: float, loop: Loop | None, aside: Aside
 ) -> DeviceView | None:
     """The accelerator of a loop between two instants; None where no process of the run uses one."""
     if not is_accelerated(profile):
@@ -44,8 +44,19 @@ def view_device(
     driver = DriverView()
     if facts.driver is not None:
         driver = view_driver(profile.series, f"gpu{facts.driver}_", begin, end)
-    clock = read_clock(facts, begin, end, aside or Aside())
-    return DeviceView(facts, driver, divide(clock, facts.window) if clock is not None else None, clock)
+    clock = read_clock(facts, begin, end, aside)
+    beat = divide(clock, facts.window) if clock is not None else None
+    return DeviceView(_settled(facts, beat), driver, beat, clock)
+
+
+def _settled(facts: DeviceFacts, beat: Beat | None) -> DeviceFacts:
+    """A loop that is slower under a profiler leaves the device idle for longer after each wait than it does
+    alone: of all that, each call keeps its part."""
+    window = facts.window
+    if beat is None or window is None or facts.syncs is None or window.sync_s <= 0:
+        return facts
+    scale = beat.sync_s / window.sync_s
+    return replace(facts, syncs=[replace(one, idle_s=scale * one.idle_s) for one in facts.syncs])
 
 
 def find_gaps(view: DeviceView | None) -> list[Gap]:

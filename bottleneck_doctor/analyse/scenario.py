@@ -76,6 +76,7 @@ def build_scenario(
         stored=_stored_share(profile.operations),
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
         ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
+        undivided=device is not None and device.clock is not None and device.beat is None,
         served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
     base = held_by_lock(profile, loop, base)

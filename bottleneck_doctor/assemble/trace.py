@@ -9,7 +9,6 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +26,6 @@ from .timeline import Range, Timeline, Work, read_timeline
 STEP = re.compile(r"bdoc#step#(\d+)")
 MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (ours)
 SOUND = 0.5  # of the kernels' time must say how many blocks it has, for the share of multiprocessors (ours)
-READ_AT_MOST = 128 << 20  # bytes in all: some seconds at the end of a run
 US = 1e-6
 
 
@@ -96,20 +94,6 @@ def read_window(source: Path | str) -> TraceTable | None:
         operators=read_operators(timeline, steps.begin, steps.end, steps.count, _by_operator(kernels)),
         convolutions=read_convolutions(timed, steps.count),
     )
-
-
-def reader(bytes_at_most: int = READ_AT_MOST) -> Callable[[Path], TraceTable | None]:
-    """Reads each trace once, and only so many bytes of them in all: ranks are many, and much alike."""
-    known: dict[Path, TraceTable | None] = {}
-    left = [bytes_at_most]
-
-    def read(file: Path) -> TraceTable | None:
-        if file not in known:
-            left[0] -= file.stat().st_size if file.is_file() else 0
-            known[file] = read_window(file) if left[0] >= 0 else None
-        return known[file]
-
-    return read
 
 
 def find_steps(timeline: Timeline) -> Steps | None:

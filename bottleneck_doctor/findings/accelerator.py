@@ -12,6 +12,7 @@ from ..model.profile import Location
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
 WINDOW = "torch.profiler window"
+CALLS = "hooks on copies and waits, in steps that were looked at"
 ALLOCATOR = "torch.cuda.memory_stats"
 
 TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do
@@ -19,10 +20,13 @@ BANDWIDTH_KINDS = ("elementwise", "reduction")  # kernels that wait for the devi
 
 
 def unclocked(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain where the device's clock was not read: the driver cannot say who waits for whom."""
+    """Abstain where the device's step could not be divided: the driver cannot say who waits for whom, nor can
+    its clock say whether it computes or waits to be given work."""
     view = diagnosis.device
-    if diagnosis.scenario is None or view is None or view.beat is None or view.beat.wall_s <= 0:
+    if diagnosis.scenario is None or view is None or (view.clock is None and view.beat is None):
         return Abstention(finding, f"{CLOCK} in a steady training loop")
+    if view.beat is None or view.beat.wall_s <= 0:
+        return Abstention(finding, "a profiler's window of the accelerator's kernels")
     return None
 
 

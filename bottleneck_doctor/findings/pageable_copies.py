@@ -43,7 +43,7 @@ from ..model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
-from .accelerator import CLOCK, WINDOW, beat_of, of_step, place, unclocked
+from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
 from .advice import loader_call, spread
 from .entry import Case, Entry
 from .simulated_device import COPYING, SATURATED, accelerated
@@ -69,8 +69,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     pageable = sum(one.bytes for one in blocking if not one.pinned)
     beat = beat_of(diagnosis)
     evidence = [
-        Evidence("time per step inside blocking copies to the device", "blocking_copies_s", inside, WINDOW),
-        Evidence("bytes per step copied from pageable memory", "pageable_bytes", pageable, WINDOW),
+        Evidence("time per step inside blocking copies to the device", "blocking_copies_s", inside, CALLS),
+        Evidence("bytes per step copied from pageable memory", "pageable_bytes", pageable, CALLS),
         Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
                  of_step(diagnosis, beat.transfer_s), CLOCK),
     ]  # fmt: skip

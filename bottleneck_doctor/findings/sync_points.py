@@ -41,7 +41,7 @@ from ..analyse.accelerated import runs_ahead
 from ..model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding
 from ..model.report import Evidence, Fix
-from .accelerator import CLOCK, WINDOW, beat_of, of_step, place, unclocked
+from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
 from .entry import Case, Entry
 from .simulated_device import SATURATED, SYNCING, accelerated
 
@@ -73,9 +73,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the step in which the device idles after such calls", "device_sync_share",
                  of_step(diagnosis, idle), CLOCK),
-        Evidence("such calls per step", "syncs", sum(one.count for one in mine), WINDOW),
+        Evidence("such calls per step", "syncs", sum(one.count for one in mine), CALLS),
         Evidence("time inside them, mostly not removable", "sync_inside_s", sum(one.inside_s for one in mine),
-                 WINDOW),
+                 CALLS),
         *(Evidence(f"idle after `{one.call}` at {one.file}:{one.line}", "device_sync_s", one.idle_s, CLOCK)
           for one in mine[:3] if one.file),
     ]  # fmt: skip

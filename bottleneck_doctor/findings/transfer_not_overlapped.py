@@ -40,7 +40,7 @@ from ..model.device import Beat, DeviceCopy, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.profile import Location
 from ..model.report import Evidence, Fix
-from .accelerator import CLOCK, WINDOW, beat_of, of_step, place, unclocked
+from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
 from .advice import spread
 from .entry import Case, Entry
 from .simulated_device import COPYING, SATURATED, accelerated
@@ -84,11 +84,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
                  of_step(diagnosis, beat.transfer_s), CLOCK),
-        Evidence("bytes copied to the device per step", "copied_bytes", moved, WINDOW),
-        Evidence("time per step in which the copy engine works", "copy_engine_s", engine, WINDOW),
+        Evidence("bytes copied to the device per step", "copied_bytes", moved, CALLS),
+        Evidence("time per step in which the copy engine works", "copy_engine_s", engine, CALLS),
     ]  # fmt: skip
     where = place(largest.file, largest.line)
-    cures = [_ahead(diagnosis.scenario, beat, max(engine, beat.transfer_s), where)]
+    aside = sum(one.bytes for one in copies if one.side_stream) > moved / 2  # that was done already
+    cures = [] if aside else [_ahead(diagnosis.scenario, beat, max(engine, beat.transfer_s), where)]
     wide = sum(one.bytes for one in copies if one.dtype in WIDE)
     if wide > moved / 2:
         cures.append(_smaller(diagnosis.scenario, wide / moved, where))
@@ -122,8 +123,9 @@ def _smaller(scenario: Scenario, wide: float, where: Location | None) -> Cure:
     )
 
 
-def _copies(dtype: str = "float32", engine_s: float = 0.009) -> DeviceFacts:
-    return DeviceFacts(copies=[DeviceCopy(1e8, 1.0, 1e-4, engine_s, True, False, dtype, "train.py", 31)])
+def _copies(dtype: str = "float32", engine_s: float = 0.009, aside: bool = False) -> DeviceFacts:
+    copy = DeviceCopy(1e8, 1.0, 1e-4, engine_s, True, False, dtype, "train.py", 31, aside)
+    return DeviceFacts(copies=[copy])
 
 
 FLOODED = Beat(400, 0.02, 0.004, transfer_s=0.016, host_s=0.003)
@@ -138,6 +140,8 @@ def cases() -> tuple[Case, ...]:
              "half-inputs"),
         Case("bytes already, on one stream", accelerated(COPYING, _copies("uint8")), "fires",
              "device-prefetcher"),
+        Case("on a stream of their own already, and still too long",
+             accelerated(FLOODED, _copies(engine_s=0.016, aside=True)), "fires", "half-inputs"),
         Case("copies are hidden behind kernels", accelerated(SATURATED, _copies()), "silent"),
         Case("copies were not watched", accelerated(COPYING), "abstains"),
         Case("only the driver was asked", accelerated(None), "abstains"),

@@ -47,8 +47,9 @@ class DeviceTable:
 
 @dataclass(frozen=True)
 class DeviceCopy:
-    """Copies to the device from one line. ``host_s`` is the thread's time in the calls, ``device_s`` the copy
-    engine's; ``blocking`` calls return only when the source is free again."""
+    """Copies to the device from one line. ``host_s`` is the thread's time in the calls, ``device_s`` the
+    device's; ``blocking`` calls return only when the source is free again. ``side_stream``: not on the one
+    that computes."""
 
     bytes: float
     count: float
@@ -59,6 +60,7 @@ class DeviceCopy:
     dtype: str = ""
     file: str = ""
     line: int = 0
+    side_stream: bool = False
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,8 @@ class Scenario:
     is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
     0 = no limit known, and ``served`` says it better where it was timed: (reads at once, seconds each over
     the measured ones), by rising depth; ``ahead`` how many turns' worth of accelerator work the loop may
-    leave unfinished when it goes on, 0 = it waits for all.
+    leave unfinished when it goes on, 0 = it waits for all; ``undivided`` says that in what the turns call its
+    computing the accelerator may as well be waiting to be given work.
     """
 
     works: tuple[Work, ...]
@@ -116,6 +117,7 @@ class Scenario:
     streams: float = 0.0
     ahead: float = 0.0
     served: tuple[tuple[float, float], ...] = ()
+    undivided: bool = False
 
 
 @dataclass(frozen=True)

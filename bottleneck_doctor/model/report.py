@@ -161,6 +161,15 @@ class Abstained:
 
 
 @dataclass(frozen=True)
+class DeviceSummary:
+    """The accelerator that the training used: torch's name of it and its kind, and what was measured."""
+
+    name: str
+    kind: str
+    told: list[Evidence] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that the renderers may say."""
 
@@ -176,5 +185,6 @@ class Report:
     environment: dict[str, str | float | None] = field(default_factory=dict)
     functions: list[HotFunction] = field(default_factory=list)
     operators: list[HotOperator] = field(default_factory=list)
+    device: DeviceSummary | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from ..analyse.device_summary import summarise
 from ..analyse.diagnose import diagnose
 from ..analyse.environment import environment
 from ..analyse.hot import hot_functions, hot_operators
@@ -36,6 +37,7 @@ def write_up(profile: Profile) -> Report:
         environment=environment(profile),
         functions=hot_functions(profile),
         operators=hot_operators(profile),
+        device=summarise(diagnosis.device, diagnosis.metrics),
     )
 
 

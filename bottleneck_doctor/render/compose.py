@@ -5,7 +5,17 @@ from __future__ import annotations
 import shlex
 
 from ..model.profile import Gap
-from ..model.report import BudgetPart, Evidence, Metric, Remedy, Report, ReportedFinding, RunSummary, Verdict
+from ..model.report import (
+    BudgetPart,
+    DeviceSummary,
+    Evidence,
+    Metric,
+    Remedy,
+    Report,
+    ReportedFinding,
+    RunSummary,
+    Verdict,
+)
 from . import words
 from .document import Bar, Cure, Document, Illness, Lengths, MetricRow, Point
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
@@ -48,6 +58,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
         libraries=compose_functions(foreign, cwd, lengths.libraries, lengths.least),
         operators=compose_operators(report.operators, lengths.operators, lengths.least),
         environment=compose_environment(report.environment, lengths.environment),
+        device=_device(report.device),
     )
 
 
@@ -68,7 +79,9 @@ def _circumstances(report: Report) -> list[str]:
     if isinstance(cores, (int, float)):
         facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
     if isinstance(gpus, list):
-        facts.append(words.plain(", ".join(map(str, gpus))) if gpus else "no GPU")
+        unused = " not used" if report.environment.get("device") == "cpu" else ""
+        none = ["no GPU"] if report.device is None else []
+        facts += [words.plain(", ".join(map(str, gpus))) + unused] if gpus else none
     facts.append(f"torch {words.plain(run.torch)}" if run.torch else "no torch seen")
     if run.stopped_by:
         facts.append(f"stopped by {words.plain(run.stopped_by)}")
@@ -87,6 +100,14 @@ def _grounds(verdict: Verdict) -> list[str]:
     known.sort(key=lambda pair: -pair[0])
     gains = [f"{RESOURCES.get(name, words.plain(name))} {words.ratio(value)}" for value, name in known]
     return [*said, f"if infinitely fast: {', '.join(gains)}"] if gains else said
+
+
+def _device(device: DeviceSummary | None) -> str:
+    """The accelerator's name, and each number behind what it is of."""
+    if device is None:
+        return ""
+    told = (f"{words.plain(one.text)} {words.quantity(one.metric, one.value)}" for one in device.told)
+    return " · ".join([words.plain(device.name), *told])
 
 
 def _step(report: Report) -> str:

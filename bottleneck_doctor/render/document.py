@@ -135,3 +135,4 @@ class Document:
     libraries: Hottest = Hottest()
     operators: Hottest = Hottest()
     environment: list[tuple[str, str]] = field(default_factory=list)
+    device: str = ""

@@ -29,6 +29,7 @@ def _verdict(document: Document) -> str:
     lines = [
         f"## {markdown(document.headline)}: {markdown(document.summary)}",
         markdown(" · ".join(document.grounds)),
+        *([markdown(document.device)] if document.device else []),
         f"{code(document.command)} · {markdown(' · '.join(document.circumstances))}",
     ]
     if document.phases:

@@ -31,6 +31,7 @@ def _verdict(sheet: Sheet, document: Document) -> None:
     colour = COLOURS.get(document.headline, "yellow")
     sheet.heading((document.headline, f"bold {colour}"), (f": {document.summary}", "bold"))
     sheet.line((" · ".join(document.grounds), "dim"), indent=2)
+    sheet.line((document.device, "dim"), indent=2)
     for phase in document.phases:
         sheet.line(phase, indent=2, lead="• ")
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.assemble import timeline
-from bottleneck_doctor.assemble.trace import read_window, reader
+from bottleneck_doctor.assemble import timeline, traces
+from bottleneck_doctor.assemble.rows import Diary
+from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
 from tests.assemble.device_rows import Habits, profile_of, train
@@ -164,17 +165,14 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read_window(tmp_path / "none.json") is None
 
 
-def test_of_many_ranks_traces_some_are_read_and_each_once(tmp_path: Path) -> None:
-    files = [tmp_path / f"{rank}.trace.json" for rank in range(4)]
-    for file in files:
+def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    diaries = []
+    for pid in range(1, 5):
+        file = tmp_path / f"{pid}.trace.json"
         file.write_text(pages().text())
-    size = files[0].stat().st_size
-    read = reader(bytes_at_most=2 * size)
-    tables = [read(file) for file in files]
-    assert [table is not None for table in tables] == [True, True, False, False]
-    files[0].unlink()
-    assert read(files[0]) is tables[0]
-    assert read(tmp_path / "none.json") is None
+        diaries.append(Diary(pid, 0, 1, [], [{"fact": "trace", "file": file.name, "loader": 1}]))
+    monkeypatch.setattr(traces, "BYTES_AT_MOST", 2 * file.stat().st_size)
+    assert list(traces.read_traces(diaries, tmp_path)) == [1, 2]
 
 
 def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
