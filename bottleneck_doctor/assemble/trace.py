@@ -20,6 +20,7 @@ from .gaps import Host, Idle, computes, is_collective, read_host, share_out, wai
 from .kernels import TENSOR_KINDS, kind_of, precision_of, uses_tensor_cores
 from .operators import read_operators
 from .products import Timed, read_convolutions, read_products, types_of
+from .recompute import repeated_us
 from .stretches import Stretch, gaps, joined, length, shared
 from .timeline import Range, Timeline, Work, read_timeline
 
@@ -40,6 +41,7 @@ class TraceTable:
     idle_by_site: dict[int, float] = field(default_factory=dict)
     operators: list[Operator] = field(default_factory=list)
     convolutions: list[Convolution] = field(default_factory=list)
+    recompute_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def read_window(source: Path | str) -> TraceTable | None:
     busy = joined((one.begin, one.end) for one in timeline.work if computes(one))
     idle = share_out(timeline, host, busy, *edges)
     timed = _timed(kernels)
+    repeated = repeated_us(timeline, host, mine, steps.thread)
     return TraceTable(
         window=_window(steps, kernels, idle, host, busy, (edges[0], edges[1])),
         kernels=_groups(kernels, steps.count),
@@ -93,6 +96,7 @@ def read_window(source: Path | str) -> TraceTable | None:
         idle_by_site={site: taken * US / steps.count for site, taken in idle.by_site.items()},
         operators=read_operators(timeline, steps.begin, steps.end, steps.count, _by_operator(kernels)),
         convolutions=read_convolutions(timed, steps.count),
+        recompute_s=None if repeated is None else repeated * US / steps.count,
     )
 
 
