@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from . import optimizers, wire
+from . import give_way, optimizers, wire
 from .anatomy import dissect
 from .clocks import now, thread_cpu
 from .guard import quiet
@@ -120,6 +120,7 @@ def attach(control: Control) -> None:
         state.window = Window() if state.accelerator is None else _on(state.accelerator)
         state.book.post(wire.WINDOW_OPEN, 1)
         atexit.register(leave)
+        give_way.watch(leave)
         state.window.open()
         _sets_no_pace(now() - begun)
 
@@ -144,8 +145,8 @@ def end_window(loader: int = 0) -> None:
 
 @quiet
 def leave() -> None:
-    """The process ends or forks. A profiler that is still on then crashes the end (torch 2.6 to 2.13), and
-    goes on recording in the child, for ever."""
+    """The process ends or forks, or profiles itself. A profiler that is still on then crashes the end (torch
+    2.6 to 2.13), goes on recording in the child for ever, or lets no other begin."""
     window = state.window
     if window is not None and window.thread == state.thread():
         window.leave()
@@ -160,6 +161,7 @@ def _sets_no_pace(taken_ns: int) -> None:
 def _closed() -> None:
     state.window = None
     atexit.unregister(leave)
+    give_way.rest()
     state.book.post(wire.WINDOW_OPEN, 0)
     if state.control is not None:
         state.control.windows_done += 1

@@ -75,6 +75,7 @@ def _facts(
         convolutions=trace.convolutions if trace is not None else None,
         allocator=_allocator(diary, warm),
         switches=_switches(diary),
+        recompute_s=trace.recompute_s if trace is not None else None,
         sm_active_share=trace.window.sm_active_share if trace is not None else None,
         kind=kind,
         uuid=uuid,

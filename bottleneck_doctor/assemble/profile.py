@@ -118,15 +118,15 @@ def _operators(diary: Diary, traces: dict[int, Traced]) -> list[Operator]:
 
 
 def _untraced(trainers: list[Diary], traces: dict[int, Traced]) -> list[Gap]:
-    """A profiler's window that came to nothing; of several processes the first says why."""
-    for diary in trainers:
-        why = str(diary.first("trace_refused").get("why", ""))
-        if diary.first("trace") and diary.pid not in traces:
-            why = why or "the trace holds no two whole steps, or is too large to be read"
-        if why:
-            do = "run again without another profiler, and with room under TMPDIR"
-            return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]
-    return []
+    """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
+    whys = [str(diary.first("trace_refused").get("why", "")) for diary in trainers]
+    if any(diary.first("trace") for diary in trainers):
+        whys.append("the trace holds no two whole steps, or is too large to be read")
+    why = next((one for one in whys if one), "")
+    if traces or not why:
+        return []
+    do = "run again without another profiler, and with room under TMPDIR"
+    return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]
 
 
 def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:

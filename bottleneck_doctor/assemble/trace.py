@@ -5,12 +5,8 @@ Not yet proven on a device of our own: checked against traces that others publis
 
 from __future__ import annotations
 
-import math
-import re
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -20,11 +16,11 @@ from .gaps import Host, Idle, computes, is_collective, read_host, share_out, wai
 from .kernels import TENSOR_KINDS, kind_of, precision_of, uses_tensor_cores
 from .operators import read_operators
 from .products import Timed, read_convolutions, read_products, types_of
+from .recompute import repeated_us
 from .stretches import Stretch, gaps, joined, length, shared
 from .timeline import Range, Timeline, Work, read_timeline
+from .trace_steps import Steps, backward_threads, find_steps, issue_times, reached
 
-STEP = re.compile(r"bdoc#step#(\d+)")
-MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (ours)
 SOUND = 0.5  # of the kernels' time must say how many blocks it has, for the share of multiprocessors (ours)
 US = 1e-6
 
@@ -40,16 +36,7 @@ class TraceTable:
     idle_by_site: dict[int, float] = field(default_factory=dict)
     operators: list[Operator] = field(default_factory=list)
     convolutions: list[Convolution] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Whole steps of one loop, on the host's side: it runs in ``thread``, from ``begin`` to ``end``."""
-
-    count: int
-    thread: str
-    begin: float
-    end: float
+    recompute_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +61,10 @@ def read_window(source: Path | str) -> TraceTable | None:
     steps = find_steps(timeline) if timeline is not None else None
     if timeline is None or steps is None:
         return None
-    host = read_host(timeline, {steps.thread} | _backward_threads(timeline))
+    host = read_host(timeline, {steps.thread} | backward_threads(timeline))
     issued = issue_times(timeline, host)
     mine = [one for one, t in zip(timeline.work, issued, strict=True) if steps.begin <= t < steps.end]
-    edges = [_reached(timeline, issued, instant) for instant in (steps.begin, steps.end)]
+    edges = [reached(timeline, issued, instant) for instant in (steps.begin, steps.end)]
     if not mine or edges[1] <= edges[0]:
         return None
     kernels = [
@@ -86,6 +73,7 @@ def read_window(source: Path | str) -> TraceTable | None:
     busy = joined((one.begin, one.end) for one in timeline.work if computes(one))
     idle = share_out(timeline, host, busy, *edges)
     timed = _timed(kernels)
+    repeated = repeated_us(timeline, host, mine, steps.thread)
     return TraceTable(
         window=_window(steps, kernels, idle, host, busy, (edges[0], edges[1])),
         kernels=_groups(kernels, steps.count),
@@ -93,53 +81,8 @@ def read_window(source: Path | str) -> TraceTable | None:
         idle_by_site={site: taken * US / steps.count for site, taken in idle.by_site.items()},
         operators=read_operators(timeline, steps.begin, steps.end, steps.count, _by_operator(kernels)),
         convolutions=read_convolutions(timed, steps.count),
+        recompute_s=None if repeated is None else repeated * US / steps.count,
     )
-
-
-def find_steps(timeline: Timeline) -> Steps | None:
-    """The steps between the second mark and the last one whose launches left their kernels: where the device
-    stands at the first, nothing says."""
-    marks = [one for one in timeline.ranges if STEP.match(one.name)]
-    if marks:
-        marks = [one for one in marks if (one.thread, one.name) == (marks[0].thread, marks[0].name)]
-    if len(marks) < 3:
-        return None
-    left = {one.correlation for one in timeline.work}
-    launches = [one for one in timeline.calls if "Launch" in one.name and one.correlation]
-    begins = [one.begin for one in launches]
-    whole = 1
-    for first, last in pairwise(marks[1:]):
-        mine = launches[bisect_left(begins, first.begin) : bisect_left(begins, last.begin)]
-        if sum(one.correlation in left for one in mine) < MATCHED * len(mine):
-            break
-        whole += 1
-    if whole < 2:
-        return None
-    return Steps(whole - 1, marks[0].thread, marks[1].begin, marks[whole].begin)
-
-
-def _backward_threads(timeline: Timeline) -> set[str]:
-    """Threads in which torch runs backward passes."""
-    return {
-        one.thread for one in timeline.ranges if one.name.startswith("autograd::engine::evaluate_function")
-    }
-
-
-def issue_times(timeline: Timeline, host: Host) -> list[float]:
-    """When the host launched each piece of work. Where the trace does not hold the launch, it was that of the
-    work before; the first were launched before the trace began, by a loop that is far ahead."""
-    issued, latest = [], -math.inf
-    for one in timeline.work:
-        call = host.launched.get(one.correlation)
-        latest = call.begin if call is not None else latest
-        issued.append(latest)
-    return issued
-
-
-def _reached(timeline: Timeline, issued: list[float], instant: float) -> float:
-    """Where the device stood when it had done all that was issued before an instant of the host."""
-    work = zip(timeline.work, issued, strict=True)
-    return max((one.end for one, t in work if computes(one) and t < instant), default=instant)
 
 
 def _kernels(timeline: Timeline, mine: list[Work], steps: Steps) -> list[Kernel]:

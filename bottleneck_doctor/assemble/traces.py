@@ -8,7 +8,7 @@ from pathlib import Path
 from .rows import Diary
 from .trace import TraceTable, read_window
 
-TRACES_AT_MOST = 16  # of a run: each takes up to a second to read
+BYTES_AT_MOST = 128 << 20  # of a run: some seconds to read; ranks are many, and much alike
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,16 @@ class Traced:
 def read_traces(diaries: list[Diary], folder: Path | None) -> dict[int, Traced]:
     """By process: the first of its traces that holds whole steps."""
     found: dict[int, Traced] = {}
+    left = BYTES_AT_MOST
     if folder is None:
         return found
     for diary in diaries:
         for fact in (fact for fact in diary.facts if fact.get("fact") == "trace"):
-            if len(found) >= TRACES_AT_MOST or diary.pid in found:
+            file = folder / Path(str(fact.get("file"))).name
+            left -= file.stat().st_size if file.is_file() else 0
+            if left < 0 or diary.pid in found:
                 break
-            table = read_window(folder / Path(str(fact.get("file"))).name)
+            table = read_window(file)
             if table is not None:
                 loader = fact.get("loader")
                 found[diary.pid] = Traced(loader if isinstance(loader, int) else 0, table)

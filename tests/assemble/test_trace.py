@@ -3,54 +3,18 @@
 from __future__ import annotations
 
 import json
-import random
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bottleneck_doctor.assemble import timeline
+from bottleneck_doctor.assemble import traces
+from bottleneck_doctor.assemble.rows import Diary
 from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
 from tests.assemble.device_rows import Habits, profile_of, train
-from tests.assemble.traces import ADD, SGEMM, Pen
-
-SHAPES = {
-    "Input Dims": [[64, 512], [512, 256]],
-    "Input type": ["float", "float"],
-    "Concrete Inputs": ["", ""],
-}
-BATCHED = {"Input Dims": [[8, 64, 32], [8, 32, 16]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
-CONVOLVED = {
-    "Input Dims": [[16, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], [], [], []],
-    "Input type": ["float", "float", *[""] * 7],
-    "Concrete Inputs": ["", "", "[3, 3]", "[2, 2]", "[1, 1]", "1", "False", "False", "True"],
-}
-
-
-def step(pen: Pen, at: float) -> None:
-    product = pen.on_host("aten::mm", at + 10, 30, **SHAPES)
-    pen.kernel(at + 20, at + 100, 200, SGEMM, operator=product, **{"blocks per SM": 0.25})
-    batched = pen.on_host("aten::bmm", at + 50, 30, **BATCHED)
-    name = "ampere_bf16_s16816gemm_bf16_64x64_ldg8_f2f_nn"
-    pen.kernel(at + 55, at + 300, 300, name, operator=batched, **{"blocks per SM": 4.0})
-    convolved = pen.on_host("aten::cudnn_convolution", at + 90, 20, **CONVOLVED)
-    name = "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw"
-    pen.kernel(at + 95, at + 600, 100, name, operator=convolved, stream=9, **{"blocks per SM": 1.0})
-    pen.on_host("Optimizer.step#SGD.step", at + 120, 100, cat="user_annotation")
-    update = pen.on_host("aten::add_", at + 130, 20)
-    pen.kernel(at + 135, at + 700, 300, ADD, operator=update, **{"blocks per SM": 2.0})
-
-
-def pages(steps: int = 4) -> Pen:
-    pen = Pen()
-    for place in range(steps):
-        pen.step(place * 1000)
-        step(pen, place * 1000)
-    pen.step(steps * 1000)
-    return pen
+from tests.assemble.traces import ADD, SGEMM, Pen, pages, step
 
 
 def test_kernels_by_kind_and_precision() -> None:
@@ -155,65 +119,14 @@ def test_without_a_device_or_whole_steps_there_is_no_window() -> None:
     assert read_window(json.dumps({"traceEvents": []})) is None
 
 
-def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "t.json"
-    file.write_text(pages().text())
-    assert read_window(file) is not None
-    monkeypatch.setattr(timeline, "BYTES_AT_MOST", file.stat().st_size - 1)
-    assert read_window(file) is None
-    assert read_window(tmp_path / "none.json") is None
-
-
-def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
-    """Anything may stand anywhere: no exception, and what comes back is finite."""
-    text, luck = pages().text(), random.Random(7)
-    for _ in range(60):
-        assert read_window(text[: luck.randrange(len(text))]) is None
-    odd = [None, True, -1, 1e300, "x", [], {}, [[]], float("inf"), float("nan"), 2**80, "[[[["]
-    for _ in range(300):
-        whole = json.loads(text)
-        for _ in range(20):
-            event = luck.choice(whole["traceEvents"])
-            event[luck.choice([*event, "args"])] = luck.choice(odd)
-            given = luck.choice(whole["traceEvents"]).get("args")
-            if isinstance(given, dict) and given:
-                given[luck.choice(list(given))] = luck.choice(odd)
-        table = read_window(json.dumps(whole))
-        assert table is None or 0 <= table.window.wall_s < 1e13
-    for nonsense in (
-        "",
-        "[]",
-        "{}",
-        "null",
-        '{"traceEvents": 3}',
-        "[" * 100_000,
-        '{"traceEvents": [1, [], {}]}',
-    ):
-        assert read_window(nonsense) is None
-
-
-def test_forty_thousand_events_take_less_than_a_breath() -> None:
-    pen = Pen()
-    for place in range(11):
-        pen.step(place * 1e6)
-        for kernel in range(1200):
-            at = place * 1e6 + kernel * 100
-            number = pen.on_host("aten::mm", at, 30, **SHAPES)
-            pen.kernel(at + 10, at + 20, 40, SGEMM, operator=number)
-    text = pen.text()
-    begun = time.perf_counter()
-    table = read_window(text)
-    taken = time.perf_counter() - begun
-    assert len(pen.events) > 39_000
-    assert table is not None
-    assert table.window.steps == 9
-    assert taken < 100 * _yardstick(text), "in proportion to reading it once, not to its square"
-
-
-def _yardstick(text: str) -> float:
-    begun = time.perf_counter()
-    json.loads(text)
-    return time.perf_counter() - begun
+def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    diaries = []
+    for pid in range(1, 5):
+        file = tmp_path / f"{pid}.trace.json"
+        file.write_text(pages().text())
+        diaries.append(Diary(pid, 0, 1, [], [{"fact": "trace", "file": file.name, "loader": 1}]))
+    monkeypatch.setattr(traces, "BYTES_AT_MOST", 2 * file.stat().st_size)
+    assert list(traces.read_traces(diaries, tmp_path)) == [1, 2]
 
 
 def told(folder: Path, **fact: Any) -> Profile:

@@ -64,3 +64,39 @@ def _event(
         "ph": "X", "cat": cat, "name": name, "ts": 4e12 + begin, "dur": taken, "pid": pid, "tid": tid,
         "args": args,
     }  # fmt: skip
+
+
+SHAPES = {
+    "Input Dims": [[64, 512], [512, 256]],
+    "Input type": ["float", "float"],
+    "Concrete Inputs": ["", ""],
+}
+BATCHED = {"Input Dims": [[8, 64, 32], [8, 32, 16]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+CONVOLVED = {
+    "Input Dims": [[16, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], [], [], []],
+    "Input type": ["float", "float", *[""] * 7],
+    "Concrete Inputs": ["", "", "[3, 3]", "[2, 2]", "[1, 1]", "1", "False", "False", "True"],
+}
+
+
+def step(pen: Pen, at: float) -> None:
+    product = pen.on_host("aten::mm", at + 10, 30, **SHAPES)
+    pen.kernel(at + 20, at + 100, 200, SGEMM, operator=product, **{"blocks per SM": 0.25})
+    batched = pen.on_host("aten::bmm", at + 50, 30, **BATCHED)
+    name = "ampere_bf16_s16816gemm_bf16_64x64_ldg8_f2f_nn"
+    pen.kernel(at + 55, at + 300, 300, name, operator=batched, **{"blocks per SM": 4.0})
+    convolved = pen.on_host("aten::cudnn_convolution", at + 90, 20, **CONVOLVED)
+    name = "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw"
+    pen.kernel(at + 95, at + 600, 100, name, operator=convolved, stream=9, **{"blocks per SM": 1.0})
+    pen.on_host("Optimizer.step#SGD.step", at + 120, 100, cat="user_annotation")
+    update = pen.on_host("aten::add_", at + 130, 20)
+    pen.kernel(at + 135, at + 700, 300, ADD, operator=update, **{"blocks per SM": 2.0})
+
+
+def pages(steps: int = 4) -> Pen:
+    pen = Pen()
+    for place in range(steps):
+        pen.step(place * 1000)
+        step(pen, place * 1000)
+    pen.step(steps * 1000)
+    return pen

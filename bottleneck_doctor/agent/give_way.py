@@ -1,0 +1,42 @@
+"""Lets a profiler of the script's begin while ours is on: torch refuses a second one, so ours ends first."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+NAMES = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
+MODULES = ("torch.autograd.profiler", "torch.autograd.profiler_legacy")
+
+_instead: list[tuple[Any, str, Any, Any]] = []  # module, name, ours, torch's
+
+
+def watch(leave: Callable[[], object]) -> None:
+    """Call ``leave`` before any of torch's own profilers begins. Our windows call torch by other names."""
+    for module in MODULES:
+        for name in NAMES:
+            begin = getattr(sys.modules.get(module), name, None)
+            if begin is not None:
+                _instead.append((sys.modules[module], name, _after(leave, begin), begin))
+    for owner, name, ours, _ in _instead:
+        setattr(owner, name, ours)
+
+
+def rest() -> None:
+    """Our window is closed: everything is as torch has it."""
+    while _instead:
+        owner, name, ours, begin = _instead.pop()
+        if getattr(owner, name) is ours:
+            setattr(owner, name, begin)
+
+
+def _after(leave: Callable[[], object], begin: Callable[..., Any]) -> Callable[..., Any]:
+    def ours_first(*args: Any, **kwargs: Any) -> Any:
+        leave()
+        return begin(*args, **kwargs)
+
+    return ours_first
