@@ -75,6 +75,12 @@ class Accelerator:
         reserved = books.get("reserved_bytes", {}).get("all", {}).get("peak", 0)
         return books.get("num_alloc_retries", 0), books.get("num_device_alloc", 0), peak, reserved
 
+    def tracer(self) -> Any:
+        """What records this device for a profiler's window, or in words why nothing can now."""
+        from . import kineto  # most processes never need it
+
+        return kineto.refusal(self.torch, self.kind) or kineto.Trace(self.kind)
+
 
 def find(torch: Any, device: Any = None) -> Accelerator | None:
     """The accelerator that the script uses by now, or None; never initialises one. ``device`` is where the

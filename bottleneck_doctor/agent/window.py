@@ -8,9 +8,8 @@ the supervisor's work. Not yet proven on hardware.
 from __future__ import annotations
 
 import os
-import sys
 
-from . import kineto, wire
+from . import wire
 from .clocks import now
 from .pulse import state
 
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
 WARM_STEPS = 2  # under the tracer, not recorded
 STEPS = 6  # recorded: where the device begins with the second, only the first says
 ARRIVALS_AT_MOST = 8  # after the last step, until the device should have come past it
-STEPS_AT_LEAST = 2
+STEPS_AT_LEAST = 2  # then one is left that is measured
 STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
-LONG_NS = 5_000_000_000  # slow steps: two of them do, and one to warm up
+ENOUGH_NS = 500_000_000  # recorded in fewer steps: what runs for so long makes a trace of tens of megabytes
+LONG_NS = 2_000_000_000  # a step or two under the tracer
 ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
 
 
@@ -59,10 +59,11 @@ class TraceWindow:
         """Begin to warm up, unless somebody else profiles or there is no room."""
         self.start = now()
         try:
-            if not kineto.can_trace(sys.modules["torch"], self.accelerator.kind) or not _room():
-                raise RuntimeError("no tracer for this device, another profiler, or no room for a trace")
-            self.trace = kineto.Trace(self.accelerator.kind)
-            self.trace.prepare()
+            trace = self.accelerator.tracer() if _room() else "no room for a trace in the run folder"
+            if isinstance(trace, str):
+                raise RuntimeError(trace)
+            self.trace = trace
+            trace.prepare()
         except Exception as refusal:
             self._give_up(refusal)
 
@@ -110,10 +111,16 @@ class TraceWindow:
             self.steps += 1
         with self.trace.range("bdoc#step#%d" % loader):
             pass
-        enough = self.steps >= STEPS or (self.steps >= STEPS_AT_LEAST and now() - self.begun > LONG_NS)
-        if (enough or loader != self.loader) and self.accelerator.ready():
+        if (self._enough() or loader != self.loader) and self.accelerator.ready():
             self.last, self.ended = self.accelerator.mark(), now()
+            self.trace.mute()
         return False
+
+    def _enough(self) -> bool:
+        taken = now() - self.begun
+        if self.steps > STEPS_AT_LEAST and taken > ENOUGH_NS:
+            return True
+        return self.steps >= STEPS or (self.steps == STEPS_AT_LEAST and taken > LONG_NS)
 
     def _drained(self) -> bool:
         """Whether the device has come past the last step; then the trace is saved."""

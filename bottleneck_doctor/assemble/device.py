@@ -72,6 +72,7 @@ def _facts(
         syncs=read_syncs(diary, warm, trace.idle_by_site if trace is not None else None),
         kernels=trace.kernels if trace is not None else None,
         products=trace.products if trace is not None else None,
+        convolutions=trace.convolutions if trace is not None else None,
         allocator=_allocator(diary, warm),
         switches=_switches(diary),
         sm_active_share=trace.window.sm_active_share if trace is not None else None,

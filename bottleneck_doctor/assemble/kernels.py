@@ -12,8 +12,14 @@ from functools import lru_cache
 
 TENSOR_KINDS = ("matmul", "convolution", "attention")
 
-# The first that fits decides. Layouts are changed by convolutions' helpers, which bear their names.
+# The first that fits decides. What Triton's kernels are comes first, the operators fused into them after it;
+# layouts are changed by convolutions' helpers, which bear their names.
 _KINDS = (
+    ("elementwise", r"^triton_poi"),
+    ("reduction", r"^triton_(red|per)"),
+    ("attention", r"^triton_tem.*attention"),
+    ("convolution", r"^triton_tem.*conv"),
+    ("matmul", r"^triton_(tem|mm)"),
     ("communication", r"nccl|rccl|nvshmem|oneccl|all_?(reduce|gather|to_?all)|reduce_scatter|deep_ep"),
     ("optimizer", r"multi_tensor_apply|adam|lamb_|adagrad|fused_?sgd|triton_for_"),
     ("copy", r"nchw_?to_?nhwc|nhwc_?to_?nchw|catarray|direct_copy|memcpy|memset|transpose|split_with_sizes"),
@@ -23,11 +29,11 @@ _KINDS = (
     ("matmul", r"gemm|gemv|nvjet|cijk_|^bmm_"),
     ("elementwise", r"dropout|distribution|subtensorop|op_?tensor|generic_tensor|swiglu|rotary|rope_"),
     ("indexing", r"embedding|index|indic|gather|scatter|sort|top_?k|unique|bucketize|by_?key|segment_"),
-    ("matmul", r"splitk|cublas|cutlass|_mm_|triton_mm|matmul|bmm|dot_kernel|mma_|epilogue::"),
-    ("reduction", r"reduce|softmax|norm|bn_[fb]w|welford|triton_(red|per)_|nll_loss|cross_entropy|pool|cumsum"
+    ("matmul", r"splitk|cublas|cutlass|_mm_|matmul|bmm|dot_kernel|mma_|epilogue::"),
+    ("reduction", r"reduce|softmax|norm|bn_[fb]w|welford|nll_loss|cross_entropy|pool|cumsum"
                   r"|gammabeta|moments|internalgradients|fusedparams|scan|argm(ax|in)|histogram|triton_spl"),
     ("copy", r"copy|permute|_pad|fill|zero_|to_dense|jagged"),
-    ("elementwise", r"elementwise|pointwise|triton_poi|quant|functor|gelu|silu|relu|sigmoid|tanh|clamp|where"
+    ("elementwise", r"elementwise|pointwise|quant|functor|gelu|silu|relu|sigmoid|tanh|clamp|where"
                     r"|tri[lu]_|act_"),
 )  # fmt: skip
 

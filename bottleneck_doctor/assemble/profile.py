@@ -25,7 +25,7 @@ from .samples import read_blocked, read_series
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
-from .traces import Traced, read_traces
+from .traces import Traced, find_untraced, read_traces
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def assemble(remains: Remains) -> Profile:
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
-        gaps=remains.gaps + list(_silences(diaries, remains)),
+        gaps=remains.gaps + _silences(diaries, remains) + find_untraced(trainers, traces),
         startups=read_startups(trainers, origin)[:64],
         device=device,
         other_devices=others,

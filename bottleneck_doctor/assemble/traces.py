@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..model.profile import Gap
 from .rows import Diary
 from .trace import TraceTable, read_window
 
@@ -33,3 +34,15 @@ def read_traces(diaries: list[Diary], folder: Path | None) -> dict[int, Traced]:
                 loader = fact.get("loader")
                 found[diary.pid] = Traced(loader if isinstance(loader, int) else 0, table)
     return found
+
+
+def find_untraced(diaries: list[Diary], traces: dict[int, Traced]) -> list[Gap]:
+    """A profiler's window that came to nothing; of several processes the first says why."""
+    for diary in diaries:
+        why = str(diary.first("trace_refused").get("why", ""))
+        if diary.first("trace") and diary.pid not in traces:
+            why = why or "the trace holds no two whole steps, or is too large to be read"
+        if why and diary.pid not in traces:
+            do = "run again without another profiler, and with room under TMPDIR"
+            return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]
+    return []

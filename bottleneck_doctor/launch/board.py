@@ -103,4 +103,5 @@ def _progress(pid: int, header: mmap.mmap) -> Progress:
         first_ns=word(wire.FIRST),
         last_ns=word(wire.LAST),
         windows=word(wire.WINDOW),
+        profiled=bool(word(wire.WINDOW_OPEN)),
     )

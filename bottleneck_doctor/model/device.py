@@ -210,6 +210,7 @@ class DeviceFacts:
     least_pair_s: float = 0.0
     silent: str = ""
     window: DeviceWindow | None = None
+    convolutions: list[Convolution] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,3 +16,4 @@ class Progress:
     first_ns: int
     last_ns: int
     windows: int = 0
+    profiled: bool = False  # a window of torch.profiler is open

@@ -14,7 +14,7 @@ WARMUP_STEPS = 20
 WARMUP_S = 3.0  # after the first batch; a short run is left undisturbed
 STACKS_S = 2
 STACKS_HZ = 50
-PROFILER_S = 10.0  # a wish not granted by then is given up: slow steps, or somebody else profiles
+PROFILER_S = 10.0  # a wish that is not being granted by then is given up: steps are very slow
 
 
 @dataclass
@@ -42,12 +42,18 @@ class Windows:
         if self.profiler and not self._asked_ns:
             self._asked_ns = now_ns
             self.ask_for_profile(1)
-        elif self.py_spy and (not self.profiler or progress[0].windows or _late(self._asked_ns, now_ns)):
+        elif self.py_spy and (not self.profiler or self._profiled(progress, now_ns)):
             self.py_spy = False
             self._begun_ns = now_ns
             pids = [one.pid for one in progress]
             self._spying = start_window(pids, STACKS_S, STACKS_HZ)
             self._awake = start_window(pids, STACKS_S, STACKS_HZ, idle=False)
+
+    def _profiled(self, progress: list[Progress], now_ns: int) -> bool:
+        """Whether torch.profiler is done, in every process, or will never be."""
+        return not any(one.profiled for one in progress) and (
+            progress[0].windows > 0 or _late(self._asked_ns, now_ns)
+        )
 
     def _collect(self, now_ns: int, origin_ns: int) -> None:
         assert self._spying is not None and self._awake is not None

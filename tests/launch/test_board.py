@@ -94,6 +94,15 @@ def test_no_more_processes_are_watched_than_fit(tmp_path: Path, monkeypatch: pyt
     assert len(board.progress()) == 3
 
 
+def test_a_process_says_that_it_is_being_profiled(tmp_path: Path) -> None:
+    agent, board = book(tmp_path), Board(tmp_path)
+    agent.post(wire.STEPS, 3)
+    board.refresh()
+    assert [one.profiled for one in board.progress()] == [False]
+    agent.post(wire.WINDOW_OPEN, 1)
+    assert [one.profiled for one in board.progress()] == [True]
+
+
 def test_an_order_stands_where_the_agents_look(tmp_path: Path) -> None:
     board = Board(tmp_path)
     board.stop_at(40)

@@ -7,7 +7,7 @@ import pytest
 from bottleneck_doctor.model.profile import Gap, Stack
 from bottleneck_doctor.model.progress import Progress
 from bottleneck_doctor.sense import windows
-from bottleneck_doctor.sense.windows import WARMUP_S, WARMUP_STEPS, Windows
+from bottleneck_doctor.sense.windows import PROFILER_S, WARMUP_S, WARMUP_STEPS, Windows
 
 NOW = int(2 * WARMUP_S * 1e9)
 
@@ -55,6 +55,25 @@ def test_a_window_is_over_when_both_looks_are(looks: list[Look]) -> None:
     assert window.stacks == [Stack(1, "", "T", ["f"], 9, 4)]
     assert [one.instrument for one in window.windows] == ["py-spy"]
     assert len(window.gaps) == 1, "one reason is enough"
+
+
+def test_py_spy_waits_until_no_process_is_profiled_any_more(looks: list[Look]) -> None:
+    asked: list[int] = []
+    window = Windows(profiler=True, py_spy=True, ask_for_profile=asked.append)
+    late = NOW + int(2 * PROFILER_S * 1e9)
+
+    def look(now_ns: int, windows: int, profiled: bool) -> None:
+        front = Progress(1, WARMUP_STEPS, WARMUP_STEPS, 0, 1, now_ns, windows)
+        other = Progress(2, WARMUP_STEPS, WARMUP_STEPS, 0, 1, now_ns, 0, profiled)
+        window.look([front, other], now_ns, 0)
+
+    look(NOW, 0, False)
+    assert asked == [1]
+    look(late, 0, True)
+    look(late, 1, True)
+    assert window.py_spy, "one of them still is"
+    look(late, 1, False)
+    assert not window.py_spy, "its windows have begun"
 
 
 def test_the_end_of_the_training_closes_both(looks: list[Look]) -> None:

@@ -1,0 +1,232 @@
+"""A trace of some steps becomes means per step. The traces are written by hand."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.assemble import timeline
+from bottleneck_doctor.assemble.trace import read_window
+from bottleneck_doctor.model.device import Convolution, Product
+from bottleneck_doctor.model.profile import Profile
+from tests.assemble.device_rows import Habits, profile_of, train
+from tests.assemble.traces import ADD, SGEMM, Pen
+
+SHAPES = {
+    "Input Dims": [[64, 512], [512, 256]],
+    "Input type": ["float", "float"],
+    "Concrete Inputs": ["", ""],
+}
+BATCHED = {"Input Dims": [[8, 64, 32], [8, 32, 16]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+CONVOLVED = {
+    "Input Dims": [[16, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], [], [], []],
+    "Input type": ["float", "float", *[""] * 7],
+    "Concrete Inputs": ["", "", "[3, 3]", "[2, 2]", "[1, 1]", "1", "False", "False", "True"],
+}
+
+
+def step(pen: Pen, at: float) -> None:
+    product = pen.on_host("aten::mm", at + 10, 30, **SHAPES)
+    pen.kernel(at + 20, at + 100, 200, SGEMM, operator=product, **{"blocks per SM": 0.25})
+    batched = pen.on_host("aten::bmm", at + 50, 30, **BATCHED)
+    name = "ampere_bf16_s16816gemm_bf16_64x64_ldg8_f2f_nn"
+    pen.kernel(at + 55, at + 300, 300, name, operator=batched, **{"blocks per SM": 4.0})
+    convolved = pen.on_host("aten::cudnn_convolution", at + 90, 20, **CONVOLVED)
+    name = "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw"
+    pen.kernel(at + 95, at + 600, 100, name, operator=convolved, stream=9, **{"blocks per SM": 1.0})
+    pen.on_host("Optimizer.step#SGD.step", at + 120, 100, cat="user_annotation")
+    update = pen.on_host("aten::add_", at + 130, 20)
+    pen.kernel(at + 135, at + 700, 300, ADD, operator=update, **{"blocks per SM": 2.0})
+
+
+def pages(steps: int = 4) -> Pen:
+    pen = Pen()
+    for place in range(steps):
+        pen.step(place * 1000)
+        step(pen, place * 1000)
+    pen.step(steps * 1000)
+    return pen
+
+
+def test_kernels_by_kind_and_precision() -> None:
+    table = read_window(pages().text())
+    assert table is not None
+    found = {(one.kind, one.precision): one for one in table.kernels}
+    assert list(found) == [
+        ("matmul", "bfloat16"), ("optimizer", "float32"), ("matmul", "float32"), ("convolution", "tf32"),
+    ]  # fmt: skip
+    float32 = found["matmul", "float32"]
+    assert (float32.device_s, float32.calls, float32.median_s) == pytest.approx((200e-6, 1.0, 200e-6))
+    assert float32.tensor_core_share == 0.0
+    assert found["matmul", "bfloat16"].tensor_core_share == 1.0
+    assert found["optimizer", "float32"].tensor_core_share is None
+
+
+def test_the_whole_of_the_window() -> None:
+    table = read_window(pages().text())
+    assert table is not None
+    window = table.window
+    assert window.steps == 3, "the first only says where the device began with the second"
+    assert window.kernels_per_step == 4
+    assert window.median_kernel_s == pytest.approx(250e-6)
+    assert window.tensor_core_share == pytest.approx(400 / 900)
+    assert window.sm_active_share == pytest.approx((0.25 * 200 + 700) / 900)
+    assert window.side_stream_s == pytest.approx(100e-6)
+
+
+def test_products_and_convolutions_by_shape() -> None:
+    table = read_window(pages().text())
+    assert table is not None
+    assert table.products == [
+        Product(64, 16, 32, "bfloat16", pytest.approx(8.0), pytest.approx(300e-6)),
+        Product(64, 256, 512, "float32", pytest.approx(1.0), pytest.approx(200e-6)),
+    ]
+    assert table.convolutions == [
+        Convolution(
+            [16, 3, 224, 224], [64, 3, 7, 7], [2, 2], [3, 3], [1, 1], 1, "tf32",
+            pytest.approx(1.0), pytest.approx(100e-6),
+        )
+    ]  # fmt: skip
+
+
+def test_operators_with_their_own_time_on_host_and_device() -> None:
+    table = read_window(pages().text())
+    assert table is not None
+    found = {one.name: one for one in table.operators}
+    assert found["aten::mm"].self_device_s == pytest.approx(200e-6)
+    assert found["aten::mm"].self_cpu_s == pytest.approx(30e-6)
+    assert found["Optimizer.step#SGD.step"].self_cpu_s == pytest.approx(80e-6), (
+        "the operator inside has its own"
+    )
+    assert not any(name.startswith("bdoc#") for name in found)
+
+
+def test_a_step_whose_kernels_were_not_awaited_does_not_count() -> None:
+    pen = pages()
+    last = max(event["ts"] for event in pen.events if event["cat"] == "kernel")
+    pen.events = [
+        event for event in pen.events if not (event["cat"] == "kernel" and event["ts"] > last - 800)
+    ]
+    table = read_window(pen.text())
+    assert table is not None
+    assert table.window.steps == 2
+
+
+def test_another_loaders_steps_are_left_out() -> None:
+    pen = pages()
+    for place in range(4, 8):
+        pen.step(place * 1000, loader=2)
+        step(pen, place * 1000)
+    table = read_window(pen.text())
+    assert table is not None
+    assert table.window.steps == 3
+
+
+def test_without_a_device_or_whole_steps_there_is_no_window() -> None:
+    host = Pen()
+    for place in range(5):
+        host.step(place * 1000)
+        host.on_host("aten::mm", place * 1000 + 10, 30)
+    assert read_window(host.text()) is None
+    assert read_window(pages(1).text()) is None
+    assert read_window(json.dumps({"traceEvents": []})) is None
+
+
+def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(pages().text())
+    assert read_window(file) is not None
+    monkeypatch.setattr(timeline, "BYTES_AT_MOST", file.stat().st_size - 1)
+    assert read_window(file) is None
+    assert read_window(tmp_path / "none.json") is None
+
+
+def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
+    """Anything may stand anywhere: no exception, and what comes back is finite."""
+    text, luck = pages().text(), random.Random(7)
+    for _ in range(60):
+        assert read_window(text[: luck.randrange(len(text))]) is None
+    odd = [None, True, -1, 1e300, "x", [], {}, [[]], float("inf"), float("nan"), 2**80, "[[[["]
+    for _ in range(300):
+        whole = json.loads(text)
+        for _ in range(20):
+            event = luck.choice(whole["traceEvents"])
+            event[luck.choice([*event, "args"])] = luck.choice(odd)
+            given = luck.choice(whole["traceEvents"]).get("args")
+            if isinstance(given, dict) and given:
+                given[luck.choice(list(given))] = luck.choice(odd)
+        table = read_window(json.dumps(whole))
+        assert table is None or 0 <= table.window.wall_s < 1e13
+    for nonsense in (
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"traceEvents": 3}',
+        "[" * 100_000,
+        '{"traceEvents": [1, [], {}]}',
+    ):
+        assert read_window(nonsense) is None
+
+
+def test_forty_thousand_events_take_less_than_a_breath() -> None:
+    pen = Pen()
+    for place in range(11):
+        pen.step(place * 1e6)
+        for kernel in range(1200):
+            at = place * 1e6 + kernel * 100
+            number = pen.on_host("aten::mm", at, 30, **SHAPES)
+            pen.kernel(at + 10, at + 20, 40, SGEMM, operator=number)
+    text = pen.text()
+    begun = time.perf_counter()
+    table = read_window(text)
+    taken = time.perf_counter() - begun
+    assert len(pen.events) > 39_000
+    assert table is not None
+    assert table.window.steps == 9
+    assert taken < 100 * _yardstick(text), "in proportion to reading it once, not to its square"
+
+
+def _yardstick(text: str) -> float:
+    begun = time.perf_counter()
+    json.loads(text)
+    return time.perf_counter() - begun
+
+
+def told(folder: Path, **fact: Any) -> Profile:
+    """What is assembled of a process that wrote this fact about its trace, and trained on a device."""
+    training = train(folder, Habits(), steps=40)
+    training.file.fact(**fact)
+    return profile_of(folder)
+
+
+def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -> None:
+    (tmp_path / "100-1.trace.json").write_text(pages().text())
+    profile = told(tmp_path, fact="trace", file="100-1.trace.json", loader=1, steps=4)
+    assert profile.device is not None
+    assert profile.device.window is not None
+    assert profile.device.window.steps == 3
+    assert profile.device.convolutions is not None
+    assert "aten::mm" in {one.name for one in profile.operators}
+    assert not [gap for gap in profile.gaps if gap.what == "kernels"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        ({"fact": "trace", "file": "100-1.trace.json", "loader": 1}, "no two whole steps"),
+        ({"fact": "trace", "file": "/etc/passwd", "loader": 1}, "no two whole steps"),
+        ({"fact": "trace_refused", "why": "somebody profiles"}, "somebody profiles"),
+    ],
+)
+def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str) -> None:
+    profile = told(tmp_path, **fact)
+    (gap,) = (gap for gap in profile.gaps if gap.what == "kernels")
+    assert why in gap.why
+    assert profile.device is not None
+    assert profile.device.window is None
