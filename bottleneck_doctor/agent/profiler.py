@@ -116,10 +116,12 @@ def attach(control: Control) -> None:
     """Let the supervisor's wish open a window at a close look; the step's end closes it."""
 
     def wish() -> None:
+        begun = now()
         state.window = Window() if state.accelerator is None else _on(state.accelerator)
         state.book.post(wire.WINDOW_OPEN, 1)
         atexit.register(leave)
         state.window.open()
+        _sets_no_pace(now() - begun)
 
     control.on_profile = wish
     os.register_at_fork(before=leave)
@@ -134,9 +136,10 @@ def _on(accelerator: Any) -> TraceWindow:
 @quiet
 def end_window(loader: int = 0) -> None:
     """A profiled step is over; called before anything else at its end, with the loader of the next one."""
-    window = state.window
+    window, begun = state.window, now()
     if window is not None and window.over(loader):
         _closed()
+        _sets_no_pace(now() - begun)
 
 
 @quiet
@@ -147,6 +150,11 @@ def leave() -> None:
     if window is not None and window.thread == state.thread():
         window.leave()
         _closed()
+
+
+def _sets_no_pace(taken_ns: int) -> None:
+    """A window opens and closes once: what that takes, seconds on some machines, is no close look's price."""
+    state.cost_before += taken_ns
 
 
 def _closed() -> None:

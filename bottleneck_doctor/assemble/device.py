@@ -10,7 +10,7 @@ from ..agent import wire
 from ..model.device import Allocator, DeviceFacts, Switches
 from ..model.profile import Window
 from .arrivals import Iteration
-from .device_table import read_copies, read_syncs, tabulate
+from .device_table import emptied, read_copies, read_syncs, tabulate
 from .drivers import Drivers
 from .looks import Look, read_looks
 from .rows import Diary
@@ -109,9 +109,13 @@ def _allocator(diary: Diary, looks: list[Look]) -> Allocator | None:
     if len(steady) < 2:
         return Allocator(0, peak_bytes=max(0, peak), reserved_bytes=max(0, reserved))
     first, last = steady[0], steady[-1]
-    steps = sum(look.steps for look in looks if first.t <= look.row.t < last.t)
-    counters = [(first.a, last.a), (first.b, last.b), (first.c, last.c)]
-    retries, allocations, calls = (max(0, after - before) for before, after in counters)
+    between = [look for look in looks if first.t <= look.row.t < last.t]
+    steps = sum(look.steps for look in between)
+    retries, allocations, calls = (
+        max(0, after - before) for before, after in zip(first[2:5], last[2:5], strict=True)
+    )
+    if last.c == wire.NOTHING:
+        calls = round(steps * emptied(between))
     return Allocator(steps, retries, allocations, calls, max(0, peak), max(0, reserved))
 
 

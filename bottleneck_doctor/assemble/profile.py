@@ -10,7 +10,7 @@ from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
 from .device import read_devices
-from .drivers import read_drivers
+from .drivers import read_drivers, settle
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
 from .loaders import read_loaders
@@ -66,11 +66,13 @@ def assemble(remains: Remains) -> Profile:
     drivers = read_drivers(remains.samples, trainers)
     traces = read_traces(trainers, remains.folder)
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
+    processes = read_processes(diaries, numbering, origin)
+    found = [one for one in (device, *others) if one is not None]
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
         machine=remains.machine,
-        processes=read_processes(diaries, numbering, origin),
+        processes=processes,
         loaders=loaders[:256],
         loops=loops,
         outside=[outside for diary in trainers for outside in read_outside(diary, origin)],
@@ -92,7 +94,9 @@ def assemble(remains: Remains) -> Profile:
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
-        gaps=remains.gaps + _silences(diaries, remains) + find_untraced(trainers, traces),
+        gaps=settle(remains.gaps, drivers, found, processes)
+        + _silences(diaries, remains)
+        + find_untraced(trainers, traces),
         startups=read_startups(trainers, origin)[:64],
         device=device,
         other_devices=others,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bottleneck_doctor.agent import patch_loader, patch_training, wire
+from bottleneck_doctor.agent import patch_loader, patch_training, profiler, wire
 from bottleneck_doctor.agent.counting import Account
 from bottleneck_doctor.agent.pulse import STRIDE_AT_MOST, Pulse, state
 from bottleneck_doctor.assemble.rows import Diary, read_diaries
@@ -139,3 +139,14 @@ def test_a_million_steps_are_all_counted(long_run: tuple[Path, Diary]) -> None:
     assert last.d == pytest.approx(last.a, abs=2)
     assert last.e == pytest.approx(last.a, abs=2)
     assert len(diary.of(wire.NEXT)) > 1024, "and looked at from end to end"
+
+
+def test_a_profilers_window_sets_no_pace(pulse: Pulse, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks(pulse, 100, MILLION, cost_ns=10_000)
+    before = pulse.stride
+    monkeypatch.setattr(profiler, "state", pulse)
+    profiler._sets_no_pace(3 * 10**9)
+    looks(pulse, 1, MILLION, cost_ns=3 * 10**9 + 10_000)
+    looks(pulse, 40, MILLION, cost_ns=10_000)
+    assert pulse.stride == before
+    assert pulse.cost_ns > 3 * 10**9

@@ -1,0 +1,133 @@
+"""The simulated device keeps time as a real one does, and the truth about it adds up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.simulated import device as devices
+from tests.simulated import truth as truths
+from tests.simulated.device import LAUNCHES_AT_MOST, Device, Stream
+from tests.simulated.trace import CLOCKS, complete
+from tests.simulated.truth import Span, Truth
+
+MS = 1_000_000
+
+
+class Clock:
+    """Time that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.t = 1_000 * MS
+
+    def now(self) -> int:
+        return self.t
+
+    def sleep(self, seconds: float) -> None:
+        self.t += int(seconds * 1e9) + devices.SPIN_NS  # late, as sleeps are: what is left needs no spinning
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    one = Clock()
+    monkeypatch.setattr(devices, "now", one.now)
+    monkeypatch.setattr(truths, "now", one.now)
+    monkeypatch.setattr(devices.time, "sleep", one.sleep)
+    return one
+
+
+def test_work_is_queued_and_the_host_goes_on(clock: Clock) -> None:
+    device = Device()
+    device.launch("one", 0.002)
+    device.launch("two", 0.003)
+    one, two = device.work
+    assert (one.begin, one.end) == (clock.t, clock.t + 2 * MS)
+    assert (two.begin, two.end) == (one.end, one.end + 3 * MS)
+    assert one.returned == two.called == clock.t
+
+
+def test_a_full_queue_makes_the_host_wait_for_the_oldest_launch(clock: Clock) -> None:
+    device, begin = Device(), clock.t
+    for _ in range(LAUNCHES_AT_MOST):
+        device.launch("one", 0.001)
+    assert clock.t == begin
+    device.launch("one more", 0.001)
+    assert clock.t == begin + MS
+
+
+def test_only_pageable_memory_makes_the_host_wait_for_a_copy(clock: Clock) -> None:
+    device, begin = Device(bytes_per_s=1e9), clock.t
+    device.copy(5_000_000, blocks=False)
+    assert clock.t == begin
+    device.copy(5_000_000, blocks=True)
+    assert clock.t == begin + 10 * MS
+
+
+def test_a_stream_waits_for_another_only_where_it_is_told_to(clock: Clock) -> None:
+    device, side = Device(bytes_per_s=1e9), Stream(20)
+    with device.on(side):
+        device.copy(5_000_000, blocks=False)
+    device.launch("beside", 0.001)
+    assert device.mark() == clock.t + MS
+    device.wait_for(side)
+    device.launch("behind", 0.001)
+    assert device.mark() == clock.t + 6 * MS
+
+
+def test_a_mark_stands_behind_what_was_queued(clock: Clock) -> None:
+    device = Device()
+    device.launch("one", 0.002)
+    mark = device.mark()
+    assert not device.passed(mark)
+    device.synchronise()
+    assert device.passed(mark)
+
+
+def test_idle_time_belongs_to_what_the_host_did(clock: Clock) -> None:
+    device = Device()
+    truth = Truth(device)
+    for _ in range(truths.WARMUP_STEPS + 11):
+        truth.asked.append(clock.t)
+        truth.phases.append(Span("input", clock.t, clock.t + 3 * MS))
+        clock.t += 4 * MS  # one of them launches
+        device.launch("one", 0.004)
+        device.synchronise()  # sleeps until it is over
+        clock.t += 2 * MS
+    answer = truth.answer()
+    assert answer["steps"] == 10
+    assert answer["step_s"] == pytest.approx(0.010)
+    assert answer["busy"] == pytest.approx(0.4)
+    assert answer["input"] == pytest.approx(0.3)
+    assert answer["sync"] == pytest.approx(0.3)  # before the next batch is asked for, and until the launch
+    shares = [value for name, value in answer.items() if name not in ("steps", "step_s")]
+    assert sum(shares) == pytest.approx(1.0)
+
+
+def test_steps_that_evaluate_do_not_count(clock: Clock) -> None:
+    device = Device()
+    truth = Truth(device)
+    for step in range(truths.WARMUP_STEPS + 4):
+        truth.asked.append(clock.t)
+        clock.t += 10 * MS
+        if step == truths.WARMUP_STEPS + 1:
+            truth.phases.append(Span("evaluation", clock.t, clock.t + 90 * MS))
+            clock.t += 90 * MS
+    assert truth.answer()["steps"] == 2
+    assert truth.answer()["step_s"] == pytest.approx(0.010)
+
+
+def test_the_device_joins_the_trace_on_the_traces_own_clock(clock: Clock, tmp_path: Path) -> None:
+    device, began = Device(), clock.t
+    device.launch_graph("gemm", 3, 0.001)
+    device.read()
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [{"name": CLOCKS, "pid": 7, "tid": 8, "ts": 500.0}]}))
+    complete(path, device, began)
+    events = json.loads(path.read_text())["traceEvents"][1:]
+    kernels = [one for one in events if one["cat"] == "kernel"]
+    assert [one["ts"] for one in kernels] == pytest.approx([500.0, 1500.0, 2500.0])
+    (launch,) = (one for one in events if one["name"] == "cudaGraphLaunch")
+    assert {one["args"]["correlation"] for one in kernels} == {launch["args"]["correlation"]}
+    assert {one["name"] for one in events} >= {"cudaMemcpyAsync", "cudaStreamSynchronize"}
