@@ -46,7 +46,18 @@ def view_device(
         driver = view_driver(profile.series, f"gpu{facts.driver}_", begin, end)
     clock = read_clock(facts, begin, end, aside)
     beat = divide(clock, facts.window) if clock is not None else None
-    return DeviceView(_settled(facts, beat), driver, beat, clock)
+    facts = replace(_settled(facts, beat), sm_active_share=_filled(facts, driver, beat))
+    return DeviceView(facts, driver, beat, clock)
+
+
+def _filled(facts: DeviceFacts, driver: DriverView, beat: Beat | None) -> float | None:
+    """The share of multiprocessors with work while busy: a window bounds it by what kernels asked for, the
+    driver's monitors count it."""
+    busy = beat.busy_s / beat.wall_s if beat is not None and beat.wall_s > 0 else driver.kernel_share
+    known = [] if facts.sm_active_share is None else [facts.sm_active_share]
+    if driver.sm_active_share is not None and busy:
+        known.append(min(1.0, driver.sm_active_share / busy))
+    return min(known, default=None)
 
 
 def _settled(facts: DeviceFacts, beat: Beat | None) -> DeviceFacts:
@@ -93,6 +104,7 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
         link_width=_mean(busy, "pcie_width"),
         link_width_max=once.get("pcie_width_max"),
         memory_bytes=once.get("memory_bytes"),
+        sm_active_share=_mean(readings, "sm_active_share"),
         partitioned=bool(once.get("mig")),
         **_shared(readings),
     )

@@ -25,7 +25,7 @@ from .samples import read_blocked, read_series
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
-from .traces import Traced, read_traces
+from .traces import Traced, find_untraced, read_traces
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def assemble(remains: Remains) -> Profile:
         cost=_cost(diaries, remains.supervisor_cpu_s),
         gaps=settle(remains.gaps, drivers, found, processes)
         + _silences(diaries, remains)
-        + _untraced(trainers, traces),
+        + find_untraced(trainers, traces),
         startups=read_startups(trainers, origin)[:64],
         device=device,
         other_devices=others,
@@ -115,18 +115,6 @@ def _operators(diary: Diary, traces: dict[int, Traced]) -> list[Operator]:
     """What a process's step was made of: by its trace, which knows the device's time, or by its own table."""
     traced = traces.get(diary.pid)
     return traced.table.operators if traced is not None else read_operators(diary)
-
-
-def _untraced(trainers: list[Diary], traces: dict[int, Traced]) -> list[Gap]:
-    """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
-    whys = [str(diary.first("trace_refused").get("why", "")) for diary in trainers]
-    if any(diary.first("trace") for diary in trainers):
-        whys.append("the trace holds no two whole steps, or is too large to be read")
-    why = next((one for one in whys if one), "")
-    if traces or not why:
-        return []
-    do = "run again without another profiler, and with room under TMPDIR"
-    return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]
 
 
 def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:

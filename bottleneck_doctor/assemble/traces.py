@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..model.profile import Gap
 from .rows import Diary
 from .trace import TraceTable, read_window
 
@@ -36,3 +37,15 @@ def read_traces(diaries: list[Diary], folder: Path | None) -> dict[int, Traced]:
                 loader = fact.get("loader")
                 found[diary.pid] = Traced(loader if isinstance(loader, int) else 0, table)
     return found
+
+
+def find_untraced(diaries: list[Diary], traces: dict[int, Traced]) -> list[Gap]:
+    """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
+    whys = [str(diary.first("trace_refused").get("why", "")) for diary in diaries]
+    if any(diary.first("trace") for diary in diaries):
+        whys.append("the trace holds no two whole steps, or is too large to be read")
+    why = next((one for one in whys if one), "")
+    if traces or not why:
+        return []
+    do = "run again without another profiler, and with room under TMPDIR"
+    return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]

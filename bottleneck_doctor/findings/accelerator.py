@@ -13,6 +13,7 @@ CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
 WINDOW = "torch.profiler window"
 CALLS = "hooks on copies and waits, in steps that were looked at"
+ACTIVE = "torch.profiler window, or NVML's performance monitors"
 ALLOCATOR = "torch.cuda.memory_stats"
 
 TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do

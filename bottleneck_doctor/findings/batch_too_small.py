@@ -43,7 +43,7 @@ from ..analyse.accelerated import FILLED
 from ..model.device import Allocator, Beat, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
-from .accelerator import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_share, unclocked
+from .accelerator import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
 from .advice import loader_call, spread
 from .entry import Case, Entry
 from .simulated_device import LAUNCHING, SATURATED, STARVED, accelerated
@@ -78,7 +78,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("peak of the device's memory", "device_peak_share", peak, ALLOCATOR),
         Evidence("share of the step in which the device waits to be given work", "device_launch_share",
                  launching, CLOCK),
-        *([Evidence("share of multiprocessors with work while busy", "sm_active_share", filled, WINDOW)]
+        *([Evidence("share of multiprocessors with work while busy", "sm_active_share", filled, ACTIVE)]
           if filled is not None else []),
     ]  # fmt: skip
     cure = _larger(diagnosis, diagnosis.scenario, times, filled if sparse and filled else 1.0)

@@ -37,7 +37,7 @@ from __future__ import annotations
 from ..model.device import Beat, DeviceFacts, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
-from .accelerator import CLOCK, DRIVER, WINDOW, beat_of, of_step, unclocked
+from .accelerator import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
 from .entry import Case, Entry
 from .simulated_device import LAUNCHING, SATURATED, accelerated
 
@@ -66,7 +66,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(Evidence("power drawn while busy, of the limit", "power_share", power, DRIVER))
     if filled is not None:
         evidence.append(
-            Evidence("share of multiprocessors with work while busy", "sm_active_share", filled, WINDOW)
+            Evidence("share of multiprocessors with work while busy", "sm_active_share", filled, ACTIVE)
         )
     return Finding(ID, "device.compute", evidence)
 

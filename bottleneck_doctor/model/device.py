@@ -266,6 +266,7 @@ class DriverView:
     ``kernel_share`` is NVML's utilisation: time in which some kernel was resident, however small. ``slowed``
     maps a clock event reason to the share of busy readings that showed it. ``our_share`` is this job's part
     of what all processes kept busy, ``None`` where the driver's process numbers are not ours.
+    ``sm_active_share`` is that of multiprocessors with work, over all the time and not only while busy.
     """
 
     readings: int = 0
@@ -284,6 +285,7 @@ class DriverView:
     foreign_bytes: float | None = None
     foreign_processes: float | None = None
     our_share: float | None = None
+    sm_active_share: float | None = None
     partitioned: bool = False
 
 

@@ -150,3 +150,12 @@ def test_facts_of_a_device_survive_being_written_and_read():
     )  # fmt: skip
     profile = device_run(facts, busy_s=10 * MS, host_s=2 * MS)
     assert decode_profile(encode_profile(profile)) == profile
+
+
+def test_multiprocessors_with_work_are_those_that_the_drivers_monitors_count():
+    """Half busy, a fifth of all multiprocessor time: two fifths while busy, whatever kernels asked for."""
+    beat = {"busy_s": 10 * MS, "launch_s": 10 * MS, "host_s": 20 * MS}
+    asked = DeviceFacts(sm_active_share=1.0)
+    assert seen(device_run(asked, **beat)).facts.sm_active_share == 1.0
+    counted = seen(device_run(asked, nvml={"sm_active_share": 0.2}, **beat))
+    assert counted.facts.sm_active_share == pytest.approx(0.4, rel=0.02)
