@@ -34,6 +34,7 @@ DOUBLED_AFTER = 24  # looks with hooks on, the distance to the next doubles
 PUT_ON_AT_MOST = 400  # in a process: each time changes classes twice
 COMPILED_AT_MOST = 4  # looks: older compilers may trace anew because of us, and stop after eight times
 CALLS_FOR_A_LOOK = 16  # that had nothing to do with the device put the next time off by one look
+IDLE_AT_MOST = 500  # such calls in a look, or what is hooked in windows only is left alone
 INHERITED = object()
 LOOKS, WINDOWS, ALWAYS = "looks", "windows", "always"  # when a hook is on; always: until a graph is compiled
 
@@ -75,6 +76,7 @@ class Ears:
         self.next = FIRST_LOOK
         self.left = PUT_ON_AT_MOST
         self.makers: dict[int, bool] = {}  # site -> whether it makes what it copies
+        self.busy = False  # too many of these were seen
         self.idle = 0  # calls on tensors of the host, while on
 
 
@@ -123,7 +125,7 @@ def rest() -> None:
     """The look is over."""
     if ears.on:
         _take_off()
-        ears.deep = False
+        ears.deep, ears.busy = False, ears.busy or ears.idle > IDLE_AT_MOST
         distance = 1 << min(ears.heard // DOUBLED_AFTER, 30)
         ears.next = ears.looks + max(distance, ears.idle // CALLS_FOR_A_LOOK)
 
@@ -158,7 +160,7 @@ def _put_on() -> None:
         hush()
         return
     ears.left -= 1
-    _set(LOOKS, ALWAYS, WINDOWS if state.window is not None else "")
+    _set(LOOKS, ALWAYS, WINDOWS if state.window is not None and not ears.busy else "")
 
 
 def _set(*when: str) -> None:

@@ -161,6 +161,7 @@ def _masked(original: Callable[..., Any]) -> Callable[..., Any]:
         if not plain(self):
             return aside(original, self, index)
         if ears.deep or self.is_cpu or not _holds_mask(index):
+            ears.idle += 1
             return original(self, index)
         return noted("mask", sys._getframe(1), original, self, index)
 

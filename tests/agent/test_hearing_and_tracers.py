@@ -139,8 +139,14 @@ clock = sys.modules.get("_bdoc_agent.device_clock")
 if clock is not None:
     clock.adopt(Device())
     sys.modules["_bdoc_agent.hearing"].ears.next = 0
+class Window:  # pretended: hooks that are for windows only are on, too
+    def over(self, loader): return False
+    def name(self, kind, frame): return None
+
 losses, sizes = [], (4, 4, 4, 4, 6, 6, 2, 2, 2)
-for size in sizes:  # new sizes are compiled for in the midst of looks
+for epoch, size in enumerate(sizes):  # new sizes are compiled for in the midst of looks
+    if clock is not None and epoch in (1, 4):
+        sys.modules["_bdoc_agent.pulse"].state.window = Window() if epoch == 1 else None
     for batch in DataLoader(Rows(4 * size), batch_size=size):
         losses.append(whole(batch, torch.zeros(size, 4, dtype=torch.float64)).item())
         torch.ones(2).to("meta")

@@ -108,6 +108,16 @@ def test_a_mask_is_noted_in_windows_only(device: MetaDevice, tmp_path: Path) -> 
     assert waits(tmp_path).count("mask") == 1
 
 
+def test_a_loop_that_indexes_much_is_left_alone_in_windows(device: MetaDevice) -> None:
+    state.window = SimpleNamespace(name=lambda kind, frame: None)  # type: ignore[assignment]
+    hooked = []
+    for _ in range(3):
+        with look():
+            hooked.append(type(vars(torch.Tensor).get("__getitem__")) is hearing.StandIn)
+            list(map(torch.ones(600).__getitem__, range(600)))
+    assert hooked == [True, False, False]
+
+
 def test_in_a_window_a_wait_has_its_name_in_the_trace(device: MetaDevice, tmp_path: Path) -> None:
     named: list[str] = []
 
@@ -120,6 +130,25 @@ def test_in_a_window_a_wait_has_its_name_in_the_trace(device: MetaDevice, tmp_pa
         torch.zeros((), device="meta").item()
     (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
     assert named == [f"wait#{row.thing}", "end"]
+
+
+class Stream:
+    def synchronize(self) -> str:
+        return "waited"
+
+
+class Event(Stream):
+    pass
+
+
+def test_a_streams_and_an_events_synchronize_are_noted(
+    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "meta", SimpleNamespace(Stream=Stream, Event=Event), raising=False)
+    with in_use(tmp_path):
+        with look():
+            assert Stream().synchronize() == Event().synchronize() == "waited"
+        assert waits(tmp_path) == ["stream", "event"]
 
 
 def test_torchs_synchronize_is_noted(
