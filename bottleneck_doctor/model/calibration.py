@@ -17,8 +17,8 @@ class Calibration:
     made of.
 
     ``product``, ``convolution``, ``attention`` and ``optimizer`` are of no loader (""): all of that kind in a
-    step, forward and backward; ``seconds`` adds up what was typical of ``repeats`` rounds or more, ``cpu_s`` is
-    0. Variant ``now`` is as the training does it.
+    step, forward and backward; ``seconds`` adds up what was typical of ``repeats`` rounds or more, and
+    ``cpu_s`` is 0. Variant ``now`` is as the training does it.
     """
 
     loader: str
