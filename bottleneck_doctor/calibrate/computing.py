@@ -35,15 +35,12 @@ def computing_request(profile: Profile) -> tuple[int, Request] | None:
     if pid is None or len(devices) != 1 or _waits(profile, pid):
         return None
     device = devices.pop()
-    subjects = {
-        "product": _chosen([one for one in mine if isinstance(one, ProductShape)]),
-        "convolution": _chosen([one for one in mine if isinstance(one, ConvolutionShape)]),
+    slow = [one for one in slow if (one.pid, one.device) == (pid, device)]
+    subjects = {  # what gains most first: the time may end
         "attention": _chosen([one for one in mine if isinstance(one, AttentionShape)]),
-        "optimizer": [
-            _tensors(one)
-            for one in sorted(slow, key=lambda one: -one.elements)
-            if one.pid == pid and one.device == device
-        ][:1],
+        "optimizer": [_tensors(one) for one in sorted(slow, key=lambda one: -one.elements)[:1]],
+        "convolution": _chosen([one for one in mine if isinstance(one, ConvolutionShape)]),
+        "product": _chosen([one for one in mine if isinstance(one, ProductShape)]),
     }
     return pid, {
         **_settings(profile, pid, device), "device": device, "seconds": SECONDS,

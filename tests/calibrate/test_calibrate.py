@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from bottleneck_doctor.calibrate import calibrate as room
 from bottleneck_doctor.calibrate.ask import Answer
 from bottleneck_doctor.calibrate.calibrate import calibrate
+from bottleneck_doctor.model.computing import Computing
 from bottleneck_doctor.model.profile import Payload
+from bottleneck_doctor.model.shapes import ProductShape, Shapes
 from tests.calibrate.runs import run_over
 
 ROW = {"subject": "read", "variant": "cold", "seconds": 1e-4, "cpu_s": 1e-5, "repeats": 9, "depth": 2}
@@ -70,6 +73,21 @@ def test_what_needs_torch_runs_in_the_trainings_own_interpreter(
     calibrate(run_over([data], payload=MANY, executable="/env/bin/python"), "python", local)
     calibrate(run_over([], payload=MANY), "python", local)
     assert asked == [(sys.executable, "reads"), ("/env/bin/python", "moving"), ("python", "moving")]
+
+
+def test_a_models_shapes_are_timed_also_where_no_loader_was(asked: list[tuple[str, str]]) -> None:
+    layer = ProductShape(1, "cpu", "float32", 2, 0, 64, 128, 256)
+    run = replace(run_over([], executable="/env/bin/python"), fetches=[])
+    run = replace(run, computing=Computing(shapes=Shapes([layer])))
+    rows, _ = calibrate(run, "python", local)
+    assert asked == [("/env/bin/python", "computing")]
+    assert [row.loader for row in rows] == [""]
+
+
+def test_nothing_to_compare_with_is_a_gap(asked: list[tuple[str, str]]) -> None:
+    rows, (gap,) = calibrate(replace(run_over([]), fetches=[]), "python", local)
+    assert (rows, asked) == ([], [])
+    assert "nothing to compare with" in gap.why
 
 
 def test_an_interrupt_ends_it_and_keeps_what_is_there(data: str, monkeypatch: pytest.MonkeyPatch) -> None:

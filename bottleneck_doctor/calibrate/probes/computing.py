@@ -21,6 +21,7 @@ SLOWER = 8.0  # than the present way: one call tells enough, and the time is for
 BLOCK_S = 2e-3  # timed at a stretch: a clock's own cost, and a kernel's launch, are small beside it
 COVERED = 0.5  # of a subject's work that must have been timed, or it is not told
 DROPPED = 0.1  # by dropout, where the training drops some
+PAD = 64  # the step of sizes that `pad-dims` advises [findings/gemm_shape_misaligned.py]
 
 Work = Callable[[], object]
 Way = tuple[str, Work, dict[str, Any]]  # its name, what it does once, and under which settings
@@ -179,9 +180,6 @@ def _products(torch: Any, request: dict[str, Any], shape: dict[str, Any]) -> Ite
         k, n = (-(-size // PAD) * PAD for size in (shape["k"], shape["n"]))
         call, x, weight = _product(torch, request, shape, k, n)
         yield "padded", _both(torch, call, x, weight, shape["inputs"]), {}
-
-
-PAD = 64  # the step of sizes that `pad-dims` advises [findings/gemm_shape_misaligned.py]
 
 
 def _product(torch: Any, request: dict[str, Any], shape: dict[str, Any], k: int, n: int) -> Any:
