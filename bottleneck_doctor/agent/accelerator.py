@@ -76,10 +76,10 @@ class Accelerator:
         return books.get("num_alloc_retries", 0), books.get("num_device_alloc", 0), peak, reserved
 
     def tracer(self) -> Any:
-        """What records this device for a profiler's window (``kineto.Trace``); None where nothing can now."""
+        """What records this device for a profiler's window, or in words why nothing can now."""
         from . import kineto  # most processes never need it
 
-        return kineto.Trace(self.kind) if kineto.can_trace(self.torch, self.kind) else None
+        return kineto.refusal(self.torch, self.kind) or kineto.Trace(self.kind)
 
 
 def find(torch: Any, device: Any = None) -> Accelerator | None:

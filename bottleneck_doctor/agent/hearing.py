@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 FIRST_LOOK = 8  # the steps before load modules, build caches, compile
 DOUBLED_AFTER = 24  # looks with hooks on, the distance to the next doubles
 PUT_ON_AT_MOST = 400  # in a process: each time changes classes twice
+COMPILED_AT_MOST = 4  # looks: older compilers may trace anew because of us, and stop after eight times
 CALLS_FOR_A_LOOK = 16  # that had nothing to do with the device put the next time off by one look
 INHERITED = object()
 LOOKS, WINDOWS, ALWAYS = "looks", "windows", "always"  # when a hook is on; always: until a graph is compiled
@@ -48,7 +49,7 @@ class StandIn:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self.function, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -68,10 +69,12 @@ class Ears:
         self.hooks: list[Hook] = []
         self.on = False
         self.compiled = False  # a graph was traced: from then on nothing that it may hold stays on
+        self.traced = 0  # looks in which a graph was
         self.deep = False  # inside of a call that is noted: what it calls belongs to it
         self.looks = self.heard = 0
         self.next = FIRST_LOOK
         self.left = PUT_ON_AT_MOST
+        self.makers: dict[int, bool] = {}  # site -> whether it makes what it copies
         self.idle = 0  # calls on tensors of the host, while on
 
 
@@ -136,7 +139,7 @@ def hush() -> None:
             look.parts = [one for one in look.parts if one[2][0] not in (wire.DEVICE_COPY, wire.DEVICE_WAIT)]
 
 
-def aside(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it with all hooks off, and put them on again."""
     if not ears.on:
         return call(*args, **kwargs)
@@ -185,6 +188,10 @@ def _watch_compiler() -> None:
 @quiet
 def _compiles(*args: object) -> None:
     """A graph is about to be traced."""
+    if ears.on:
+        ears.traced += 1
+        if ears.traced >= COMPILED_AT_MOST:
+            ears.left = 0
     hush()
     if not ears.compiled:
         ears.compiled = True

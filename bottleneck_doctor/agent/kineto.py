@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .patch_graphs import may_profile
+
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
     from typing import Any
@@ -20,12 +22,18 @@ SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"  # an atomic int, in torch 2.
 SILENT = 99  # above all of kineto's levels, which end with 5
 
 
-def can_trace(torch: Any, kind: str) -> bool:
-    """Whether this build of torch records what such a device does, and nobody profiles already."""
-    name = ACTIVITIES.get(kind)
+def refusal(torch: Any, kind: str) -> str:
+    """Why such a device cannot be traced in this process now; "" if it can."""
     supported = {str(one).rpartition(".")[2] for one in torch._C._autograd._supported_activities()}
-    torn_down = os.environ.get("TEARDOWN_CUPTI") == "1"  # crashes where the script uses CUDA graphs
-    return name in supported and not torn_down and not torch.autograd._profiler_enabled()
+    if ACTIVITIES.get(kind) not in supported:
+        return "this build of torch cannot trace a device of the kind " + kind
+    if torch.autograd._profiler_enabled():
+        return "another profiler is on"
+    if os.environ.get("TEARDOWN_CUPTI") == "1":
+        return "TEARDOWN_CUPTI=1, with which profiling can crash CUDA graphs"
+    if not may_profile(torch.version.cuda):
+        return "the script captures CUDA graphs, which profiling can crash below CUDA 12.6"
+    return ""
 
 
 class Trace:

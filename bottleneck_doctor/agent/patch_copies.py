@@ -9,12 +9,11 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from time import thread_time_ns
 
 from . import wire
 from .hearing import aside, ears, hook
 from .patch_waits import Own, begin, noted, plain
-from .pulse import _users_frame, state
+from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def patch(torch: Any) -> None:
 
 
 def _to(original: Callable[..., Any]) -> Callable[..., Any]:
-    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def to(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         aim: Any = kwargs.get("device", args[0] if args else kwargs.get("other"))
         like = isinstance(aim, Own.tensor)
         if not plain(self) or (like and not plain(aim)):
@@ -51,101 +50,111 @@ def _to(original: Callable[..., Any]) -> Callable[..., Any]:
         if to_host is None or to_host is self.is_cpu:
             ears.idle += 1
             return original(self, *args, **kwargs)
-        goes_on = _goes_on(kwargs, args[1 if like else 2 :][:1])
-        return _noted(sys._getframe(1), self, to_host, goes_on, "to", original, self, *args, **kwargs)
+        goes_on, frame = _goes_on(kwargs, args[1 if like else 2 :]), sys._getframe(1)
+        if to_host:
+            return _fetched("to", frame, goes_on, original, self, *args, **kwargs)
+        asked = [one for one in (kwargs.get("dtype"), *args[1:2]) if type(one) is Own.dtype]
+        dtype = aim.dtype if like else [*asked, self.dtype][0]
+        return _sent(frame, self, dtype, goes_on, original, self, *args, **kwargs)
 
     return to
 
 
 def _is_host(aim: Any) -> bool | None:
     """Whether the first argument of ``Tensor.to`` means the host, or the device; None: neither."""
-    if isinstance(aim, int):
+    if type(aim) is int:
         return False
-    kind = aim if isinstance(aim, str) else getattr(aim, "type", "")
+    kind: str = aim if type(aim) is str else getattr(aim, "type", "") if type(aim) is Own.device else ""
     if kind[:3] == "cpu":
         return True
     return False if kind.partition(":")[0] == state.accelerator.kind else None
 
 
 def _goes_on(kwargs: dict[str, Any], args: tuple[Any, ...]) -> bool:
-    """Whether the call was asked not to block: by name, or by its place among the arguments."""
-    return bool(kwargs.get("non_blocking", args[0] if args else False))
+    """Whether the call was asked not to block: by name, or by the first of these arguments."""
+    return kwargs.get("non_blocking", args[0] if args else False) is True
 
 
 def _moved(original: Callable[..., Any]) -> Callable[..., Any]:
-    def move(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def move(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not plain(self):
             return aside(original, self, *args, **kwargs)
         if ears.deep or not self.is_cpu:
             return original(self, *args, **kwargs)
-        goes_on = _goes_on(kwargs, args[1:2])
-        return _noted(sys._getframe(1), self, False, goes_on, "to", original, self, *args, **kwargs)
+        goes_on = _goes_on(kwargs, args[1:])
+        return _sent(sys._getframe(1), self, self.dtype, goes_on, original, self, *args, **kwargs)
 
     return move
 
 
 def _copy_(original: Callable[..., Any]) -> Callable[..., Any]:
-    def copy_(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def copy_(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         source: Any = args[0] if args else kwargs.get("src", kwargs.get("other"))
         if not plain(self) or not plain(source):
             return aside(original, self, *args, **kwargs)
         if ears.deep or self.is_cpu is source.is_cpu:
             ears.idle += 1
             return original(self, *args, **kwargs)
-        goes_on = _goes_on(kwargs, args[1:2])
-        return _noted(
-            sys._getframe(1), source, self.is_cpu, goes_on, "copy_", original, self, *args, **kwargs
-        )
+        goes_on, frame = _goes_on(kwargs, args[1:]), sys._getframe(1)
+        if self.is_cpu:
+            return _fetched("copy_", frame, goes_on, original, self, *args, **kwargs)
+        return _sent(frame, source, self.dtype, goes_on, original, self, *args, **kwargs)
 
     return copy_
 
 
-def _noted(
-    frame: FrameType, source: Any, to_host: bool, goes_on: bool, which: str,
-    call: Callable[..., Any], *args: Any, **kwargs: Any,
+def _fetched(
+    which: str, frame: FrameType, goes_on: bool, call: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """Call it: a copy to the host is waited for, unless it was asked to go on."""
+    return call(*args, **kwargs) if goes_on else noted(which, frame, call, *args, **kwargs)
+
+
+def _sent(
+    frame: FrameType, source: Any, dtype: Any, goes_on: bool,
+    call: Callable[..., Any], /, *args: Any, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Call it, and write down what it brought to the device, and how; or that it waited for the device."""
-    if to_host:
-        return call(*args, **kwargs) if goes_on else noted(which, frame, call, *args, **kwargs)
-    under_way = begin("copy", frame)
+    """Call it, and write down what it brings to the device, and how."""
+    under_way = begin("copy", frame, lambda site: _describe(source, dtype, goes_on, frame, site))
     try:
         return call(*args, **kwargs)
     finally:
         if under_way is not None:
-            cpu = thread_time_ns() - under_way.cpu
-            under_way.end(
-                wire.DEVICE_COPY,
-                lambda: (source.nbytes, cpu, _bits(source, goes_on, frame), _type(source.dtype)),
-            )
+            under_way.end(wire.DEVICE_COPY)
 
 
-def _bits(source: Any, goes_on: bool, frame: FrameType) -> int:
-    """Pinned is not asked where somebody listens to torch's dispatcher: it would hear the question."""
-    pinned = not Own.dispatching() and source.is_pinned()
-    bits = PINNED if pinned else 0
-    bits |= 0 if goes_on and pinned else BLOCKING  # from pageable memory it blocks, whatever was asked
-    bits |= JUST_MADE if _made(frame) else 0
+def _describe(source: Any, dtype: Any, goes_on: bool, frame: FrameType, site: int) -> tuple[int, int, int]:
+    """Bytes, bits and type of what crosses. A copy that blocks changes the type on the host, one that goes on
+    does so on the device; what is not contiguous is made so on the host, in pageable memory (torch's
+    ``aten/src/ATen/native/cuda/Copy.cu``). From there it blocks, whatever was asked."""
+    crossing = source.dtype if goes_on else dtype
+    as_it_is = crossing == source.dtype and (
+        source.is_contiguous() or source.is_contiguous(memory_format=Own.channels_last)
+    )
+    pinned = as_it_is and _is_pinned(source)
+    bits = (PINNED if pinned else 0) | (0 if pinned and goes_on else BLOCKING)
+    if _made(site, frame):
+        bits |= JUST_MADE
     look = state.look
     if look is not None and look.stream != state.accelerator.stream():
         bits |= OTHER_STREAM
     if look is not None and state.inside is not None and state.inside.thread == look.thread:
         bits |= IN_NEXT
         look.copies += 1
-    return bits
+    return source.numel() * crossing.itemsize, bits, _type(crossing)
 
 
-_makers: dict[tuple[str, int], bool] = {}
+def _is_pinned(source: Any) -> bool:
+    """Not asked where somebody listens to torch's dispatcher: it would hear the question."""
+    return not Own.dispatching() and bool(source.is_pinned())
 
 
-def _made(frame: FrameType) -> bool:
+def _made(site: int, frame: FrameType) -> bool:
     """Whether the line that copies says that it makes what it copies; its text is read once."""
-    found = _users_frame(frame)
-    if found is None:
-        return False
-    line = (found.f_code.co_filename, found.f_lineno)
-    known = _makers.get(line)
+    known = ears.makers.get(site)
     if known is None:
-        known = _makers[line] = MADE.search(linecache.getline(*line, found.f_globals)) is not None
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+        known = ears.makers[site] = MADE.search(text) is not None
     return known
 
 

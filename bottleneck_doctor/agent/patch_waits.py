@@ -27,6 +27,7 @@ METHODS = {
     "item": "item", "tolist": "tolist", "cpu": "cpu", "__bool__": "bool", "__int__": "int",
     "__float__": "float", "__index__": "index", "__complex__": "complex", "__repr__": "print",
     "__format__": "print", "nonzero": "nonzero", "masked_select": "mask", "unique": "unique",
+    "equal": "equal", "allclose": "equal",
 }  # fmt: skip
 BINDINGS = (  # what torch.cuda.synchronize and its like look up at each call
     "_cuda_synchronize", "_xpu_synchronize", "_accelerator_synchronizeDevice",
@@ -37,6 +38,9 @@ class Own:
     """What is torch's own: subclasses of tensors and modes may have functions of their own for everything."""
 
     tensor: type = object
+    dtype: type = object
+    device: type = object
+    channels_last: Any = None
     types: tuple[type, ...] = ()
     modes: Callable[[], int] = int
     mode_at: Callable[[int], object] = int
@@ -46,6 +50,7 @@ class Own:
 def patch(torch: Any) -> None:
     """Make the hooks ready; ``torch`` is complete and its device in use."""
     Own.tensor, Own.types = torch.Tensor, (torch.Tensor, torch.nn.Parameter)
+    Own.dtype, Own.device, Own.channels_last = torch.dtype, torch.device, torch.channels_last
     Own.modes, Own.mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
     Own.dispatching = torch._C._len_torch_dispatch_stack
     for name, kind in METHODS.items():
@@ -73,56 +78,59 @@ def _own_modes() -> bool:
 class Call:
     """A call that is under way: its token of the device's clock, its place, and its name in a trace."""
 
-    __slots__ = ("cpu", "entry", "site", "span", "token")
+    __slots__ = ("cpu", "site", "span", "token", "what")
 
-    def __init__(self, kind: str, frame: FrameType) -> None:
-        self.entry = now()
+    def __init__(self, kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> None:
+        entry = now()
         self.site = state.site(kind, frame)
-        name = getattr(state.window, "name", None)
-        self.span = name(kind, frame) if name is not None else None
+        self.what = describe(self.site)
+        self.span = state.window.name(kind, frame) if state.window is not None else None
         self.cpu = thread_time_ns()
         self.token = device_clock.begin()
         ears.deep = True
-        state.hooks_ns += now() - self.entry
+        state.hooks_ns += now() - entry
 
     @quiet
-    def end(self, row: int, values: Callable[[], tuple[int, int, int, int]]) -> None:
-        """It is over; the values are its row's ``b`` to ``e``."""
-        end = now()
+    def end(self, row: int) -> None:
+        """It is over: a row of this kind, if the hooks are still on."""
+        end, cpu = now(), thread_time_ns() - self.cpu
         ears.deep = False
         if self.span is not None:
             self.span.end()
         if ears.on and self.token is not None:
-            device_clock.note(self.token, row, values(), self.site)
+            b, d, e = self.what
+            device_clock.note(self.token, row, (b, cpu, d, e), self.site)
         state.hooks_ns += now() - end
 
 
-def begin(kind: str, frame: FrameType) -> Call | None:
-    """The call that begins, if it is the looked-at step's own."""
+def begin(kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> Call | None:
+    """The call that begins, if it is the looked-at step's own; ``describe`` tells ``b``, ``d`` and ``e`` of
+    its row from its site, and is asked before the clock starts."""
     look = state.look
-    if look is None or look.thread != state.thread():
-        return None
     try:
-        return Call(kind, frame)
+        if look is None or look.thread != state.thread() or not state.accelerator.ready():
+            return None
+        return Call(kind, frame, describe)
     except Exception:
-        ears.deep = False
         return None
 
 
-def noted(which: str, frame: FrameType, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def noted(which: str, frame: FrameType, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it, and write down that it waited for the device."""
-    under_way = begin("wait", frame)
+    under_way = begin("wait", frame, lambda site: (wire.WAITS.index(which), 0, 0))
     try:
         return call(*args, **kwargs)
     finally:
         if under_way is not None:
-            under_way.end(wire.DEVICE_WAIT, lambda: (wire.WAITS.index(which), 0, 0, 0))
+            under_way.end(wire.DEVICE_WAIT)
 
 
 def _method(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    types, modes = Own.types, Own.modes
+
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not plain(self):
+        def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if (type(self) not in types or modes()) and not plain(self):  # tensors of the host get by soon
                 return aside(original, self, *args, **kwargs)
             if ears.deep or self.is_cpu:
                 ears.idle += 1
@@ -149,7 +157,7 @@ def _function(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _masked(original: Callable[..., Any]) -> Callable[..., Any]:
     """A mask chooses as many elements as the device says."""
 
-    def __getitem__(self: Any, index: Any) -> Any:
+    def __getitem__(self: Any, index: Any, /) -> Any:
         if not plain(self):
             return aside(original, self, index)
         if ears.deep or self.is_cpu or not _holds_mask(index):

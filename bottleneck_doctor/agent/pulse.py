@@ -129,6 +129,10 @@ class Pulse:
 
     def site(self, kind: str, frame: FrameType | None) -> int:
         """A number for the user's line that called us, written out once."""
+        if frame is not None:  # most are called from the user's own line: no need to look for it
+            known = self.sites.get((kind, frame.f_code.co_filename, frame.f_lineno))
+            if known is not None:
+                return known
         frame = _users_frame(frame)
         key = (kind, frame.f_code.co_filename, frame.f_lineno) if frame else (kind, "", 0)
         number = self.sites.get(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from . import shapes
 from .guard import quiet
 from .pulse import state
 
@@ -17,7 +18,6 @@ VARIABLES = (
     "OMP_NUM_THREADS MKL_NUM_THREADS OMP_PROC_BIND GOMP_CPU_AFFINITY KMP_BLOCKTIME CUDA_LAUNCH_BLOCKING "
     "TORCH_DISTRIBUTED_DEBUG NCCL_DEBUG TORCH_SHOW_CPP_STACKTRACES TORCH_LOGS PYTHONDEVMODE PYTHONMALLOC"
 ).split()
-NODES_AT_MOST = 4096  # of the graph behind a loss, at a microsecond each, once
 EARLY_BACKWARDS = 3  # the graph is looked at while the run is still warming up
 
 
@@ -91,21 +91,13 @@ def during_backward(losses: Any) -> None:
     if not _Noticed.graph and losses and state.backwards >= EARLY_BACKWARDS:
         _Noticed.graph = True
         state.book.fact(fact="graph", casts_weights=casts_weights(losses[0]))
+        shapes.note(losses[0])
 
 
 def casts_weights(loss: Any) -> bool:
     """Whether weights were cast on their way into the loss: what autocast leaves in the graph."""
-    graph = [getattr(loss, "grad_fn", None)]
-    seen: set[Any] = set()
-    while graph and len(seen) < NODES_AT_MOST:
-        node = graph.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        before = [one for one, _ in node.next_functions]
-        if node.name() == "ToCopyBackward0" and any(
-            one is not None and one.name().endswith("AccumulateGrad") for one in before
-        ):
-            return True
-        graph += before
-    return False
+    return any(
+        node.name() == "ToCopyBackward0"
+        and any(one is not None and one.name().endswith("AccumulateGrad") for one, _ in node.next_functions)
+        for node in shapes.nodes(loss)
+    )

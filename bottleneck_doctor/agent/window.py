@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 WARM_STEPS = 2  # under the tracer, not recorded
 STEPS = 6  # recorded: where the device begins with the second, only the first says
-ARRIVALS_AT_MOST = 8  # after the last step, until the device should have come past it
+DRAIN_NS = 2_000_000_000  # until the device should have come past the last step: a full queue is a thousand
+# launches long, 20 ms to a second of kernels, but of graphs it may be far more
 STEPS_AT_LEAST = 2  # then one is left that is measured
 STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
 ENOUGH_NS = 500_000_000  # recorded in fewer steps: what runs for so long makes a trace of tens of megabytes
@@ -51,7 +52,7 @@ class TraceWindow:
         self.thread = state.thread()
         self.trace: Any = None
         self.start = self.begun = self.ended = 0
-        self.warmed = self.steps = self.late = self.strangers = 0
+        self.warmed = self.steps = self.strangers = 0
         self.loader = 0
         self.last: Any = None  # the mark behind the last step
 
@@ -59,10 +60,11 @@ class TraceWindow:
         """Begin to warm up, unless somebody else profiles or there is no room."""
         self.start = now()
         try:
-            self.trace = self.accelerator.tracer() if _room() else None
-            if self.trace is None:
-                raise RuntimeError("no tracer for this device, another profiler, or no room for a trace")
-            self.trace.prepare()
+            trace = self.accelerator.tracer() if _room() else "no room for a trace in the run folder"
+            if isinstance(trace, str):
+                raise RuntimeError(trace)
+            self.trace = trace
+            trace.prepare()
         except Exception as refusal:
             self._give_up(refusal)
 
@@ -123,11 +125,10 @@ class TraceWindow:
 
     def _drained(self) -> bool:
         """Whether the device has come past the last step; then the trace is saved."""
-        self.late += 1
         if not self.accelerator.ready():
             return False
         passed = self.accelerator.passed(self.last)
-        if not passed and self.late < ARRIVALS_AT_MOST:
+        if not passed and now() - self.ended < DRAIN_NS:
             return False
         if passed:
             self.accelerator.release([self.last])

@@ -76,7 +76,7 @@ DEVICE_STEP = 29  # from asking for a batch to asking for the next: a until it w
 # device had caught up with the loop, e = 1: no loader
 DEVICE_PART = 30  # c index into DEVICE_PARTS
 DEVICE_COPY = 31  # thing = site; b bytes, c thread CPU, d bits of COPY_BITS, e index into DTYPES
-DEVICE_WAIT = 32  # thing = site; b index into WAITS
+DEVICE_WAIT = 32  # thing = site; b index into WAITS, c thread CPU
 ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache (NOTHING: not counted), d peak
 # bytes, e reserved bytes
 
@@ -85,7 +85,7 @@ COPY_BITS = ("pinned", "blocking", "just made", "other stream", "in next")
 DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 WAITS = (
     "item", "tolist", "cpu", "to", "copy_", "bool", "int", "float", "index", "complex", "print", "nonzero",
-    "mask", "unique", "synchronize", "stream", "event", "empty_cache",
+    "mask", "unique", "synchronize", "stream", "event", "empty_cache", "equal",
 )  # fmt: skip
 MAKINGS = ("unpack", "transform", "sampler")
 OPERATIONS = ("checkpoint", "logging", "copy")

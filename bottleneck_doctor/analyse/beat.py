@@ -9,8 +9,10 @@ window saw it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 
 from ..model.device import Beat, Clock, DeviceFacts, DeviceTable, DeviceWindow
+from ..model.diagnosis import Step
 from .intervals import ratio_interval
 
 LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
@@ -28,42 +30,54 @@ DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
 
 @dataclass(frozen=True)
 class Aside:
-    """What the loop's own steps say beside the looks, in seconds per step: saving and logging are always seen
-    there, however rare; ``collect_s`` is garbage collection."""
+    """What the loop's own steps say beside the looks, in seconds per step. They miss nothing, however rare:
+    ``step_s`` and, of it, ``wait_s`` for data, ``other_s`` saving and logging, ``collect_s`` collecting
+    garbage. ``low`` and ``high`` bound the share of ``wait_s``."""
 
+    step_s: float
+    wait_s: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
     other_s: float = 0.0
     collect_s: float = 0.0
 
 
+def look_aside(steps: list[Step]) -> Aside:
+    """The means of the steady steps."""
+    count = max(1, sum(step.steps for step in steps))
+    walls, waits = ([getattr(step, name) * step.steps for step in steps] for name in ("wall", "wait"))
+    share, low, high = ratio_interval(waits, walls)
+    other = sum((step.checkpoint + step.logging) * step.steps for step in steps)
+    collect = sum(step.collect * step.steps for step in steps)
+    step_s = sum(walls) / count
+    return Aside(step_s, share * step_s, low, high, other / count, collect / count)
+
+
 def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> Clock | None:
-    """The mean step of the looks between two instants; None where there are too few."""
+    """The mean step, from the looks between two instants; None where there are too few."""
     table = facts.table
     rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
-    if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST:
+    if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST or aside.step_s <= 0:
         return None
     steps, heard = (max(1, sum(column[row] for row in rows)) for column in (table.steps, table.heard))
 
     def mean(column: list[float], count: int = steps) -> float:
         return sum(column[row] for row in rows) / count
 
-    pair_s = min(facts.least_pair_s, PAIR_AT_MOST_S)
-    fetched_s, copies = mean(table.fetched_s, heard), sum(table.copies[row] for row in rows) / heard
-    waits = [max(0.0, table.wait_s[row] - (fetched_s + pair_s) * table.steps[row]) for row in rows]
-    share, low, high = ratio_interval(waits, [table.wall_s[row] for row in rows])
-    input_s, seen_s, other_s = share * mean(table.wall_s), mean(table.other_s), _other_s(table, rows, aside)
-    wall_s = max(mean(table.wall_s) - seen_s + other_s, 1e-12)
-    scale = mean(table.wall_s) / wall_s  # saving that is too rare for any look makes the mean step longer
+    pair_s, copies = _pair_s(facts), sum(table.copies[row] for row in rows) / heard
     transfer_s = max(0.0, mean(table.copy_s, heard) - pair_s * copies)
     inside_s, blocked_s = mean(table.inside_s, heard), mean(table.blocked_s, heard)
     elsewhere_s = mean(table.host_wait_s) + mean(table.host_other_s) + inside_s + blocked_s + aside.collect_s
+    share, low, high = _exposed(facts, rows, mean(table.fetched_s, heard), aside)
+    input_s, other_s = share * aside.step_s, _other_s(table, rows, aside)
     judged = sum(table.judged[row] for row in rows)
     return Clock(
         looks=sum(table.looks[row] for row in rows),
-        wall_s=wall_s,
+        wall_s=aside.step_s,
         input_s=input_s,
-        rest_s=max(0.0, wall_s - input_s - transfer_s - other_s),
-        low=low * scale,
-        high=high * scale,
+        rest_s=max(0.0, aside.step_s - input_s - transfer_s - other_s),
+        low=low,
+        high=high,
         transfer_s=transfer_s,
         other_s=other_s,
         issue_s=max(0.0, mean(table.host_s) - elsewhere_s),
@@ -74,6 +88,32 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> Cl
         optimizer_s=mean(table.optimizer_s),
         heard=any(table.heard[row] for row in rows),
     )
+
+
+def _pair_s(facts: DeviceFacts) -> float:
+    return min(facts.least_pair_s, PAIR_AT_MOST_S)
+
+
+def _exposed(
+    facts: DeviceFacts, rows: list[int], fetched_s: float, aside: Aside
+) -> tuple[float, float, float]:
+    """The exposed wait as a share of the step, with its interval (90 %).
+
+    Looks are few, waits may be rare and long: what looks say is how much of a wait is hidden behind work that
+    was queued, which is never long. All else of the waits that the loop's own clock saw is exposed.
+    """
+    table, pair_s = facts.table, _pair_s(facts)
+    idle = [max(0.0, table.wait_s[row] - (fetched_s + pair_s) * table.steps[row]) for row in rows]
+    waited, walls = ([column[row] for row in rows] for column in (table.host_wait_s, table.wall_s))
+    hidden = [max(0.0, wait - seen) for wait, seen in zip(waited, idle, strict=True)]
+    whole = aside.wait_s / aside.step_s
+    if not facts.loader and sum(waited) > 0:  # only a part of what precedes the forward pass gets a batch
+        part = min(1.0, aside.wait_s * sum(table.steps[row] for row in rows) / sum(waited))
+        hidden = [part * one for one in hidden]
+    share, low, high = ratio_interval(hidden, walls)
+    exposed = min(max(0.0, whole - share), whole)
+    below, above = hypot(whole - aside.low, high - share), hypot(aside.high - whole, share - low)
+    return exposed, max(0.0, exposed - below), min(max(exposed, aside.high), exposed + above)
 
 
 def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
@@ -101,7 +141,7 @@ def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
         busy_s,
         input_s,
         other_s=clock.other_s,
-        host_s=_host_s(clock, window, busy_s, left),
+        host_s=_host_s(clock, window, busy_s),
         **({"transfer_s": clock.transfer_s} | parts),
     )
 
@@ -120,11 +160,12 @@ def _input_s(clock: Clock, window: DeviceWindow) -> float:
     return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
 
 
-def _host_s(clock: Clock, window: DeviceWindow, busy_s: float, left: float) -> float:
+def _host_s(clock: Clock, window: DeviceWindow, busy_s: float) -> float:
     """What the loop needs to issue a step. Both sources say too much: a window slows it, and by its own clock
     a loop far ahead also waits for room in the queue. A device that never waits for it shows that it does."""
     known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
-    return without_room(known, busy_s) if left < WAITING * clock.wall_s else known
+    idle = window.launch_s + window.sync_s + window.memory_s + window.collective_s
+    return without_room(known, busy_s) if idle < WAITING * window.wall_s else known
 
 
 def without_room(issue_s: float, device_s: float) -> float:

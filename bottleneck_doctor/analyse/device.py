@@ -35,7 +35,7 @@ def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
 
 
 def view_device(
-    profile: Profile, begin: float, end: float, loop: Loop | None = None, aside: Aside | None = None
+    profile: Profile, begin: float, end: float, loop: Loop | None, aside: Aside
 ) -> DeviceView | None:
     """The accelerator of a loop between two instants; None where no process of the run uses one."""
     if not is_accelerated(profile):
@@ -44,7 +44,7 @@ def view_device(
     driver = DriverView()
     if facts.driver is not None:
         driver = view_driver(profile.series, f"gpu{facts.driver}_", begin, end)
-    clock = read_clock(facts, begin, end, aside or Aside())
+    clock = read_clock(facts, begin, end, aside)
     beat = divide(clock, facts.window) if clock is not None else None
     return DeviceView(_settled(facts, beat), driver, beat, clock)
 

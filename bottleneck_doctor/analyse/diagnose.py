@@ -8,7 +8,7 @@ from statistics import median
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
 from ..model.report import Overhead, Quality
-from .beat import Aside
+from .beat import look_aside
 from .budget import budget_of
 from .device import find_gaps, view_device
 from .drift import find_drift
@@ -74,7 +74,7 @@ def _judge(
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
-    device = view_device(profile, begin, end, loop, _aside(steps))
+    device = view_device(profile, begin, end, loop, look_aside(steps))
     host = measure_host(profile, begin, end, device)
     scenario = build_scenario(profile, loop, loader, steps, works, inputs, host, device) if steps else None
     step_s = fmean_wall(steps)
@@ -94,13 +94,6 @@ def _judge(
         verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip
-
-
-def _aside(steps: list[Step]) -> Aside:
-    """What saving, logging and collecting garbage take of the mean step."""
-    count = max(1, sum(step.steps for step in steps))
-    other = sum((step.checkpoint + step.logging) * step.steps for step in steps)
-    return Aside(other / count, sum(step.collect * step.steps for step in steps) / count)
 
 
 def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Diagnosis | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ..model.hot import HotFunction, HotOperator
-from ..model.profile import Location, Profile, Stack
+from ..model.profile import Location, Operator, Profile, Stack
 from .outside import parse_frame
 
 LISTED = 20  # of each role's own and of its library functions: what a person reads, and no profile grows with
@@ -89,10 +89,15 @@ def _function(tally: Tally, key: Key, role: str) -> HotFunction:
 
 
 def hot_operators(profile: Profile) -> list[HotOperator]:
-    """The profiled step's operators, the dearest first."""
-    whole = sum(one.self_cpu_s for one in profile.operators) or 1.0
+    """The profiled step's operators, the dearest first: by the accelerator's time where it computed them."""
+    device = any(one.self_device_s for one in profile.operators)
+
+    def cost(one: Operator | HotOperator) -> float:
+        return one.self_device_s if device else one.self_cpu_s
+
+    whole = sum(map(cost, profile.operators)) or 1.0
     found = [
-        HotOperator(one.name, one.calls, one.self_cpu_s, one.self_device_s, one.self_cpu_s / whole)
+        HotOperator(one.name, one.calls, one.self_cpu_s, one.self_device_s, cost(one) / whole)
         for one in profile.operators
     ]
-    return sorted(found, key=lambda one: (-one.self_cpu_s, one.name))[: 2 * LISTED]
+    return sorted(found, key=lambda one: (-cost(one), one.name))[: 2 * LISTED]

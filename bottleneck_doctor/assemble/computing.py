@@ -15,6 +15,7 @@ from ..model.computing import (
     Padding,
     Switches,
 )
+from ..model.shapes import AttentionShape, ConvolutionShape, ProductShape, Shapes
 from .fetches import Crew
 from .rows import Diary
 from .steps import S
@@ -23,6 +24,7 @@ AT_MOST = 64  # of each kind in a profile
 COMPILATIONS_AT_MOST = 512  # rows of one process
 
 Fact = TypeVar("Fact", Anatomy, Denormals, Optimizer)
+Shape = TypeVar("Shape", ProductShape, ConvolutionShape, AttentionShape)
 
 
 def read_computing(trainers: list[Diary], crews: dict[str, list[Crew]], origin: int) -> Computing:
@@ -37,7 +39,24 @@ def read_computing(trainers: list[Diary], crews: dict[str, list[Crew]], origin: 
         denormals=_facts(trainers, "denormals", Denormals),
         paddings=[one for one in paddings if one is not None][:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],
+        shapes=_shapes(trainers),
     )
+
+
+def _shapes(trainers: list[Diary]) -> Shapes:
+    return Shapes(
+        products=_of_kind(trainers, "product", ProductShape),
+        convolutions=_of_kind(trainers, "convolution", ConvolutionShape),
+        attentions=_of_kind(trainers, "attention", AttentionShape),
+    )
+
+
+def _of_kind(trainers: list[Diary], name: str, kind: type[Shape]) -> list[Shape]:
+    found = [
+        (diary.pid, fact) for diary in trainers for fact in diary.facts
+        if fact.get("fact") == "shape" and fact.get("kind") == name
+    ]  # fmt: skip
+    return [kind(pid=pid, **_known(fact, kind)) for pid, fact in found][:AT_MOST]
 
 
 def _facts(trainers: list[Diary], name: str, kind: type[Fact]) -> list[Fact]:

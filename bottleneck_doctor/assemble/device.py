@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from ..agent import wire
-from ..model.device import Allocator, Convolution, DeviceFacts, DeviceWindow, Kernels, Product, Switches
-from ..model.profile import Operator, Window
+from ..model.device import Allocator, DeviceFacts, Switches
+from ..model.profile import Window
 from .arrivals import Iteration
-from .device_table import read_copies, read_syncs, tabulate
+from .device_table import emptied, read_copies, read_syncs, tabulate
 from .drivers import Drivers
 from .looks import Look, read_looks
 from .rows import Diary
 from .steps import S
+from .trace import TraceTable
+from .traces import Traced
 
 ROWS_AT_MOST = 512  # of the main rank's table
 ROWS_OF_OTHERS = 64
@@ -25,48 +25,13 @@ WARM_STEPS = 10  # before the allocator and the caches are settled [analyse/stea
 WARM_SHARE = 0.34  # of a short run at most
 
 
-class Trace(Protocol):
-    """What a profiler's trace says, all of it per step; idleness after waits by their site."""
-
-    @property
-    def window(self) -> DeviceWindow: ...
-    @property
-    def kernels(self) -> list[Kernels]: ...
-    @property
-    def products(self) -> list[Product]: ...
-    @property
-    def convolutions(self) -> list[Convolution]: ...
-    @property
-    def operators(self) -> list[Operator]: ...
-    @property
-    def idle_by_site(self) -> dict[int, float]: ...
-
-
-@dataclass(frozen=True)
-class Traces:
-    """Where profilers left their traces, and what reads one; None where it holds no whole steps."""
-
-    folder: Path | None = None
-    read: Callable[[Path], Trace | None] | None = None
-
-    def of(self, diary: Diary, numbers: set[int] | None = None) -> Trace | None:
-        """The first of one process that is about these loaders, or about any."""
-        for fact in diary.facts:
-            named = fact.get("fact") == "trace" and (numbers is None or fact.get("loader") in numbers)
-            if named and self.folder is not None and self.read is not None:
-                found = self.read(self.folder / Path(str(fact.get("file"))).name)
-                if found is not None:
-                    return found
-        return None
-
-
 def read_devices(
     trainers: list[Diary],
     iterations: dict[int, list[Iteration]],
     drivers: Drivers,
     windows: list[Window],
     origin: int,
-    traces: Traces | None = None,
+    traces: dict[int, Traced],
 ) -> tuple[DeviceFacts | None, list[DeviceFacts]]:
     """The device of the rank with most steps, and those of the others; (None, []) without any."""
     aside = [(origin + int(one.start_s / S), origin + int(one.end_s / S)) for one in windows]
@@ -78,9 +43,11 @@ def read_devices(
     found.sort(key=lambda one: -one[0])
     facts: list[DeviceFacts] = []
     for _, diary, key, looks in found[: 1 + OTHERS_AT_MOST]:
-        trace = (traces or Traces()).of(diary, {look.row.thing for look in looks})
+        traced = traces.get(diary.pid)
+        mine = traced is not None and any(look.row.thing == traced.loader for look in looks)
+        known = _facts(diary, key, looks, drivers, traced.table if traced is not None and mine else None)
         table = tabulate(looks, origin, ROWS_OF_OTHERS if facts else ROWS_AT_MOST)
-        facts.append(replace(_facts(diary, key, looks, drivers, trace), table=table))
+        facts.append(replace(known, table=table))
     return (facts[0], facts[1:]) if facts else (None, [])
 
 
@@ -90,7 +57,9 @@ def _longest(loops: dict[str, list[Look]]) -> tuple[str, list[Look]]:
     return max(loops.items(), key=lambda one: sum(look.host * look.steps for look in one[1]), default=empty)
 
 
-def _facts(diary: Diary, key: str, looks: list[Look], drivers: Drivers, trace: Trace | None) -> DeviceFacts:
+def _facts(
+    diary: Diary, key: str, looks: list[Look], drivers: Drivers, trace: TraceTable | None
+) -> DeviceFacts:
     said = diary.first("device")
     kind, uuid, index = str(said.get("kind", "")), str(said.get("uuid") or ""), _count(said.get("index")) or 0
     warm = looks[_settled(looks) :]
@@ -140,9 +109,13 @@ def _allocator(diary: Diary, looks: list[Look]) -> Allocator | None:
     if len(steady) < 2:
         return Allocator(0, peak_bytes=max(0, peak), reserved_bytes=max(0, reserved))
     first, last = steady[0], steady[-1]
-    steps = sum(look.steps for look in looks if first.t <= look.row.t < last.t)
-    counters = [(first.a, last.a), (first.b, last.b), (first.c, last.c)]
-    retries, allocations, calls = (max(0, after - before) for before, after in counters)
+    between = [look for look in looks if first.t <= look.row.t < last.t]
+    steps = sum(look.steps for look in between)
+    retries, allocations, calls = (
+        max(0, after - before) for before, after in zip(first[2:5], last[2:5], strict=True)
+    )
+    if last.c == wire.NOTHING:
+        calls = round(steps * emptied(between))
     return Allocator(steps, retries, allocations, calls, max(0, peak), max(0, reserved))
 
 

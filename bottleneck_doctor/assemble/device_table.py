@@ -18,6 +18,7 @@ PINNED, BLOCKING, OTHER_STREAM = (
 )
 COLUMNS = [one.name for one in fields(DeviceTable) if one.name != "t"]
 SAVING = ("checkpoint", "logging")
+EMPTYING = wire.WAITS.index("empty_cache")
 
 Weighted = tuple[int, Row]  # steps that it stands for
 
@@ -116,6 +117,12 @@ def read_syncs(diary: Diary, looks: list[Look], idle_s: dict[int, float] | None)
         count = sum(steps for steps, _ in rows) / whole
         found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), *_place(diary, site)))
     return sorted(found, key=lambda one: -max(one.inside_s, one.idle_s))[:LINES_AT_MOST]
+
+
+def emptied(looks: list[Look]) -> float:
+    """Calls of ``empty_cache`` per step, by the steps that were listened to."""
+    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.b == EMPTYING)
+    return calls / max(1, sum(look.steps for look in looks if look.heard))
 
 
 def _heard(looks: list[Look], kind: int) -> Iterator[Weighted]:

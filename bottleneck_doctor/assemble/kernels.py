@@ -93,6 +93,8 @@ def precision_of(name: str, kind: str, types: str = "") -> str:
     lowered = name.lower()
     named = next((one for one, pattern in _precisions if pattern.search(lowered)), "")
     declared = TYPES.get(types.lower(), "")
+    if kind == "communication":
+        return ""  # its numbers are moved, hardly computed with
     if kind not in TENSOR_KINDS or not named:
         return declared or named
     if named == "float32" and _tensor.search(lowered):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from ..model.profile import Cost, Gap, Loop, Machine, Operator, Profile, Run, Stack, Window
 from ..model.sample import Sample
 from .arrivals import read_iterations
 from .computing import read_computing
-from .device import Traces, read_devices
-from .drivers import read_drivers
+from .device import read_devices
+from .drivers import read_drivers, settle
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
 from .loaders import read_loaders
@@ -26,7 +25,7 @@ from .samples import read_blocked, read_series
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
-from .trace import read_window
+from .traces import Traced, read_traces
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,15 @@ def assemble(remains: Remains) -> Profile:
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
-    traces = Traces(remains.folder, cache(read_window))
+    traces = read_traces(trainers, remains.folder)
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
+    processes = read_processes(diaries, numbering, origin)
+    found = [one for one in (device, *others) if one is not None]
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
         machine=remains.machine,
-        processes=read_processes(diaries, numbering, origin),
+        processes=processes,
         loaders=loaders[:256],
         loops=loops,
         outside=[outside for diary in trainers for outside in read_outside(diary, origin)],
@@ -93,7 +94,9 @@ def assemble(remains: Remains) -> Profile:
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
-        gaps=remains.gaps + _silences(diaries, remains) + _untraced(trainers, traces),
+        gaps=settle(remains.gaps, drivers, found, processes)
+        + _silences(diaries, remains)
+        + _untraced(trainers, traces),
         startups=read_startups(trainers, origin)[:64],
         device=device,
         other_devices=others,
@@ -108,17 +111,17 @@ def _fitting(loops: list[Loop]) -> list[Loop]:
     return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
 
 
-def _operators(diary: Diary, traces: Traces) -> list[Operator]:
-    """Of the table that the agent left, or of the trace."""
-    trace = traces.of(diary)
-    return read_operators(diary) + (trace.operators if trace is not None else [])
+def _operators(diary: Diary, traces: dict[int, Traced]) -> list[Operator]:
+    """What a process's step was made of: by its trace, which knows the device's time, or by its own table."""
+    traced = traces.get(diary.pid)
+    return traced.table.operators if traced is not None else read_operators(diary)
 
 
-def _untraced(trainers: list[Diary], traces: Traces) -> list[Gap]:
+def _untraced(trainers: list[Diary], traces: dict[int, Traced]) -> list[Gap]:
     """A profiler's window that came to nothing; of several processes the first says why."""
     for diary in trainers:
         why = str(diary.first("trace_refused").get("why", ""))
-        if diary.first("trace") and traces.of(diary) is None:
+        if diary.first("trace") and diary.pid not in traces:
             why = why or "the trace holds no two whole steps, or is too large to be read"
         if why:
             do = "run again without another profiler, and with room under TMPDIR"

@@ -10,6 +10,7 @@ from ..model.sample import Sample
 from .steps import S
 
 POINTS_AT_MOST = 1024
+CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave a profile its size (ours)
 BUCKETS_AT_MOST = 512
 NOT_COUNTS = frozenset({"pid", "width_s"})
 GRID_NS = 500_000_000  # sensors of one tick read a few milliseconds apart; they share a row
@@ -17,7 +18,8 @@ SEPARATE = frozenset({"blocked", "channel", "file"})
 
 
 def read_series(samples: Iterable[Sample], origin: int) -> Series:
-    """One row per half-second; the sensors' names are unique already."""
+    """One row per half-second; the sensors' names are unique already. In long runs a row stands for several:
+    each name keeps its last value, so that what is read rarely, or not in step with the rest, is not lost."""
     rows: dict[int, dict[str, float]] = {}
     for sample in samples:
         if sample.sensor not in SEPARATE:
@@ -26,12 +28,14 @@ def read_series(samples: Iterable[Sample], origin: int) -> Series:
             }
             rows.setdefault(sample.t_ns // GRID_NS * GRID_NS, {}).update(numbers)
     times = sorted(rows)
-    every = -(-len(times) // POINTS_AT_MOST) or 1
-    times = times[::every]
-    names = sorted({name for t in times for name in rows[t]})
+    names = sorted({name for row in rows.values() for name in row})
+    at_most = min(POINTS_AT_MOST, max(1, CELLS_AT_MOST // max(1, len(names))))
+    every = -(-len(times) // at_most) or 1
+    groups = [times[place : place + every] for place in range(0, len(times), every)]
+    kept = [{name: value for t in group for name, value in rows[t].items()} for group in groups]
     return Series(
-        [max(0.0, (t - origin) * S) for t in times],
-        {name: [rows[t].get(name) for t in times] for name in names},
+        [max(0.0, (group[-1] - origin) * S) for group in groups],
+        {name: [row.get(name) for row in kept] for name in names},
     )
 
 

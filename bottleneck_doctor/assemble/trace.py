@@ -5,6 +5,7 @@ Not yet proven on a device of our own: checked against traces that others publis
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -74,8 +75,9 @@ def read_window(source: Path | str) -> TraceTable | None:
     if timeline is None or steps is None:
         return None
     host = read_host(timeline, {steps.thread} | _backward_threads(timeline))
-    mine = [one for one in timeline.work if steps.begin <= _issued(one, host) < steps.end]
-    edges = [_reached(timeline, host, instant) for instant in (steps.begin, steps.end)]
+    issued = issue_times(timeline, host)
+    mine = [one for one, t in zip(timeline.work, issued, strict=True) if steps.begin <= t < steps.end]
+    edges = [_reached(timeline, issued, instant) for instant in (steps.begin, steps.end)]
     if not mine or edges[1] <= edges[0]:
         return None
     kernels = [
@@ -123,16 +125,21 @@ def _backward_threads(timeline: Timeline) -> set[str]:
     }
 
 
-def _issued(work: Work, host: Host) -> float:
-    """When the host launched it; where that is unknown, when it began."""
-    call = host.launched.get(work.correlation)
-    return call.begin if call is not None else work.begin
+def issue_times(timeline: Timeline, host: Host) -> list[float]:
+    """When the host launched each piece of work. Where the trace does not hold the launch, it was that of the
+    work before; the first were launched before the trace began, by a loop that is far ahead."""
+    issued, latest = [], -math.inf
+    for one in timeline.work:
+        call = host.launched.get(one.correlation)
+        latest = call.begin if call is not None else latest
+        issued.append(latest)
+    return issued
 
 
-def _reached(timeline: Timeline, host: Host, instant: float) -> float:
+def _reached(timeline: Timeline, issued: list[float], instant: float) -> float:
     """Where the device stood when it had done all that was issued before an instant of the host."""
-    before = (one.end for one in timeline.work if computes(one) and _issued(one, host) < instant)
-    return max(before, default=instant)
+    work = zip(timeline.work, issued, strict=True)
+    return max((one.end for one, t in work if computes(one) and t < instant), default=instant)
 
 
 def _kernels(timeline: Timeline, mine: list[Work], steps: Steps) -> list[Kernel]:

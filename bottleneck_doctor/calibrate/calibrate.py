@@ -8,16 +8,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ..model.calibration import Calibration
 from ..model.profile import Gap, Profile
 from .ask import Answer, ask
+from .computing import computing_request
 from .subjects import Request, Subject, choose, files_of, moving_request, pictures_request, reads_request
 
 WHAT = "calibration"
-BUDGET_S = 8.0  # in all, at the very most; usually two
-LIMIT_S = {"reads": 3.0, "pictures": 3.0, "moving": 6.0}  # each; importing torch is part of the last
+BUDGET_S = 12.0  # in all, at the very most; usually two to five
+# each; importing torch is part of the last two
+LIMIT_S = {"reads": 3.0, "pictures": 3.0, "moving": 6.0, "computing": 9.0}
 LEAST_S = 0.5  # of the budget, or a probe is not begun
 
 
@@ -28,49 +31,73 @@ def calibrate(
     unless the training told which interpreter it was. An interrupt ends it; what is there is kept."""
     if profile.run.signal is not None and profile.run.stopped_by is None:
         return [], [Gap(WHAT, f"the training was ended by signal {profile.run.signal}")]
-    subject = choose(profile)
-    if subject is None:
+    subject, computing = choose(profile), computing_request(profile)
+    if subject is None and computing is None:
         return [], [Gap(WHAT, "no fetch of a loader was timed: there is nothing to compare with")]
-    trainer = next((one for one in profile.processes if one.pid == subject.loader.pid), None)
-    python = (trainer.executable if trainer is not None else "") or python
     try:
         with tempfile.TemporaryDirectory(prefix=".bdoc-calibrate-") as folder:
-            paths = files_of(subject, profile.run.cwd, is_remote)
-            rows, gaps = _carry_out(subject, _requests(subject, paths, folder, python), folder)
-            return rows + _sizes(subject, paths), gaps
+            paths = files_of(subject, profile.run.cwd, is_remote) if subject is not None else []
+            questions = list(_about_computing(profile, computing, python))
+            if subject is not None:
+                questions = [*_about_loading(profile, subject, paths, folder, python), *questions]
+            rows, gaps = _carry_out(questions, folder)
+            return rows + (_sizes(subject, paths) if subject is not None else []), gaps
     except OSError as error:
         return [], [Gap(WHAT, f"no place for its files: {error.strerror}", "set TMPDIR to a writable folder")]
 
 
-def _requests(
-    subject: Subject, paths: list[str], folder: str, python: str
-) -> Iterator[tuple[str, str, Request | None]]:
-    """(probe, interpreter, request), the surest first."""
-    yield "reads", sys.executable, reads_request(subject, paths, folder)
-    yield "pictures", python, pictures_request(subject, paths)
-    yield "moving", python, moving_request(subject)
+@dataclass(frozen=True)
+class Question:
+    """What to ask whom: a probe, the interpreter that it needs, and whose rows the answers are."""
+
+    probe: str
+    python: str
+    request: Request
+    loader: str
 
 
-def _carry_out(
-    subject: Subject, requests: Iterator[tuple[str, str, Request | None]], folder: str
-) -> tuple[list[Calibration], list[Gap]]:
+def _about_loading(
+    profile: Profile, subject: Subject, paths: list[str], folder: str, python: str
+) -> Iterator[Question]:
+    """The surest first."""
+    users = _interpreter(profile, subject.loader.pid, python)
+    asked = (
+        ("reads", sys.executable, reads_request(subject, paths, folder)),
+        ("pictures", users, pictures_request(subject, paths)),
+        ("moving", users, moving_request(subject)),
+    )
+    for probe, interpreter, request in asked:
+        if request is not None:
+            yield Question(probe, interpreter, request, subject.loader.key)
+
+
+def _about_computing(profile: Profile, found: tuple[int, Request] | None, python: str) -> Iterator[Question]:
+    if found is not None:
+        pid, request = found
+        yield Question("computing", _interpreter(profile, pid, python), request, "")
+
+
+def _interpreter(profile: Profile, pid: int, python: str) -> str:
+    trainer = next((one for one in profile.processes if one.pid == pid), None)
+    return (trainer.executable if trainer is not None else "") or python
+
+
+def _carry_out(questions: list[Question], folder: str) -> tuple[list[Calibration], list[Gap]]:
     rows: list[Calibration] = []
     gaps: list[Gap] = []
     end = time.monotonic() + BUDGET_S
-    for probe, python, request in requests:
+    for one in questions:
         left = end - time.monotonic()
-        if request is None:
-            continue
         answer = (
-            ask(python, probe, request, folder, min(LIMIT_S[probe], left))
+            ask(one.python, one.probe, one.request, folder, min(LIMIT_S[one.probe], left))
             if left >= LEAST_S
             else Answer(problem="no time was left for it")
         )
-        rows += [row for told in answer.rows if (row := _row(subject.loader.key, told)) is not None]
+        rows += [row for told in answer.rows if (row := _row(one.loader, told)) is not None]
         if answer.interrupted:
             return rows, [*gaps, Gap(WHAT, "it was interrupted")]
         if answer.problem:
-            gaps.append(Gap(f"{WHAT} of {probe}", answer.problem))
+            gaps.append(Gap(f"{WHAT} of {one.probe}", answer.problem))
     return rows, gaps
 
 

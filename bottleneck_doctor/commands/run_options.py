@@ -98,7 +98,8 @@ def main(
         bool, typer.Option("--cprofile", help="Also run cProfile, which slows Python.")
     ] = False,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Afterwards, time remedies on the files used: 2 to 8 s.")
+        bool,
+        typer.Option("--calibrate", help="Afterwards, time remedies on what was used: 2 to 12 s."),
     ] = False,
     python: Python = None,
     data_fn: Annotated[

@@ -128,8 +128,8 @@ class Session:
             self.windows.close(ended.ended_ns, self.origin_ns)
             gaps += self.windows.gaps
         if self.sensors is not None:
+            self.sensors.close()  # the last answers, and what did not answer
             gaps += self.sensors.gaps()
-            self.sensors.close()
         run = Run(
             command=bounded(mask(argv)),
             script=script,

@@ -24,7 +24,8 @@ safer than more.
 
 ## Prediction
 Too few: Amdahl on the large operators, each further core bringing nothing at worst, half of one likely
-(ours). Too many: the time held up that strangers do not explain, half of it likely (ours).
+(ours); with `bdoc run --calibrate` as timed with all cores on the training's own products and convolutions.
+Too many: the time held up that strangers do not explain, half of it likely (ours).
 
 ## Remedies
 `set-threads`.
@@ -38,14 +39,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.threads import Threads, judge_threads
+from ..analyse.causes import gain
+from ..analyse.threads import Threads, is_inherited, judge_threads
 from ..model.computing import Computing, Switches
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Host, Turn
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn
 from ..model.profile import Operator, Process
 from ..model.report import Evidence, Fix
 from .advice import WORTH
-from .computing import PROFILER, anatomy_like, blind, case_of
+from .computing import PROFILER, anatomy_like, blind, case_of, is_product, own_s, share_of
 from .entry import Case, Entry
+from .timed_computing import LAYERS, as_timed, times_as_fast
 
 ID = "cpu-threads-misset"
 
@@ -63,6 +66,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "a profiled step: whether operators are large enough to be divided")
     if not judged.trouble or judged.factor[2] < WORTH:
         return None
+    timed = _timed(diagnosis, scenario, judged)
+    if timed is not None and gain(scenario, timed) < WORTH:
+        return None
+    cure = as_timed(_cure(judged), timed) if timed is not None else _cure(judged)
     known = (
         ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
         ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
@@ -72,7 +79,18 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
     )  # fmt: skip
     evidence = [Evidence(*one) for one in known if one[2] is not None]
-    return Finding(ID, "model.threads", evidence, [_cure(judged)])
+    return Finding(ID, "model.threads", evidence, [cure])
+
+
+def _timed(diagnosis: Diagnosis, scenario: Scenario, judged: Threads) -> Change | None:
+    """Large operators with the wanted threads, as fast as products and convolutions were timed to be.
+
+    Where the script itself asks for one thread nothing is promised, timed or not."""
+    if judged.trouble != "few" or not is_inherited(diagnosis.profile, diagnosis.loop):
+        return None
+    measured_s = share_of(diagnosis, is_product) * own_s(scenario)
+    timed = times_as_fast(diagnosis, LAYERS, f"{judged.wanted} threads", measured_s)
+    return None if timed is None else Change(compute=1 - (judged.large or 0.0) * (1 - 1 / timed))
 
 
 def held_share(diagnosis: Diagnosis) -> float:

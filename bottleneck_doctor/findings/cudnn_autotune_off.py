@@ -22,7 +22,8 @@ use more memory. With `cudnn.deterministic` the choice is narrow. Often the heur
 moves.
 
 ## Prediction
-By replay of the device's time in convolutions. On: nothing to a fifth of it saved (ours). Off: nothing to
+By replay of the device's time in convolutions. On: nothing to a fifth of it saved (ours), or what
+`bdoc run --calibrate` timed on the training's own. Off: nothing to
 half of it saved (ours: how long timing takes depends on the shapes).
 
 ## Remedies
@@ -34,13 +35,14 @@ PyTorch Performance Tuning Guide, "Enable cuDNN auto-tuner"; torch.backends.cudn
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceFacts, Switches
+from ..model.device import Beat, DeviceFacts, Kernels, Switches
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
-from .accelerator import WINDOW, kernel_share, unclocked
+from .accelerator import WINDOW, kernel_share, saving, unclocked
 from .advice import spread
 from .entry import Case, Entry
 from .simulated_device import LAUNCHING, SATURATED, accelerated, kernels
+from .timed_computing import as_timed, times_as_fast
 
 ID = "cudnn-autotune-off"
 CONVOLUTION_SHARE = 0.3  # of the kernels' time [catalogue F39]
@@ -71,11 +73,22 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the kernels' time in convolutions", "convolution_share", share, WINDOW),
         Evidence("new shapes of convolutions per hundred steps", "convolution_shapes", shapes, WINDOW),
     ]
-    cure = _off(diagnosis.scenario, share) if tuned else _on(diagnosis.scenario, share)
+    cure = _off(diagnosis.scenario, share) if tuned else _on(diagnosis, diagnosis.scenario, share)
     return Finding(ID, "device.compute", evidence, [cure])
 
 
-def _on(scenario: Scenario, share: float) -> Cure:
+def _on(diagnosis: Diagnosis, scenario: Scenario, share: float) -> Cure:
+    kernels_s = sum(one.device_s for one in _kernels(diagnosis))
+    timed = times_as_fast(diagnosis, ("convolution",), "tuned", share * kernels_s)
+    cure = _on_by_range(scenario, share)
+    return cure if timed is None else as_timed(cure, Change(device=saving(share, timed)))
+
+
+def _kernels(diagnosis: Diagnosis) -> list[Kernels]:
+    return (diagnosis.device.facts.kernels if diagnosis.device is not None else None) or []
+
+
+def _on_by_range(scenario: Scenario, share: float) -> Cure:
     return Cure(
         id="cudnn-benchmark",
         title="time the convolutions' algorithms once and keep the fastest",

@@ -24,7 +24,8 @@ gradient scaler. TF32 keeps about three decimal digits in each product, too few 
 ## Prediction
 By replay from the measured shares. TF32 makes such kernels 1.5 to 7 times as fast (7: a large product in
 PyTorch's notes; 1.5 and the likely 3 are ours); 16 bits 2 to 8 times, half of the ratio of peaks at best
-(ours), and kernels that wait for memory up to twice.
+(ours), and kernels that wait for memory up to twice. With `bdoc run --calibrate` products and
+convolutions are timed on the training's own shapes in either precision, after the training.
 
 ## Remedies
 `tf32`, `amp`.
@@ -55,6 +56,7 @@ from .accelerator import (
 from .advice import spread
 from .entry import Case, Entry
 from .simulated_device import LAUNCHING, SATURATED, accelerated, kernels
+from .timed_computing import LAYERS, as_timed, times_as_fast
 
 ID = "fp32-tensor-cores-idle"
 PLAIN = "float32"
@@ -99,7 +101,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
     ]  # fmt: skip
-    return Finding(ID, "device.compute", evidence, _cures(diagnosis.scenario, view))
+    return Finding(ID, "device.compute", evidence, _cures(diagnosis, diagnosis.scenario, view))
 
 
 def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
@@ -110,15 +112,29 @@ def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
     return idle / whole if whole > 0 else 0.0
 
 
-def _cures(scenario: Scenario, view: DeviceView) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> list[Cure]:
     newer = (view.facts.capability or (0, 0)) >= FIRST_WITH_TF32
     mixed = view.facts.switches is not None and view.facts.switches.autocast
     asked = view.facts.switches is not None and view.facts.switches.matmul_precision in ("high", "medium")
-    cures = [_tf32(scenario, _plain(view, ("matmul", "convolution")))] if newer and not asked else []
-    return cures if mixed else [*cures, _amp(scenario, view, newer)]
+    cures = [_tf32(diagnosis, scenario, view)] if newer and not asked else []
+    return cures if mixed else [*cures, _amp(diagnosis, scenario, view, newer)]
 
 
-def _tf32(scenario: Scenario, share: float) -> Cure:
+def _plain_s(view: DeviceView, kinds: tuple[str, ...]) -> float:
+    """Device seconds per step of the same kernels."""
+    return _plain(view, kinds) * sum(one.device_s for one in view.facts.kernels or [])
+
+
+def _tf32(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> Cure:
+    """Timed are the products: convolutions may use TF32 already, unless the script forbids it."""
+    timed = times_as_fast(diagnosis, ("product",), "rounded", _plain_s(view, ("matmul",)))
+    cure = _tf32_by_range(scenario, _plain(view, ("matmul", "convolution")))
+    if timed is None:
+        return cure
+    return as_timed(cure, Change(device=saving(_plain(view, ("matmul",)), timed)))
+
+
+def _tf32_by_range(scenario: Scenario, share: float) -> Cure:
     return Cure(
         id="tf32",
         title="let products in float32 use tensor cores (TF32)",
@@ -129,10 +145,13 @@ def _tf32(scenario: Scenario, share: float) -> Cure:
     )
 
 
-def _amp(scenario: Scenario, view: DeviceView, newer: bool) -> Cure:
+def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool) -> Cure:
+    """What was timed takes the place of the products' range; what waits for memory has no probe."""
     tensors = _plain(view, TENSOR_KINDS)
     memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
-    pairs = zip(HALF_TIMES, MEMORY_TIMES, strict=True)
+    way = "bfloat16" if newer else "float16"
+    timed = times_as_fast(diagnosis, LAYERS, way, _plain_s(view, ("matmul", "convolution")))
+    pairs = zip([timed] * 3 if timed is not None else HALF_TIMES, MEMORY_TIMES, strict=True)
     changes = [Change(device=saving(tensors, one) + saving(memory, other) - 1) for one, other in pairs]
     return Cure(
         id="amp",
@@ -142,6 +161,7 @@ def _amp(scenario: Scenario, view: DeviceView, newer: bool) -> Cure:
         apply="hook~",
         effort="hours",
         risk="overflow and rounding: compare the loss curve with one in float32",
+        basis="range" if timed is None else "calibrated",
     )
 
 

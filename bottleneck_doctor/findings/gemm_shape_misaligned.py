@@ -22,7 +22,8 @@ cured by `drop_last`, not by padding.
 
 ## Prediction
 By replay: at worst nothing. Likely: half of what the rates of aligned and misaligned products in this run
-differ by; at best all of it, twice the rate at most (ours: sizes differ as well as alignment).
+differ by; at best all of it, twice the rate at most (ours: sizes differ as well as alignment). With
+`bdoc run --calibrate` the training's products are timed padded and as they are.
 
 ## Remedies
 `pad-dims`.
@@ -41,6 +42,7 @@ from .accelerator import WINDOW, of_step, saving, unclocked
 from .advice import spread
 from .entry import Case, Entry
 from .simulated_device import LAUNCHING, SATURATED, accelerated
+from .timed_computing import as_timed, times_as_fast
 
 ID = "gemm-shape-misaligned"
 SIDES = {"float16": 8, "bfloat16": 8, "tf32": 4}  # elements in 16 bytes [NVIDIA matrix multiplication guide]
@@ -77,8 +79,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence(f"costliest: {worst.m} x {worst.k} times {worst.k} x {worst.n} in {worst.precision}",
                  "product_s", worst.device_s, WINDOW),
     ]  # fmt: skip
-    share = took / max(view.beat.busy_s if view.beat else 0.0, took)
-    return Finding(ID, "device.compute", evidence, [_pad(diagnosis.scenario, share, times)])
+    busy = max(view.beat.busy_s if view.beat else 0.0, all_took)
+    cure = _pad(diagnosis.scenario, took / busy, times)
+    timed = times_as_fast(diagnosis, ("product",), "padded", all_took)
+    if timed is not None:
+        cure = as_timed(cure, Change(device=saving(all_took / busy, timed)))
+    return Finding(ID, "device.compute", evidence, [cure])
 
 
 def _aligned(product: Product) -> bool:

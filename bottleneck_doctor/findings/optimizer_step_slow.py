@@ -24,7 +24,8 @@ refused when the optimizer is built. An optimizer that calls a closure runs the 
 A range by replay of what `fused=True` brought (measured): Adam and AdamW 5.8 to 6.7 for tensors of 256
 numbers, 3.7 to 4.1 for larger ones; SGD with momentum 4.4 and 1.7 to 2.0; Adagrad 3.9 and 2.7 to 3.4;
 cautiously half of the gain. `foreach=True` elsewhere: 1.5 to 2.0 for small tensors; it loses with large
-ones, so it is not offered there.
+ones, so it is not offered there. With `bdoc run --calibrate` the ways are timed on tensors of the
+training's sizes.
 
 ## Remedies
 `optimizer-fused`, `optimizer-foreach`.
@@ -37,12 +38,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.report import Evidence, Fix
 from .advice import HOOK, WORTH, spread, step_share
 from .computing import Factor, blind, case_of, optimizer_s, optimizers, place, spared
 from .entry import Case, Entry
+from .timed_computing import as_timed, times_as_fast
 
 ID = "optimizer-step-slow"
 OPTIMIZER_SHARE = 0.1  # of the step [catalogue F42]
@@ -68,8 +71,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "which of several optimizers takes the time")
     slow = [one for one in known if _loops(one)]
     part = sum(one.elements for one in slow) / max(1, sum(one.elements for one in known))
-    cure = _cure(scenario, slow[0], part * optimizer_s(diagnosis, scenario)) if slow else None
-    if cure is None or cure.factor is None or cure.factor[1] < WORTH:
+    seconds = part * optimizer_s(diagnosis, scenario)
+    cure = _timed(diagnosis, scenario, slow, seconds) or _cure(scenario, slow[0], seconds) if slow else None
+    if cure is None or _likely(scenario, cure) < WORTH:
         return None
     evidence = [
         Evidence("share of the step in the optimizer", "optimizer_share", share, "hooks around step"),
@@ -99,18 +103,34 @@ def _rate(one: Optimizer) -> Factor | None:
     return (1 + likely) / 2, likely, HOPEFUL * likely
 
 
+def _likely(scenario: Scenario, cure: Cure) -> float:
+    return gain(scenario, cure.change) if cure.change else (cure.factor or (1.0, 1.0))[1]
+
+
+def _timed(diagnosis: Diagnosis, scenario: Scenario, slow: list[Optimizer], seconds: float) -> Cure | None:
+    """The better way as timed, where there is one optimizer and it was timed."""
+    rates = {word: times_as_fast(diagnosis, ("optimizer",), word, seconds) for word in ("fused", "foreach")}
+    known = {word: rate for word, rate in rates.items() if rate is not None}
+    if not known or len(slow) > 1:
+        return None
+    best = max(known, key=lambda word: known[word])
+    return as_timed(_offer(slow[0], best), spared(scenario, seconds * (1 - 1 / known[best])))
+
+
 def _cure(scenario: Scenario, one: Optimizer, seconds: float) -> Cure | None:
     fused = _rate(one)
     rate = fused or (FOREACH if _is_small(one) else None)
     if rate is None:
         return None
     low, likely, high = (spared(scenario, seconds * (1 - 1 / times)) for times in rate)
-    word = "fused" if fused else "foreach"
+    return replace(_offer(one, "fused" if fused else "foreach"), factor=spread(scenario, low, likely, high))
+
+
+def _offer(one: Optimizer, word: str) -> Cure:
     return Cure(
         id=f"optimizer-{word}",
-        title=f"let {one.name} update all tensors in {'one call' if fused else 'few calls'}",
+        title=f"let {one.name} update all tensors in {'one call' if word == 'fused' else 'few calls'}",
         fix=Fix("where the optimizer is built", f"torch.optim.{one.name}(..., {word}=True)", place(one)),
-        factor=spread(scenario, low, likely, high),
         apply="hook~",
         risk="rounds differently in the last digits; refuses some options and tensor subclasses",
         basis="range",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .shapes import Shapes
+
 
 @dataclass(frozen=True)
 class Switches:
@@ -38,7 +40,8 @@ class Switches:
 class Optimizer:
     """An optimizer that stepped. ``fusible``: its class knows ``fused``; ``library``: who wrote it.
 
-    ``closure``: its step was handed one, so that forward passes may run inside of it.
+    ``closure``: its step was handed one, so that forward passes may run inside of it. ``sizes`` counts its
+    tensors by their number of elements, ``options`` holds what else its first group sets in numbers.
     ``kernels`` are weights of convolutions (wider than one pixel, more than one channel), of which
     ``kernels_channels_last`` lie channels last in memory.
     """
@@ -59,6 +62,8 @@ class Optimizer:
     kernels_channels_last: int = 0
     file: str = ""
     line: int = 0
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    options: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -126,3 +131,4 @@ class Computing:
     denormals: list[Denormals] = field(default_factory=list)
     paddings: list[Padding] = field(default_factory=list)
     compilations: list[Compilation] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=Shapes)

@@ -79,8 +79,9 @@ def _circumstances(report: Report) -> list[str]:
     if isinstance(cores, (int, float)):
         facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
     if isinstance(gpus, list):
+        unused = " not used" if report.environment.get("device") == "cpu" else ""
         none = ["no GPU"] if report.device is None else []
-        facts += [words.plain(", ".join(map(str, gpus)))] if gpus else none
+        facts += [words.plain(", ".join(map(str, gpus))) + unused] if gpus else none
     facts.append(f"torch {words.plain(run.torch)}" if run.torch else "no torch seen")
     if run.stopped_by:
         facts.append(f"stopped by {words.plain(run.stopped_by)}")

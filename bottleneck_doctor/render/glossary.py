@@ -76,8 +76,8 @@ smaller of its affinity and its cgroup quota, never the cores of the machine."""
 Share of time in which cores were idle while the kernel waited for storage. Evidence, not proof:
 network file systems and page faults in a cgroup do not always show here.""",
     "gpu_busy_fraction": """\
-Share of time in which at least one kernel ran on the GPU. A busy GPU is not necessarily a well
-used one.""",
+Share of time in which at least one kernel, however small, ran on the GPU that the training uses. A
+busy GPU is not necessarily a well used one. Not measured where the training uses none.""",
     "gpu_memory_fraction": """\
 Peak of the GPU memory in use over the memory there is.""",
     "worker_busy_fraction": """\

@@ -29,19 +29,22 @@ def _function(one: HotFunction, cwd: str) -> HotRow:
 
 
 def compose_operators(operators: list[HotOperator], longest: int, least: float) -> Hottest:
-    """Operators with their share of all operators' own CPU time, and that time."""
-    whole = words.seconds(sum(one.self_cpu_s for one in operators))
+    """Operators with their share of all operators' own time, and that time: the accelerator's, where it
+    computed them, else the CPU's."""
+    device = any(one.self_device_s for one in operators)
+    times = [one.self_device_s if device else one.self_cpu_s for one in operators]
+    whole, whose = words.seconds(sum(times)), "time of the accelerator" if device else "own CPU time"
     rows = [
         HotRow(
             words.percent(one.share),
-            words.seconds(one.self_cpu_s),
+            words.seconds(taken),
             words.plain(one.name),
             f"{words.count(one.calls)} {'call' if one.calls == 1 else 'calls'}",
         )
-        for one in operators[:longest]
+        for one, taken in list(zip(operators, times, strict=True))[:longest]
         if one.share >= least
     ]
-    return Hottest(f"own CPU time in one profiled step, {whole} in all", rows, len(operators) - len(rows))
+    return Hottest(f"{whose} in one profiled step, {whole} in all", rows, len(operators) - len(rows))
 
 
 def compose_environment(environment: dict[str, str | float | None], longest: int) -> list[tuple[str, str]]:

@@ -51,12 +51,13 @@ The supervisor could not watch all of the run, for the reason given. The trainin
     "limits": """\
 --max-steps and --max-seconds end a training through the run folder, and there was none.""",
     "gpu-counters": """\
-NVML could not be asked, so that utilisation, memory, clocks and power of the GPU are not known. Install
-`nvidia-ml-py` beside bdoc, and see that `nvidia-smi` works as this user; containers need the `utility`
-driver capability.""",
+NVML, the driver's library, could not be asked, or refused what is named: utilisation, memory, clocks and
+power of the GPU are then not known. Install `nvidia-ml-py` beside bdoc, and see that `nvidia-smi` works as
+this user; containers need the `utility` driver capability. It knows NVIDIA's devices only.""",
     "which-gpu-is-which": """\
-CUDA and NVML number GPUs differently unless CUDA_DEVICE_ORDER=PCI_BUS_ID: with several GPUs it is then not
-known which of them the training used.""",
+CUDA and NVML number unlike GPUs differently unless CUDA_DEVICE_ORDER=PCI_BUS_ID, and CUDA_VISIBLE_DEVICES
+may hide the training's GPU from bdoc. Where torch does not name its device, or the name is none of those that
+NVML shows, the driver's numbers are not those of the GPU that was used.""",
     "python-stacks-py-spy": """\
 py-spy took no stack samples: it is missing, or may not read the training's memory. The lines in which the
 time goes are not known; verdict and predictions do not need them. `bdoc env` names the setting to change,

@@ -15,11 +15,12 @@ from .calls import call_numbers
 from .cgroup import find_cgroups
 from .limits import pressure_folder, quota_cores, throttling
 from .machine import affinity_cores, shm_free_bytes
-from .nvml import load_nvml
+from .nvml import ANSWERS_WITHIN_S, NO_ANSWER, NO_NVML, gpu_expected, within
 from .pyspy import ALLOW, WHAT, find_py_spy
 from .reading import read_number, read_text
 from .threads import Thread
-from .visible import visible_gpus
+from .vendors import CLOCK, DRIVER_ONLY, has_intel_graphics, unknown_to_nvml
+from .visible import find_gpus
 
 CACHESTAT = 451  # the same number on every architecture
 PROBE_TIMEOUT_S = 15.0
@@ -35,7 +36,7 @@ def list_capabilities(root: Path = Path("/")) -> list[Capability]:
     """Everything that ``bdoc env`` shows, the target interpreter excluded. Starts one short-lived child."""
     found = [_cores(root), _shared_memory(root)]
     found += [_kernel_file(root, *file) for file in KERNEL_FILES]
-    found += [_groups(root), _pressure(root), _delays(root), _cachestat(), _gpus()]
+    found += [_groups(root), _pressure(root), _delays(root), _cachestat(), _gpus(root)]
     with subprocess.Popen(
         [sys.executable, "-c", "print(flush=True); input()"],
         stdin=subprocess.PIPE,
@@ -106,6 +107,8 @@ def _delays(root: Path) -> Capability:
 def _cachestat() -> Capability:
     """Asks about no file at all: a kernel that knows the call complains about the descriptor."""
     try:
+        if sys.platform != "linux":
+            raise OSError("elsewhere the number is another call's")
         call = ctypes.CDLL(None, use_errno=True).syscall
         call(ctypes.c_long(CACHESTAT), ctypes.c_int(-1), None, None, ctypes.c_uint(0))
         number = ctypes.get_errno()
@@ -116,12 +119,19 @@ def _cachestat() -> Capability:
     return _either("page cache residency", there, "cachestat(2) answers", no, "use Linux 6.5 or later")
 
 
-def _gpus() -> Capability:
-    nvml = load_nvml()
-    if isinstance(nvml, Gap):
-        return Capability("gpu counters", False, nvml.why, nvml.do)
-    names = ", ".join(gpu.name for gpu in visible_gpus(nvml)[0])
-    return _either("gpu counters", bool(names), names, "no GPU is visible", "unset CUDA_VISIBLE_DEVICES")
+def _gpus(root: Path) -> Capability:
+    found = within(ANSWERS_WITHIN_S, find_gpus) or NO_ANSWER
+    if not isinstance(found, Gap):
+        names = ", ".join(gpu.name for gpu in found[1])
+        hidden = "no GPU is visible"
+        return _either("gpu counters", bool(names), names, hidden, "unset CUDA_VISIBLE_DEVICES")
+    if gpu_expected(root) or found is NO_ANSWER:
+        return Capability("gpu counters", False, found.why, found.do)
+    if others := unknown_to_nvml(root):
+        return Capability("gpu counters", False, "; ".join(others.values()))
+    if has_intel_graphics(root):
+        return Capability("gpu counters", False, DRIVER_ONLY.format(vendor="Intel GPU") + CLOCK)
+    return Capability("gpu counters", False, "no accelerator is in sight", f"where there is one: {NO_NVML}")
 
 
 def _blocked(pid: int) -> Capability:

@@ -1,11 +1,15 @@
 """Reads the job's GPUs: how busy, full and fast they are, on which link, and who else computes there.
 
-Every name begins with ``gpu0_`` for the first visible GPU (``cuda:0``) and so on. Per reading: busy_share,
-memory_busy_share, memory_used_bytes, memory_bytes, power_w, sm_clock_mhz, memory_clock_mhz, temperature_c,
+Every name begins with ``gpu0_`` for the first visible GPU (``cuda:0``) and so on. Per reading: busy_share
+(time in which some kernel was there, however small, over the driver's last sample: 1/6 s to 1 s, by product),
+memory_busy_share (the same of reads and writes), memory_used_bytes (of all processes), memory_bytes, power_w
+(since Ampere, but for the A100, the mean of a second), sm_clock_mhz, memory_clock_mhz, temperature_c,
 pcie_gen, pcie_width, clock_reasons (NVML's bits) and clocks_{idle,power_cap,...} as 0 or 1. Rarely:
-power_limit_w, pcie_received_bytes_per_s, pcie_sent_bytes_per_s, pcie_replays, and {job,foreign}_processes,
-{job,foreign}_memory_bytes and {job,foreign}_busy_share for processes inside and outside of the job's tree.
-Once: see ``static``.
+power_limit_w, pcie_received_bytes_per_s, pcie_sent_bytes_per_s (over 20 ms), pcie_replays,
+{job,foreign}_processes, {job,foreign}_memory_bytes and {job,foreign}_busy_share for processes inside and
+outside of the job's tree, and since Hopper, as means since the last time: sm_active_share (multiprocessors
+with work), tensor_active_share (their time in tensor cores), dram_bandwidth_share. Once: see ``static``; uuid
+is the slice's where the job has one, and whole_uuid then that of its GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..model.profile import Gap
-from .nvml import Nvml, text_of
+from .activity import Activity
+from .nvml import WHAT, Nvml, text_of
+from .sharing import Sharing
 from .visible import Gpu, visible_gpus
 
 SLOW_EVERY = 10  # PCIe throughput alone blocks 20 ms per direction: the driver averages over that long
@@ -33,6 +39,8 @@ CLOCK_REASONS = {
     "power_brake": 0x80,
     "display": 0x100,
 }
+REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
+REASONS_BEFORE_2023 = "nvmlDeviceGetCurrentClocksThrottleReasons"
 SM_CLOCK, MEMORY_CLOCK = 1, 2
 TEMPERATURE_GPU = 0
 PCIE_SENT, PCIE_RECEIVED = 0, 1
@@ -48,8 +56,8 @@ class Gpus:
         self._gpus, self._gaps = visible_gpus(binding, environment)
         self._failures = [0] * len(self._gpus)
         self._readings = 0
-        known = self._nvml.has("nvmlDeviceGetCurrentClocksEventReasons")
-        self._reasons = f"nvmlDeviceGetCurrentClocks{'Event' if known else 'Throttle'}Reasons"
+        self._activity = Activity(self._nvml, self._gpus)
+        self._sharing = Sharing(self._nvml, self._gpus)
 
     def static(self) -> Values:
         """What does not change while a job runs: names, sizes, highest clocks, widest links, MIG."""
@@ -63,10 +71,11 @@ class Gpus:
 
     def gaps(self) -> list[Gap]:
         """Calls and GPUs that did not answer."""
-        return [*self._gaps, *self._nvml.gaps.values()]
+        return [*self._gaps, *self._nvml.gaps()]
 
     def close(self) -> None:
         """Lets NVML go."""
+        self._activity.close()
         with suppress(Exception):
             self._nvml.binding.nvmlShutdown()
 
@@ -80,12 +89,9 @@ class Gpus:
         values = self._quick(gpu)
         self._failures[place] = 0 if values else self._failures[place] + 1
         if self._failures[place] == MOST_FAILURES:
-            why = f"{gpu.name} stopped answering NVML"
-            self._gaps = [
-                *self._gaps,
-                Gap(f"gpu {place}", why, "see `nvidia-smi` and `dmesg` for a lost GPU"),
-            ]
-        return {**values, **self._slow(gpu), **self._sharing(gpu, job)} if values and slow else values
+            why = f"{gpu.name} (cuda:{place}) stopped answering NVML"
+            self._gaps = [*self._gaps, Gap(WHAT, why, "see `nvidia-smi` and `dmesg` for a lost GPU")]
+        return {**values, **self._slow(place, gpu, job)} if values and slow else values
 
     def _static(self, gpu: Gpu) -> Values:
         ask, handle, part = self._nvml.ask, gpu.handle, gpu.part
@@ -97,6 +103,7 @@ class Gpus:
                 "name": gpu.name,
                 "nvml_index": gpu.index,
                 "uuid": _mapped(text_of, ask("nvmlDeviceGetUUID", part or handle)),
+                "whole_uuid": part and _mapped(text_of, ask("nvmlDeviceGetUUID", handle)),
                 "compute_capability": capability and f"{capability[0]}.{capability[1]}",
                 "mig": int(bool(mig and mig[0])),
                 "mig_slices": getattr(sliced, "gpuInstanceSliceCount", None),
@@ -127,42 +134,25 @@ class Gpus:
                 "temperature_c": ask("nvmlDeviceGetTemperature", handle, TEMPERATURE_GPU),
                 "pcie_gen": ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
                 "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
-                **_clock_reasons(ask(self._reasons, handle)),
+                **_clock_reasons(ask(REASONS, handle, older=REASONS_BEFORE_2023)),
             }
         )
 
-    def _slow(self, gpu: Gpu) -> Values:
+    def _slow(self, place: int, gpu: Gpu, job: frozenset[int]) -> Values:
         ask, handle = self._nvml.ask, gpu.handle
         received = ask("nvmlDeviceGetPcieThroughput", handle, PCIE_RECEIVED)
         sent = ask("nvmlDeviceGetPcieThroughput", handle, PCIE_SENT)
-        return _present(
-            {
-                "power_limit_w": _scaled(ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1 / 1000),
-                "pcie_received_bytes_per_s": _scaled(received, 1024),
-                "pcie_sent_bytes_per_s": _scaled(sent, 1024),
-                "pcie_replays": ask("nvmlDeviceGetPcieReplayCounter", handle),
-            }
-        )
-
-    def _sharing(self, gpu: Gpu, job: frozenset[int]) -> Values:
-        """Sums over the processes that compute there.
-
-        NVML speaks of the outermost namespace's pids: in a container our own may look foreign, or be hidden.
-        """
-        found = self._nvml.ask("nvmlDeviceGetComputeRunningProcesses", gpu.part or gpu.handle)
-        if found is None:
-            return {}
-        # Refused also when merely nobody has computed lately.
-        samples = self._nvml.ask("nvmlDeviceGetProcessUtilization", gpu.handle, 0, expected=True) or []
-        percent = {sample.pid: sample.smUtil for sample in samples}
-        values: Values = {}
-        for owner in ("job", "foreign"):
-            owned = [process for process in found if (process.pid in job) == (owner == "job")]
-            values[f"{owner}_processes"] = len(owned)
-            values[f"{owner}_memory_bytes"] = sum(process.usedGpuMemory or 0 for process in owned)
-            if percent:
-                values[f"{owner}_busy_share"] = sum(percent.get(process.pid, 0) for process in owned) / 100
-        return values
+        link = {
+            "power_limit_w": _scaled(ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1 / 1000),
+            "pcie_received_bytes_per_s": _scaled(received, 1024),
+            "pcie_sent_bytes_per_s": _scaled(sent, 1024),
+            "pcie_replays": ask("nvmlDeviceGetPcieReplayCounter", handle),
+        }
+        return {
+            **_present(link),
+            **self._sharing.read(place, gpu, job),
+            **self._activity.read(place, gpu),
+        }
 
 
 def _clock_reasons(bits: Any) -> dict[str, Any]:

@@ -32,12 +32,11 @@ from typing import Any
 
 from ..model.profile import Gap
 from ..model.sample import Sample
+from .aside import GpuReader
 from .blocked import BlockedSampler, Fetching
-from .gpus import Gpus
 from .holdings import Holdings
 from .host import Host
 from .numa import Numa
-from .nvml import gpu_expected, load_nvml
 from .track import Track
 from .tree import Tree
 
@@ -77,25 +76,23 @@ class Sensors:
         self._host = Host(root_pid, root)
         self._holdings = Holdings(root)
         self._numa = Numa(now_ns, root)
-        self._static: list[Sample] = []
-        self._gpus = self._open_gpus(nvml, environment, now_ns)
+        self._gpus = GpuReader(now_ns, nvml, environment)
         reads: dict[str, Callable[[int], Sequence[Sample]]] = {
             "system": self._read_host,
             "job": self._read_job,
             "holdings": self._read_holdings,
         }
-        if self._gpus is not None:
-            reads["gpu"] = self._read_gpus
         self._periodic = [_Periodic(name, read, Track(now_ns)) for name, read in reads.items()]
 
     @property
     def samples(self) -> list[Sample]:
         """Everything kept so far."""
-        samples = list(self._static)
+        samples = self._gpus.samples()
         for sensor in self._periodic:
             samples += sensor.track.samples()
         samples += self._blocked.samples()
-        return [*samples, Sample(self._end_ns, "sensors", {"sensors_cpu_s": self._cpu_ns / 1e9})]
+        cpu_s = (self._cpu_ns + self._gpus.cpu_ns) / 1e9
+        return [*samples, Sample(self._end_ns, "sensors", {"sensors_cpu_s": cpu_s})]
 
     def tick(self, now_ns: int) -> float:
         """Takes what is due and returns the seconds until the next wanted tick."""
@@ -105,18 +102,19 @@ class Sensors:
         for sensor in self._periodic:
             if sensor.failures < MOST_FAILURES and sensor.track.is_due(now_ns):
                 self._tick_periodic(sensor, now_ns)
+        self._gpus.look(now_ns, self._tree.pids)
         self._cpu_ns += time.thread_time_ns() - began_ns
         self._end_ns = now_ns
         wanted = [sensor.track.next_ns for sensor in self._periodic if sensor.failures < MOST_FAILURES]
         if self._blocked_failures < MOST_FAILURES:
             wanted.append(self._blocked_next_ns)
+        if (next_ns := self._gpus.next_ns) is not None:
+            wanted.append(next_ns)
         return max(0, min(wanted, default=now_ns + NOTHING_DUE_NS) - now_ns) / 1e9
 
     def gaps(self) -> list[Gap]:
         """What could not be sensed, each once."""
-        gaps = [*self._gaps, *(self._host.gaps or []), *self._blocked.gaps()]
-        if self._gpus is not None:
-            gaps += self._gpus.gaps()
+        gaps = [*self._gaps, *(self._host.gaps or []), *self._blocked.gaps(), *self._gpus.gaps()]
         if self._tree.io_refused:
             why = "/proc/<pid>/io of a process cannot be read"
             gaps.append(Gap("bytes read by the job", why, "run bdoc as the user who trains"))
@@ -125,19 +123,7 @@ class Sensors:
     def close(self) -> None:
         """Releases descriptors and NVML; the samples stay."""
         self._blocked.close()
-        if self._gpus is not None:
-            self._gpus.close()
-
-    def _open_gpus(self, nvml: Any, environment: Mapping[str, str] | None, now_ns: int) -> Gpus | None:
-        loaded = load_nvml() if nvml is None else nvml
-        if isinstance(loaded, Gap):
-            if gpu_expected():
-                self._gaps.append(loaded)
-            return None
-        gpus = Gpus(loaded, environment)
-        static = gpus.static()
-        self._static = [Sample(now_ns, "gpu_static", static)] if static else []
-        return gpus
+        self._gpus.close()
 
     def _tick_blocked(self, now_ns: int) -> None:
         try:
@@ -194,11 +180,6 @@ class Sensors:
         pids = self._tree.pids
         values = {**self._holdings.read(now_ns, pids), **self._numa.read(now_ns, pids)}
         return [Sample(now_ns, "holdings", values)] if values else []
-
-    def _read_gpus(self, now_ns: int) -> Sequence[Sample]:
-        assert self._gpus is not None
-        values = self._gpus.read(self._tree.pids)
-        return [Sample(now_ns, "gpu", values)] if values else []
 
 
 def open_sensors(root_pid: int, fetching: Fetching) -> Sensors:

@@ -13,12 +13,17 @@ CALM_AFTER_NS = 120_000_000_000
 LONGEST_PERIOD_NS = 30_000_000_000
 MOST_SAMPLES = 2_000
 SMOOTHING = 0.5  # readings are rare: believe the last ones
+GOLDEN = 0.6180339887498949  # the fractions of its multiples fill the unit interval evenly
 
 
 class Track:
-    """When to read next, and what was read. Thinning keeps every second reading and doubles the period."""
+    """When to read next, and what was read. Thinning keeps every second reading and doubles the period.
 
-    def __init__(self, now_ns: int, most: int = MOST_SAMPLES) -> None:
+    ``roaming``: readings come sooner and later by turns (0.62 and 1.62 periods), so that what repeats itself
+    with the period is seen in every phase alike.
+    """
+
+    def __init__(self, now_ns: int, most: int = MOST_SAMPLES, roaming: bool = False) -> None:
         assert most >= 2
         self.next_ns = now_ns
         self.pace = Pace(PERIOD_NS, LONGEST_PERIOD_NS, SMOOTHING)
@@ -27,6 +32,8 @@ class Track:
         self._thinned_period_ns = 0
         self._readings: list[Sequence[Sample]] = []
         self._kept = 0
+        self._roaming = roaming
+        self._phase = 0.0
 
     def is_due(self, now_ns: int) -> bool:
         """Whether the next reading is wanted by now."""
@@ -47,7 +54,9 @@ class Track:
             self._thinned_period_ns = 2 * self.period_ns(now_ns)
             self._readings = self._readings[::2]
             self._kept = sum(map(len, self._readings))
-        self.next_ns = now_ns + self.period_ns(now_ns)
+        phase = (self._phase + GOLDEN) % 1 if self._roaming else 0.0
+        self.next_ns = now_ns + int(self.period_ns(now_ns) * (1 + phase - self._phase))
+        self._phase = phase
 
     def samples(self) -> list[Sample]:
         """All that was kept, in order of time."""

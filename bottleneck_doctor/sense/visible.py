@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..model.profile import Gap
-from .nvml import gpu_expected, load_nvml, text_of
+from .nvml import ANSWERS_WITHIN_S, NO_ANSWER, gpu_expected, load_nvml, text_of, within
+from .vendors import unknown_to_nvml
 
 MOST_GPUS = 64
 
@@ -25,11 +27,25 @@ class Gpu:
 
 def list_gpu_names() -> tuple[list[str], list[Gap]]:
     """Names of the visible GPUs. Without an NVIDIA device nothing is missed: an empty list and no gap."""
+    found = within(ANSWERS_WITHIN_S, find_gpus)
+    if found is None:
+        return [], [NO_ANSWER]
+    if isinstance(found, Gap):
+        return [], missed(found)
+    return [gpu.name for gpu in found[1]], found[2]
+
+
+def find_gpus(environment: Mapping[str, str] | None = None) -> tuple[Any, list[Gpu], list[Gap]] | Gap:
+    """The binding, the visible GPUs and what is not sure of them; or why there is no NVML."""
     nvml = load_nvml()
-    if isinstance(nvml, Gap):
-        return [], [nvml] if gpu_expected() else []
-    gpus, gaps = visible_gpus(nvml)
-    return [gpu.name for gpu in gpus], gaps
+    return nvml if isinstance(nvml, Gap) else (nvml, *visible_gpus(nvml, environment))
+
+
+def missed(gap: Gap, root: Path = Path("/")) -> list[Gap]:
+    """What to say of an NVML that does not start: nothing, where there is no accelerator."""
+    if gpu_expected(root):
+        return [gap]
+    return [Gap(gap.what, why) for why in unknown_to_nvml(root).values()]
 
 
 def visible_gpus(nvml: Any, environment: Mapping[str, str] | None = None) -> tuple[list[Gpu], list[Gap]]:
@@ -65,11 +81,28 @@ def _all_gpus(nvml: Any) -> tuple[list[Gpu], list[Gap]]:
     try:
         for index in range(min(nvml.nvmlDeviceGetCount(), MOST_GPUS)):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            gpus.append(Gpu(index, handle, text_of(nvml.nvmlDeviceGetName(handle))))
+            part = _first_slice(nvml, handle)
+            gpus.append(Gpu(index, handle, text_of(nvml.nvmlDeviceGetName(part or handle)), part))
     except Exception as error:  # a lost GPU may hide those behind it
         why = f"NVML fails at GPU {len(gpus)}: {error}"
         return gpus, [Gap("gpu counters", why, "see `nvidia-smi` and `dmesg`")]
     return gpus, []
+
+
+def _first_slice(nvml: Any, handle: Any) -> Any:
+    """A GPU that is cut up runs nothing itself: where its number is meant, CUDA takes its first slice. A
+    container that was given one slice sees just that one."""
+    try:
+        if not nvml.nvmlDeviceGetMigMode(handle)[0]:
+            return None
+        for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+            try:
+                return nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+            except Exception:  # places need not be filled from the first on
+                continue
+    except Exception:  # most GPUs cannot be cut up, and old drivers do not know the question
+        return None
+    return None
 
 
 def _find(nvml: Any, word: str, every: Sequence[Gpu]) -> Gpu | None:

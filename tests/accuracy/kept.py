@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bottleneck_doctor.model.codec import decode_profile, encode_report
-from bottleneck_doctor.prescribe import write_up
 from tests.accuracy.judge import Judgement, judge
 from tests.accuracy.measure import ROOT
 from tests.patients.expected import Patient
@@ -57,6 +55,10 @@ def placeless(text: str) -> str:
 
 def again(folder: Path, patient: Patient) -> Judgement | None:
     """Diagnose a kept profile anew; ``None`` where there is none of this patient."""
+    # Only here: on a GPU machine without msgspec profiles are kept, and read elsewhere.
+    from bottleneck_doctor.model.codec import decode_profile, encode_report
+    from bottleneck_doctor.prescribe import write_up
+
     file = folder / f"{patient.name}.profile.json.gz"
     if not file.exists():
         return None

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -91,10 +91,19 @@ def test_what_is_imported_sees_torchs_own(
     assert rows_of(tmp_path, wire.DEVICE_COPY) == []
 
 
+def test_a_program_that_compiles_in_every_look_is_left_alone(device: MetaDevice, tmp_path: Path) -> None:
+    for _ in range(2 * hearing.COMPILED_AT_MOST):
+        with look():
+            hearing._compiles()
+            assert as_torch_made_it()
+    assert ears.heard == hearing.COMPILED_AT_MOST
+    assert {row.c for row in rows_of(tmp_path, wire.DEVICE_STEP)} == {wire.NOTHING}
+
+
 class Told(torch.Tensor):
     """A subclass that knows torch's own functions only."""
 
-    heard: list[Any] = []
+    heard: ClassVar[list[Any]] = []
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -15,12 +15,13 @@ from bottleneck_doctor.agent.pulse import state
 from tests.agent.meta_device import MetaDevice, in_use, look, rows_of, sites_of
 
 HOST = torch.ones(5, dtype=torch.float16)
+THERE = HOST.to("meta")
 COPYING: dict[str, Callable[[], Any]] = {
     "a name": lambda: HOST.to("meta"),
     "a device": lambda: HOST.to(torch.device("meta")),
-    "by keyword": lambda: HOST.to(device="meta", dtype=torch.float32),
-    "another tensor": lambda: HOST.to(torch.zeros(1, device="meta")),
-    "in place": lambda: torch.zeros(5, device="meta").copy_(HOST),
+    "by keyword": lambda: HOST.to(device="meta"),
+    "another tensor": lambda: HOST.to(THERE),
+    "in place": lambda: THERE.clone().copy_(HOST),
     "a parameter": lambda: torch.nn.Parameter(HOST).to("meta"),
 }
 STAYING: dict[str, Callable[[], Any]] = {
@@ -65,7 +66,7 @@ def test_what_stays_is_no_copy(way: str, device: MetaDevice, tmp_path: Path) -> 
     [
         (False, (), {"non_blocking": True}, {"blocking"}),
         (True, (), {"non_blocking": True}, {"pinned"}),
-        (True, (torch.float32, True), {}, {"pinned"}),
+        (True, (None, True), {}, {"pinned"}),
         (True, (), {}, {"pinned", "blocking"}),
     ],
 )
@@ -78,6 +79,34 @@ def test_only_a_copy_from_pinned_memory_goes_on(
         HOST.to("meta", *args, **kwargs)
     (row,) = rows_of(tmp_path, wire.DEVICE_COPY)
     assert bits_of(row) == bits
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "crossing"), [(True, (10, "float16", {"pinned"})), (False, (40, "float64", {"blocking"}))]
+)
+def test_a_type_is_changed_before_a_copy_that_blocks_and_after_one_that_goes_on(
+    goes_on: bool, crossing: Any, device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: True, raising=False)
+    with look():
+        HOST.to("meta", torch.float64, goes_on)
+        HOST.to(device="meta", dtype=torch.float64, non_blocking=goes_on)
+        HOST.to(torch.zeros(1, dtype=torch.float64, device="meta"), goes_on)
+        torch.zeros(5, dtype=torch.float64, device="meta").copy_(HOST, goes_on)
+    rows = rows_of(tmp_path, wire.DEVICE_COPY)
+    assert [(row.b, wire.DTYPES[row.e], bits_of(row)) for row in rows] == [crossing] * 4
+
+
+def test_what_is_not_contiguous_goes_through_pageable_memory(
+    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: True, raising=False)
+    image = torch.ones(2, 3, 4, 4)
+    with look():
+        for one in (image, image.to(memory_format=torch.channels_last), image[:, :, 1:]):
+            one.to("meta", non_blocking=True)
+    rows = rows_of(tmp_path, wire.DEVICE_COPY)
+    assert [bits_of(row) for row in rows] == [{"pinned"}, {"pinned"}, {"blocking"}]
 
 
 def test_a_line_that_makes_what_it_copies_says_so(device: MetaDevice, tmp_path: Path) -> None:
@@ -112,7 +141,10 @@ def test_copies_inside_of_next_are_counted(device: MetaDevice, tmp_path: Path) -
 def test_a_refused_copy_is_refused_as_by_torch(device: MetaDevice) -> None:
     with look(), pytest.raises(RuntimeError, match="size"):
         torch.zeros(2, device="meta").copy_(torch.zeros(3))
-    with look(), pytest.raises(TypeError):
-        HOST.to("meta", unknown=1)
+    for unknown in ("unknown", "call", "frame", "which", "source", "goes_on"):
+        with look(), pytest.raises(TypeError, match=unknown):
+            HOST.to("meta", **{unknown: 1})
     with look(), pytest.raises(TypeError):
         HOST.copy_("no tensor")
+    with look(), pytest.raises(TypeError):
+        HOST.to(object())

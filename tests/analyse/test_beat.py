@@ -9,7 +9,6 @@ import pytest
 
 from bottleneck_doctor.analyse.device_summary import summarise
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.assemble.device import Traces
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.prescribe import write_up
 from tests.assemble.device_rows import SECOND, Habits, Training, profile_of, trace_of, train, window_of
@@ -70,6 +69,16 @@ def test_a_rare_stop_that_no_look_met_is_known_from_the_loops_own_clock(tmp_path
     assert diagnosis.verdict.cause == "host.checkpoint"
 
 
+def test_rare_long_waits_that_no_look_met_are_exposed(tmp_path):
+    """Every 40th batch takes half a second, and next to none of these is looked at."""
+    habits = Habits(fetch=1.0, issue=1.0, device=8.0, stall=500.0)
+    training, diagnosis = seen(tmp_path, habits, every=41)
+    exposed = diagnosis.metrics["exposed_data_wait_fraction"]
+    truth = training.idle["input"] / (training.now - SECOND)
+    assert exposed.value == pytest.approx(truth, abs=2 * POINTS)
+    assert exposed.low < truth < exposed.high
+
+
 def test_what_next_gives_the_device_to_do_is_no_waiting(tmp_path):
     """Batches are augmented on the device: it is busy while the loop is in `next`."""
     training, diagnosis = seen(tmp_path, Habits(fetch=4.0, in_next=4.0, issue=1.0, device=6.0))
@@ -118,8 +127,7 @@ def test_a_healthy_run_without_a_window_is_offered_nothing(tmp_path):
 def test_waits_are_found_by_their_line_and_scaled_to_the_undisturbed_step(tmp_path):
     """Under the profiler the loop was half as fast again: what follows on each wait is, too."""
     training = train(tmp_path, TABLE[3][1])
-    traces = Traces(tmp_path, lambda path: trace_of(training, 1.5) if path.name == "100.trace.json" else None)
-    training.file.fact(fact="trace", file="../100.trace.json", loader=1)
+    traces = {100: trace_of(training, 1.5)}
     diagnosis = diagnose(profile_of(tmp_path, traces=traces))
     read = diagnosis.device.facts.syncs[0]
     assert (read.call, read.file, read.line) == ("item", "train.py", 40)

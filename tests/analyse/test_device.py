@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.accelerated import clock_loss, runs_ahead
+from bottleneck_doctor.analyse.beat import look_aside
 from bottleneck_doctor.analyse.device import view_device, view_driver
+from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
 from bottleneck_doctor.model.profile import Profile, Series
@@ -27,23 +29,28 @@ def driver_of(*readings: dict[str, float]):
 
 def seen(profile: Profile):
     """All of the run."""
-    return view_device(profile, 0.0, 1e9, profile.loops[0])
+    return view_device(profile, 0.0, 1e9, profile.loops[0], aside(profile))
+
+
+def aside(profile: Profile):
+    """What the loop's own steps say."""
+    return look_aside(steps_of(profile.loops[0].table))
 
 
 def test_no_accelerator_no_view():
     profile = device_run(busy_s=10 * MS, host_s=2 * MS)
     without = replace(profile, processes=[replace(profile.processes[0], device="cpu")])
-    assert view_device(without, 0.0, 1e9) is None
+    assert seen(without) is None
 
 
 def test_the_beat_is_a_mean_over_the_steady_window_alone():
     profile = device_run(busy_s=10 * MS, launch_s=5 * MS, host_s=12 * MS)
     table = profile.device.table
     table.wall_s[0] = 1000.0  # a warm-up row
-    view = view_device(profile, table.t[1], table.t[-1], profile.loops[0])
+    view = view_device(profile, table.t[1], table.t[-1], profile.loops[0], aside(profile))
     assert view.clock.looks == sum(table.looks) - table.looks[0]
     assert view.beat.busy_s == pytest.approx(10 * MS)
-    assert view.beat.launch_s == pytest.approx(5 * MS)
+    assert view.beat.launch_s == pytest.approx(5 * MS, rel=0.01)
 
 
 def test_without_rows_of_the_devices_clock_there_is_no_beat():

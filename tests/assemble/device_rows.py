@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import Book
 from bottleneck_doctor.assemble.arrivals import read_iterations
-from bottleneck_doctor.assemble.device import Traces, read_devices
+from bottleneck_doctor.assemble.device import read_devices
 from bottleneck_doctor.assemble.drivers import read_drivers
 from bottleneck_doctor.assemble.loaders import read_loaders
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.trace import TraceTable
+from bottleneck_doctor.assemble.traces import Traced
 from bottleneck_doctor.model.device import DeviceWindow
 from bottleneck_doctor.model.profile import Machine, Profile, Run
 from bottleneck_doctor.model.sample import Sample
@@ -38,7 +38,8 @@ class Habits:
     ``fetch`` is the loader's work in the loop's process, ``issue`` what the loop needs to issue ``launches``
     kernels, ``device`` what the device needs for them, ``copy`` a copy before them, ``after`` Python after a
     readback (None: nothing is read back), ``outro`` more Python at the end, ``in_next`` work that the loader
-    gives the device. Every ``saving_every``-th step saves for ``saving``.
+    gives the device. Every ``saving_every``-th step saves for ``saving``; every ``stall_every``-th batch takes
+    ``stall`` more.
     """
 
     fetch: float = 0.2
@@ -51,6 +52,8 @@ class Habits:
     saving_every: int = 10
     in_next: float = 0.0
     outro: float = 0.0
+    stall: float = 0.0
+    stall_every: int = 40
 
 
 @dataclass
@@ -70,7 +73,8 @@ class Training:
         """One batch and what follows on it."""
         habits, begin, device_begin = self.habits, self.now, max(self.now, self.busy_until)
         self._work(habits.in_next)
-        self._pass(habits.fetch, "input")
+        rare = habits.stall if self.passes % habits.stall_every == habits.stall_every - 1 else 0.0
+        self._pass(habits.fetch + rare, "input")
         self._fetched(begin)
         got, device_got = self.now, max(self.now, self.busy_until)
         parts = self._copy() + self._compute() + self._read_back() + self._save()
@@ -189,16 +193,17 @@ def window_of(training: Training, slower: float = 1.5) -> DeviceWindow:
                         **{f"{name}_s": value for name, value in mean.items()})  # fmt: skip
 
 
-def trace_of(training: Training, slower: float) -> Any:
+def trace_of(training: Training, slower: float) -> Traced:
     """What is read of a trace: the window, and what follows on the readback at site 2."""
     window = window_of(training, slower)
-    window = replace(
-        window, sync_s=slower * window.sync_s, wall_s=window.wall_s + (slower - 1) * window.sync_s
-    )
-    return SimpleNamespace(window=window, kernels=[], products=[], idle_by_site={1: 1e-4, 2: window.sync_s})
+    wall_s = window.wall_s + (slower - 1) * window.sync_s
+    window = replace(window, sync_s=slower * window.sync_s, wall_s=wall_s)
+    return Traced(1, TraceTable(window, [], [], {1: 1e-4, 2: window.sync_s}))
 
 
-def profile_of(folder: Path, samples: list[Sample] | None = None, traces: Traces | None = None) -> Profile:
+def profile_of(
+    folder: Path, samples: list[Sample] | None = None, traces: dict[int, Traced] | None = None
+) -> Profile:
     """What is assembled of all rows in the folder."""
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 60.0, 0)
     profile = assemble(Remains(folder, run, Machine("box", "6", "cpu", 8, 8.0), 0, samples or []))

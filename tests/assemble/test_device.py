@@ -8,6 +8,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.profile import Machine, Profile, Run, Window
@@ -116,6 +117,18 @@ def test_the_allocators_counters_are_those_of_the_steady_steps(tmp_path: Path) -
     assert (allocator.device_allocs, allocator.empty_cache_calls) == (50, 0)
     assert 45 <= allocator.steps <= 55
     assert allocator.reserved_bytes == 6 << 30
+
+
+def test_where_emptying_the_cache_is_not_counted_the_steps_listened_to_say_how_often(tmp_path: Path) -> None:
+    training = train(tmp_path, Habits(), steps=100)
+    (diary,) = read_diaries(tmp_path)
+    for step in diary.of(wire.DEVICE_STEP)[::2]:
+        training.file.row(wire.DEVICE_WAIT, step.t + 1, 1000, 1000, wire.WAITS.index("empty_cache"))
+    for t in ((SECOND + training.now) // 2, training.now - 1):
+        training.file.row(wire.ALLOCATOR, t, 0, 0, 0, wire.NOTHING, 5 << 30, 6 << 30)
+    allocator = device_of(profile_of(tmp_path)).allocator
+    assert allocator is not None
+    assert allocator.empty_cache_calls / allocator.steps == pytest.approx(0.5, rel=0.05)
 
 
 @pytest.mark.parametrize(

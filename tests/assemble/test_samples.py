@@ -5,6 +5,7 @@ from __future__ import annotations
 from bottleneck_doctor.assemble.hot_files import PATHS_AT_MOST, read_hot_files
 from bottleneck_doctor.assemble.samples import (
     BUCKETS_AT_MOST,
+    CELLS_AT_MOST,
     POINTS_AT_MOST,
     read_blocked,
     read_series,
@@ -30,6 +31,24 @@ def test_what_a_tick_did_not_measure_is_none() -> None:
 def test_a_long_run_is_sampled_more_thinly() -> None:
     series = read_series([Sample(n * HALF_S, "cpu", {"a": float(n)}) for n in range(5000)], 0)
     assert POINTS_AT_MOST / 2 < len(series.t) <= POINTS_AT_MOST
+
+
+def test_what_is_read_rarely_or_out_of_step_outlasts_the_thinning() -> None:
+    """A GPU's readings roam: in a long run they fall between all others."""
+    host = [Sample(4 * n * HALF_S, "system", {"cpu": float(n)}) for n in range(POINTS_AT_MOST)]
+    gpu = [Sample((4 * n + 2) * HALF_S, "gpu", {"busy": 0.5}) for n in range(POINTS_AT_MOST)]
+    once = Sample(2 * HALF_S, "gpu_static", {"clock_max": 1980})
+    values = read_series([*host, *gpu, once], 0).values
+    assert None not in values["cpu"]
+    assert None not in values["busy"]
+    assert values["clock_max"][0] == 1980
+
+
+def test_many_gpus_keep_a_profile_small() -> None:
+    many = {f"gpu{place}_{name}": 1.0 for place in range(64) for name in range(36)}
+    series = read_series([Sample(n * HALF_S, "gpu", many) for n in range(2000)], 0)
+    assert len(series.values) == len(many)
+    assert len(series.t) * len(many) <= CELLS_AT_MOST
 
 
 def test_blocked_samples_go_to_the_loader_of_the_process() -> None:

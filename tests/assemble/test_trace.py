@@ -117,6 +117,24 @@ def test_a_step_whose_kernels_were_not_awaited_does_not_count() -> None:
     assert table.window.steps == 2
 
 
+def test_a_loop_far_ahead_has_kernels_of_its_own_only() -> None:
+    """The device is two steps behind: what it does first was launched before the trace began."""
+    pen = Pen()
+    for place in range(6):
+        pen.step(place * 1000)
+        pen.kernel(place * 1000 + 10, place * 1000 + 2500, 1000, SGEMM)
+    pen.step(6000)
+    early = Pen(number=10_000)
+    early.kernel(-2000, 500, 1000, ADD)
+    early.kernel(-1000, 1500, 1000, ADD)
+    pen.events += [event for event in early.events if event["cat"] == "kernel"]
+    table = read_window(pen.text())
+    assert table is not None
+    assert [one.kind for one in table.kernels] == ["matmul"]
+    assert table.window.kernels_per_step == 1
+    assert (table.window.wall_s, table.window.busy_s) == pytest.approx((1e-3, 1e-3))
+
+
 def test_another_loaders_steps_are_left_out() -> None:
     pen = pages()
     for place in range(4, 8):

@@ -79,16 +79,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def pair(step_ms: float, seconds: float, options: list[str]) -> Pair:
+def pair(
+    step_ms: float, seconds: float, options: list[str], training: Path = STEPS, bdoc: Sequence[str] = BDOC
+) -> Pair:
     """One plain and one watched run of the same training."""
     with tempfile.TemporaryDirectory(prefix="bdoc-bench-") as name:
         out, profile = Path(name) / "cost.json", Path(name) / "profile.json"
         steps = str(max(100, round(seconds / step_ms * 1000)))
-        script = [str(STEPS), "--step-ms", str(step_ms), "--steps", steps, "--out", str(out)]
+        script = [str(training), "--step-ms", str(step_ms), "--steps", steps, "--out", str(out)]
         plain = execute(script, out)
-        watched = execute([*BDOC, "run", "--quiet", *options, "-o", str(profile), *script], out)
+        watched = execute([*bdoc, "run", "--quiet", *options, "-o", str(profile), *script], out)
         told = subprocess.run(
-            [sys.executable, *BDOC, "report", str(profile), "--format", "json"],
+            [sys.executable, *bdoc, "report", str(profile), "--format", "json"],
             env=environment(),
             capture_output=True,
             check=True,
@@ -123,8 +125,9 @@ def execute(arguments: list[str], out: Path) -> Run:
 
 
 def environment() -> dict[str, str]:
-    """Ours, so that ``bdoc`` is the one beside these files."""
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+    """Ours first, so that ``bdoc`` is the one beside these files."""
+    given = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *([given] if given else [])])}
 
 
 def spread(values: Sequence[float | None]) -> str:

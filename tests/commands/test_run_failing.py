@@ -116,7 +116,7 @@ def test_files_of_proc_that_are_missing_are_gaps(folder: Path) -> None:
         f"mount --bind {nothing} /sys/fs/cgroup",
         *(f"mount --bind {null} /proc/{name}" for name in ("stat", "diskstats", "vmstat", "meminfo")),
     )
-    told = bdoc(folder, script(folder, "import time; time.sleep(0.4); print('hello')"), wrapper=world)
+    told = bdoc(folder, script(folder, "import time; time.sleep(1); print('hello')"), wrapper=world)
     assert (told.status, told.out) == (0, b"hello\n")
     assert {"pressure stall information", "disk counters"} <= set(gaps(told))
 

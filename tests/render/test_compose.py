@@ -120,6 +120,13 @@ def test_the_circumstances_are_named(change: dict[str, object], said: str) -> No
     assert said in compose(report, WHOLE).circumstances
 
 
+@pytest.mark.parametrize(("device", "said"), [("cuda", "H100"), ("cpu", "H100 not used"), (None, "H100")])
+def test_a_gpu_that_the_training_leaves_alone_is_not_shown_as_its_own(device: str | None, said: str) -> None:
+    run = replace(TYPICAL.run, machine={"gpus": ["H100"]})
+    report = replace(TYPICAL, run=run, environment={"device": device})
+    assert said in compose(report, WHOLE).circumstances
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_numbers_without_a_value_are_said_to_have_none(value: float) -> None:
     report: Report = replace(TYPICAL, metrics={"step_time_s": Metric(value, "s", value, value, 3)})

@@ -123,7 +123,8 @@ class FakeNvml:
     def _nvmlDeviceGetProcessUtilization(self, gpu: dict[str, Any], since: int) -> list[Any]:
         if "busy_processes" not in gpu:
             raise NotSupported("Not Found")
-        return [SimpleNamespace(pid=pid, smUtil=share) for pid, share in gpu["busy_processes"]]
+        at = since + 1
+        return [SimpleNamespace(pid=pid, smUtil=sm, timeStamp=at) for pid, sm in gpu["busy_processes"]]
 
 
 def gpu(uuid: str = "GPU-aa", name: str = "H100", **values: Any) -> dict[str, Any]:

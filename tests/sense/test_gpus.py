@@ -103,9 +103,9 @@ def test_a_call_that_fails_costs_its_own_value_and_one_gap() -> None:
         values = gpus.read()
     assert "gpu0_power_w" not in values
     assert values["gpu0_busy_share"] == 0.5
-    assert sorted(gap.what for gap in gpus.gaps()) == [
-        "gpu counter PcieReplayCounter",
-        "gpu counter PowerUsage",
+    assert sorted(gap.why for gap in gpus.gaps()) == [
+        "Not Supported: PowerUsage",
+        "this NVML binding does not know the call: PcieReplayCounter",
     ]
 
 
@@ -119,7 +119,8 @@ def test_gpus_that_fall_silent_midway_are_given_up() -> None:
     asked = len(nvml.asked)
     gpus.read()
     assert len(nvml.asked) == asked
-    assert {"gpu 0", "gpu 1"} <= {gap.what for gap in gpus.gaps()}
+    said = {gap.why for gap in gpus.gaps()}
+    assert {f"H100 (cuda:{place}) stopped answering NVML" for place in (0, 1)} <= said
 
 
 def test_closing_a_driver_that_is_gone_is_harmless() -> None:

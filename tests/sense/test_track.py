@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from bottleneck_doctor.model.sample import Sample
 from bottleneck_doctor.sense.track import CALM_AFTER_NS, CALM_PERIOD_NS, PERIOD_NS, Track
 
@@ -53,3 +55,12 @@ def test_an_empty_reading_is_not_kept_but_the_next_is_planned() -> None:
     assert track.samples() == []
     assert not track.is_due(PERIOD_NS - 1)
     assert track.is_due(PERIOD_NS)
+
+
+def test_a_roaming_track_keeps_the_pace_and_no_beat() -> None:
+    """Readings fall evenly into every phase of a step that lasts just as long as their period."""
+    times = follow(Track(0, roaming=True), CALM_AFTER_NS)
+    assert len(times) == pytest.approx(CALM_AFTER_NS / PERIOD_NS, rel=0.02)
+    assert min(steps(times)) > 0.6 * PERIOD_NS
+    phases = [sum(1 for t in times if t % PERIOD_NS * 4 // PERIOD_NS == quarter) for quarter in range(4)]
+    assert min(phases) > 0.2 * len(times)

@@ -82,7 +82,7 @@ def test_without_nvml_a_gap_is_named_only_where_a_driver_is(
     expected: bool, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    monkeypatch.setattr(visible, "gpu_expected", lambda: expected)
+    monkeypatch.setattr(visible, "gpu_expected", lambda _: expected)
     names, gaps = visible.list_gpu_names()
     assert (names, len(gaps)) == ([], count)
 

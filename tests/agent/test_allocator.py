@@ -1,0 +1,68 @@
+"""The allocator's books are read now and then, and emptying its cache is counted. The device is pretended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from bottleneck_doctor.agent import allocator, hearing, wire
+from bottleneck_doctor.agent.pulse import state
+from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
+
+
+@pytest.fixture
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MetaDevice]:
+    monkeypatch.setattr(torch._C, "_cuda_emptyCache", lambda: None, raising=False)
+    for name, value in (("last_ns", 0), ("emptied", 0), ("refused", False)):
+        monkeypatch.setattr(allocator._Books, name, value)
+    with in_use(tmp_path) as found:
+        hearing._set(hearing.ALWAYS)
+        found.books = (1, 20, 3000, 4000)
+        yield found
+
+
+def test_a_second_apart_at_most_once(
+    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for past_ns in (0, allocator.EVERY_NS - 1, allocator.EVERY_NS):
+        monkeypatch.setattr(allocator, "now", lambda: 10**12 + past_ns)  # noqa: B023
+        with look():
+            torch._C._cuda_emptyCache()
+    rows = rows_of(tmp_path, wire.ALLOCATOR)
+    assert [(row.a, row.b, row.c, row.d, row.e) for row in rows] == [
+        (1, 20, 0, 3000, 4000),
+        (1, 20, 2, 3000, 4000),
+    ]
+
+
+def test_emptying_is_counted_outside_of_looks_too_and_is_a_wait_inside(
+    device: MetaDevice, tmp_path: Path
+) -> None:
+    torch._C._cuda_emptyCache()
+    with look():
+        torch._C._cuda_emptyCache()
+    assert allocator._Books.emptied == 2
+    assert [wire.WAITS[row.b] for row in rows_of(tmp_path, wire.DEVICE_WAIT)] == ["empty_cache"]
+
+
+def test_once_graphs_are_compiled_nobody_counts(device: MetaDevice, tmp_path: Path) -> None:
+    emptying = torch._C._cuda_emptyCache
+    hearing._compiles()
+    assert torch._C._cuda_emptyCache is not emptying
+    with look():
+        pass
+    assert [row.c for row in rows_of(tmp_path, wire.ALLOCATOR)] == [wire.NOTHING]
+    assert torch._C._cuda_emptyCache is not emptying
+
+
+def test_a_device_without_books_goes_on(device: MetaDevice, tmp_path: Path) -> None:
+    device.memory = None  # type: ignore[assignment, method-assign]
+    for _ in range(2):
+        with look():
+            pass
+    assert allocator._Books.refused
+    assert state.accelerator is device
+    assert len(rows_of(tmp_path, wire.DEVICE_STEP)) == 2

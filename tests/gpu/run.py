@@ -1,0 +1,118 @@
+"""``python -m tests.gpu.run``: is bdoc right on this GPU? Patients, their twins, and what watching costs.
+
+Needs Python 3.10, torch 2.6 with CUDA, and this checkout; no network. See README.md in this folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.gpu import library, sheet
+from tests.gpu.bare import missing
+from tests.gpu.expected import FOLDER
+from tests.gpu.measure import ROOT, Ward, execute
+from tests.gpu.rounds import ITEMS, Item, Rounds, go
+from tests.gpu.sheet import Sheet
+
+GOLDEN = ROOT / "tests" / "golden"
+DATA = Path(tempfile.gettempdir()) / "bdoc-patients"
+NO_DEVICE = 2
+ASK = """\
+import platform, torch
+if not torch.cuda.is_available(): raise SystemExit(1)
+print(torch.cuda.get_device_name(), platform.python_version(), torch.__version__, sep="|")
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Go through the items; status 1 when bdoc was wrong, 2 when there is no device."""
+    given = _arguments(argv)
+    machine = "a rehearsal on the CPU" if given.rehearse else device()
+    if machine is None:
+        _tell("no CUDA device here, or no torch that was built for it: nothing was measured")
+        return NO_DEVICE
+    found, keep = Sheet(machine), GOLDEN / slug(machine) if given.keep else None
+    with tempfile.TemporaryDirectory(prefix="bdoc-gpu-") as name:
+        library.use(given.lib, Path(name))
+        if lacking := missing():
+            _tell(f"without {', '.join(lacking)}: bdoc does its work without its command line")
+        ward = Ward(Path(name), _scripts_options(given, Path(name)))
+        print(sheet.HEADER, flush=True)
+        rounds = Rounds(ward, found, _tell, given.repeats, given.pairs, given.seconds, keep)
+        go(rounds, given.only, given.budget_s)
+    print(*sheet.adds_up(found), sep="\n")
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / "table.md").write_text(sheet.section(found), encoding="utf-8")
+    if given.write is not None:
+        sheet.write(given.write, found)
+    return 0 if found.right or (given.rehearse and not found.failed) else 1
+
+
+def device() -> str | None:
+    """The device's name and the versions; asked in another process: this one takes none of its memory."""
+    asked = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        return None
+    name, python, torch = asked.stdout.strip().splitlines()[-1].split("|")
+    return f"{name}, {len(os.sched_getaffinity(0))} cores, Python {python}, torch {torch}"
+
+
+def slug(machine: str) -> str:
+    """The device's name as a folder's."""
+    return re.sub(r"[^a-z0-9]+", "-", machine.partition(",")[0].lower()).strip("-")
+
+
+def _scripts_options(given: argparse.Namespace, folder: Path) -> tuple[str, ...]:
+    """What every script is told: where data may lie, the device, and its speed, measured once for all."""
+    where = ["--data", str(given.data), "--device", "cpu" if given.rehearse else "cuda"]
+    speed = folder / "speed.json"
+    _tell("measuring the device's speed")
+    execute([sys.executable, str(FOLDER / "speed.py"), *where, "--write", str(speed)])
+    _tell(", ".join(f"{name} {value:.3g}" for name, value in json.loads(speed.read_text()).items()))
+    steps = ["--steps", str(given.steps)] if given.steps else []
+    return (*where, "--speed", str(speed), *steps)
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.run", description=__doc__)
+    add = parser.add_argument
+    add("--only", type=_chosen, default=list(ITEMS), help="names, separated by commas")
+    add("--repeats", type=int, default=1, help="plain sick and cured runs of each patient (default 1)")
+    add("--pairs", type=int, default=3, help="plain and watched runs for each step length (default 3)")
+    add("--seconds", type=float, default=6.0, help="rough length of each of these (default 6)")
+    add("--steps", type=int, help="training steps of each patient (default: about 8 s of them)")
+    add("--budget-s", type=float, default=1200.0, help="begin nothing that would end later (default 1200)")
+    add("--lib", type=Path, help="a folder of wheels or packages to import from, where pip cannot be used")
+    add("--data", type=Path, default=DATA, help="where patients may write; on a disk, for the cold reads")
+    add("--keep", action="store_true", help="keep profiles and the table under tests/golden/, by device")
+    add("--write", type=Path, help="write this device's section of docs/accuracy-gpu.md to this file")
+    add("--rehearse", action="store_true", help="on the CPU, a few tiny steps: shows only that all runs")
+    given = parser.parse_args(argv)
+    if given.rehearse:
+        given.steps, given.seconds, given.pairs = given.steps or 6, min(given.seconds, 0.5), 1
+    return given
+
+
+def _chosen(names: str) -> list[Item]:
+    known = dict(ITEMS)
+    wanted = [name.strip().replace("_", "-") for name in names.split(",")]
+    if unknown := [name for name in wanted if name not in known]:
+        raise argparse.ArgumentTypeError(f"no item {unknown[0]!r}; there are {', '.join(known)}")
+    return [(name, known[name]) for name in wanted]
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

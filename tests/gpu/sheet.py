@@ -1,0 +1,119 @@
+"""The GPU table, what it adds up to, and the page that keeps one section for each device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.accuracy import table
+from tests.gpu.examine import Seen
+
+HEADER = table.HEADER.replace("data wait", "exposed wait").replace(
+    "| inside |\n|", "| inside | device busy: bdoc / truth | step under bdoc |\n|---|---|"
+)
+TITLE = "# How often bdoc is right on GPUs\n\n"
+METHOD = """\
+Written by `make gpu`; how to run it stands in [its README](../tests/gpu/README.md). Patients and twins are
+made as for [accuracy](accuracy.md), on a real device; sizes follow its speed, so that steps take 10 to 20 ms.
+
+- Exposed wait: in the run that bdoc watches, the script records an event of its own on its compute stream
+  before and after each `next()`, in all steps, and reads them at the end. What lies between the two, over the
+  time of all steps from the twentieth on, is the truth. Right means within 0.02.
+- Device busy: kernel seconds of a step (union over all streams, by a profiler of the script's own in a
+  separate run) over the mean plain step.
+- Speedup: plain sick and cured runs in turn, per sample on the device's clock; for evaluation, of the whole
+  run.
+- Step under bdoc: mean step of the watched run over that of the plain ones.
+- Calls that wait for the device: counted in the same twenty steps of one training by its own profiler, with
+  bdoc looking closely at every step, and without bdoc.
+- Cost: a training paced by the host, plain and watched in turn.
+"""
+NOT_YET = """\
+## Not yet measured on hardware
+
+No run on a GPU has been published. All that bdoc says about GPUs is written against public documentation and
+tested with simulated devices.
+"""
+
+
+@dataclass
+class Sheet:
+    """What one run of the suite found on one device; rows are printed as they come."""
+
+    machine: str
+    seen: list[Seen] = field(default_factory=list)
+    rows: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    harmless: bool = True
+
+    def add(self, row: str, seen: Seen | None = None) -> None:
+        """One more row of the table."""
+        self.rows.append(row)
+        self.seen += [] if seen is None else [seen]
+        print(row, flush=True)
+
+    def say(self, line: str, harmless: bool) -> None:
+        """One more line below the table."""
+        self.lines.append(line)
+        self.harmless = self.harmless and harmless
+
+    @property
+    def right(self) -> bool:
+        """What the project promises: all bounds, nine causes of ten, exposed waits within 0.02, no harm done,
+        no output changed, no gain promised where there is none."""
+        rows = [one.judgement for one in self.seen]
+        return (
+            self.harmless
+            and not self.failed
+            and all(one.bound_right and one.same_output and not one.hurts for one in rows)
+            and all(one.wait_right is not False for one in rows)
+            and sum(one.cause_right for one in rows) >= 0.9 * len(rows)
+        )
+
+
+def row(seen: Seen) -> str:
+    """One line of the table."""
+    busy, slowed = f"{_number(seen.busy)} / {_number(seen.busy_truth)}", seen.judgement.slowed
+    return f"{table.row(seen.judgement)} {busy} | {'–' if slowed is None else f'×{slowed:.3f}'} |"
+
+
+def missing(name: str, why: str) -> str:
+    """The line of a patient that could not be examined."""
+    columns = HEADER.partition("\n")[0].count("|") - 1
+    return f"| {name} | {' '.join(why.split()).replace('|', '/')} |" + " |" * (columns - 2)
+
+
+def adds_up(sheet: Sheet) -> list[str]:
+    """What stands below the table."""
+    lines = [*table.summary([one.judgement for one in sheet.seen]), *sheet.lines]
+    lines += [f"failed: {', '.join(sheet.failed)}"] if sheet.failed else []
+    return lines + ([f"left out, for want of time: {', '.join(sheet.left_out)}"] if sheet.left_out else [])
+
+
+def section(sheet: Sheet) -> str:
+    """All that was found on one device, as a part of the page."""
+    rows = "\n".join([HEADER, *sheet.rows])
+    lines = "\n".join(f"- {line}" for line in adds_up(sheet))
+    return f"## {sheet.machine}\n\n{rows}\n\n{lines}\n"
+
+
+def page(sections: Sequence[str]) -> str:
+    """The whole page."""
+    return TITLE + METHOD + "\n" + "\n".join(sections or [NOT_YET])
+
+
+def write(path: Path, sheet: Sheet) -> None:
+    """Put the device's section in place of its old one; those of other devices stay."""
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    found = re.split(r"^(?=## )", old, flags=re.MULTILINE)[1:]
+    gone = (NOT_YET.splitlines()[0], f"## {sheet.machine}")
+    others = [one.rstrip("\n") + "\n" for one in found if one.splitlines()[0] not in gone]
+    path.write_text(page([*others, section(sheet)]), encoding="utf-8")
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

@@ -1,0 +1,71 @@
+"""A training of equal steps, paced by the host, on the device if there is one: what is added is seen.
+
+The host works for most of the step, so that nothing hides behind the device; the small network beside it
+makes the calls that a GPU training makes. Tells the same as ``tests/bench/steps.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import statistics
+import time
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader
+
+WARMUP_STEPS = 50
+CALLS_S = 0.0004  # about what the network's own calls take
+
+
+def burn(cpu_s: float) -> None:
+    """Fixed work on the thread's own clock."""
+    until = time.thread_time() + cpu_s
+    while time.thread_time() < until:
+        pass
+
+
+def main() -> None:
+    """Train, then write what it cost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--step-ms", type=float, required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    batches = [torch.randn(64, 256) for _ in range(1000)]
+    loader = DataLoader(batches, batch_size=None)  # type: ignore[arg-type]
+    model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1)).to(
+        device
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    began_s: list[float] = []
+    while len(began_s) < given.steps:
+        for x in loader:
+            began_s.append(time.monotonic())
+            optimizer.zero_grad()
+            model(x.to(device, non_blocking=True)).square().mean().backward()
+            optimizer.step()
+            burn(max(0.0, given.step_ms / 1000 - CALLS_S))
+            if len(began_s) == given.steps:
+                break
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    step_s = [b - a for a, b in itertools.pairwise(began_s)][WARMUP_STEPS:]
+    cost = {
+        "step_s": statistics.median(step_s),
+        "mean_step_s": statistics.fmean(step_s),
+        "first_step_at_s": began_s[0],
+        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "cpu_s": time.process_time(),
+    }
+    given.out.write_text(json.dumps(cost))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""A whole `bdoc run` of a small training on the CPU, on a machine whose GPU somebody else keeps busy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.model.codec import read_profile
+from bottleneck_doctor.prescribe import write_up
+from tests.commands.running import bdoc, script
+from tests.sense.nvml.conftest import ONE, Stage
+
+pytestmark = pytest.mark.slow
+
+TRAINING = """
+import time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __len__(self):
+        return 2000
+
+    def __getitem__(self, index):
+        end = time.perf_counter() + 0.002
+        while time.perf_counter() < end:
+            pass
+        return torch.full((8,), float(index % 7))
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for rows in DataLoader(Rows(), batch_size=4):
+    optimizer.zero_grad()
+    model(rows).square().mean().backward()
+    optimizer.step()
+print("trained")
+"""
+BUSY = (f"{ONE} busy=99 used=70e9 sm_clock=600 reasons=64", "process pid=1 memory=60e9 sm=95")
+
+
+def run(folder: Path, stage: Stage, *lines: str) -> Any:
+    """The training under bdoc, with these GPUs in the machine."""
+    environment = {name: value for name, value in stage(*lines).items() if name != "PYTHONPATH"}
+    options = ["-q", "--no-profiler", "--no-py-spy"]
+    told = bdoc(folder, *options, script(folder, TRAINING), env=environment)
+    assert (told.status, told.out) == (0, b"trained\n"), told.err
+    return told
+
+
+def test_somebody_elses_gpu_is_not_the_trainings(tmp_path: Path, stage: Stage) -> None:
+    told = run(tmp_path, stage, *BUSY)
+    profile = read_profile(tmp_path / "profile.json")
+    busy = [one for one in profile.series.values["gpu0_busy_share"] if one is not None]
+    assert set(busy) == {0.99}
+    assert profile.machine.gpus == ["H100"]
+    report = write_up(profile)
+    assert (report.verdict.bound, report.verdict.gain["gpu"]) == ("cpu", None)
+    assert report.metrics["gpu_busy_fraction"].value is None
+    about = {one.id for one in report.findings} | {one.finding for one in report.abstentions}
+    assert not [name for name in about if name.startswith("gpu-")]
+    assert [gap for gap in told.profile["gaps"] if "gpu" in gap["what"]] == []
+
+
+def test_a_driver_that_hangs_changes_nothing_for_the_training(tmp_path: Path, stage: Stage) -> None:
+    told = run(tmp_path, stage, *BUSY, "slow nvmlDeviceGetUtilizationRates 60000")
+    assert write_up(read_profile(tmp_path / "profile.json")).verdict.bound == "cpu"
+    assert "gpu0_busy_share" not in told.profile["series"]["values"]
+
+
+def test_env_is_shown_beside_these_gpus(stage: Stage) -> None:
+    command = [sys.executable, "-m", "bottleneck_doctor", "env"]
+    done = subprocess.run(command, env={**os.environ, **stage(*BUSY)}, capture_output=True, timeout=60)
+    assert b"gpu counters: H100" in done.stdout
+    assert done.stderr == b""

@@ -1,0 +1,104 @@
+"""The real binding, and a driver library of our own: what the sense makes of GPUs in every state."""
+
+from __future__ import annotations
+
+import statistics
+
+from bottleneck_doctor.sense.pace import MOST_CORE_SHARE
+from bottleneck_doctor.sense.track import PERIOD_NS
+from tests.sense.nvml.conftest import ONE, Ask
+
+THROTTLED = "busy=99 sm_clock=990 temperature=92 reasons=68 power=250000 limit=250000 default_limit=700000"
+NARROW = "gen=3 gen_max=5 width=8 width_max=16 received=30000 sent=200 replays=17"
+TWO = ("gpu name=H100 uuid=GPU-aa busy=80 total=80e9", "gpu name=T4 uuid=GPU-bb busy=5 total=16e9")
+
+
+def test_an_idle_gpu(ask: Ask) -> None:
+    found = ask("gpus", f"{ONE} busy=0 used=500e6 sm_clock=345 reasons=1 gen=1")
+    (values,) = found.readings
+    assert (values["gpu0_busy_share"], values["gpu0_clocks_idle"], values["gpu0_pcie_gen"]) == (0.0, 1, 1)
+    assert values["gpu0_foreign_processes"] == values["gpu0_job_processes"] == 0
+    assert found.gaps == []
+
+
+def test_a_busy_gpu_and_what_does_not_change_of_it(ask: Ask) -> None:
+    found = ask("gpus", f"{ONE} busy=97 memory_busy=40 used=60e9 {NARROW}", readings=2)
+    first, second = found.readings
+    assert (first["gpu0_busy_share"], first["gpu0_memory_busy_share"]) == (0.97, 0.4)
+    assert (first["gpu0_memory_used_bytes"], first["gpu0_memory_bytes"]) == (60e9, 80e9)
+    assert (first["gpu0_power_w"], first["gpu0_power_limit_w"]) == (350.0, 700.0)
+    assert (first["gpu0_sm_clock_mhz"], first["gpu0_memory_clock_mhz"]) == (1900, 2600)
+    assert (first["gpu0_pcie_received_bytes_per_s"], first["gpu0_pcie_replays"]) == (30000 * 1024, 17)
+    assert (first["gpu0_pcie_gen"], first["gpu0_pcie_width"]) == (3, 8)
+    assert (found.static["gpu0_pcie_gen_max"], found.static["gpu0_pcie_width_max"]) == (5, 16)
+    assert (found.static["gpu0_name"], found.static["gpu0_uuid"]) == ("H100", "GPU-aa")
+    assert found.static["gpu0_compute_capability"] == "9.0"
+    assert (found.static["gpu0_sm_clock_max_mhz"], found.static["gpu0_mig"]) == (1980, 0)
+    assert "gpu0_pcie_replays" not in second
+    assert found.gaps == []
+
+
+def test_heat_and_a_lowered_power_limit_are_named(ask: Ask) -> None:
+    found = ask("gpus", f"{ONE} {THROTTLED}")
+    (values,) = found.readings
+    named = {name for name, value in values.items() if name.startswith("gpu0_clocks_") and value}
+    assert named == {"gpu0_clocks_power_cap", "gpu0_clocks_hw_thermal"}
+    assert (values["gpu0_temperature_c"], values["gpu0_power_limit_w"]) == (92, 250.0)
+    assert found.static["gpu0_power_default_w"] == 700.0
+
+
+def test_the_mean_of_a_gpu_that_works_half_of_the_time_is_a_half(ask: Ask) -> None:
+    """Steps of half a second are those that a reading every half-second would see always in one phase."""
+    found = ask("sensors", f"{ONE} wave=500", seconds=7)
+    shares = [one["gpu0_busy_share"] for one in found.readings]
+    assert len(shares) >= 8
+    assert 0.25 < sum(shares) / len(shares) < 0.75
+    assert min(shares) < 0.3
+    assert max(shares) > 0.7
+
+
+def test_strangers_are_told_from_the_job_by_what_is_new(ask: Ask) -> None:
+    """The driver also remembers how busy everybody was a minute ago."""
+    found = ask(
+        "gpus", ONE, "process pid=1000 memory=10e9 sm=60", "process pid=2000 memory=5e9 sm=30",
+        readings=11, pause_s=0.12,
+    )  # fmt: skip
+    assert found.readings[0]["gpu0_foreign_processes"] == 1
+    last = found.readings[-1]
+    assert (last["gpu0_job_memory_bytes"], last["gpu0_foreign_memory_bytes"]) == (10e9, 5e9)
+    assert (last["gpu0_job_busy_share"], last["gpu0_foreign_busy_share"]) == (0.6, 0.3)
+    assert found.gaps == []
+
+
+def test_two_unlike_gpus_are_numbered_as_asked(ask: Ask) -> None:
+    plain = ask("gpus", *TWO)
+    assert [gap[0] for gap in plain.gaps] == ["which gpu is which"]
+    chosen = ask("gpus", *TWO, environment={"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+    assert (chosen.static["gpu0_uuid"], chosen.readings[0]["gpu0_busy_share"]) == ("GPU-bb", 0.05)
+    assert "gpu1_uuid" not in chosen.static
+    assert chosen.gaps == []
+
+
+def test_hopper_says_how_much_of_it_works_since_the_last_time(ask: Ask) -> None:
+    found = ask("gpus", f"{ONE} gpm=1 sm=40 tensor=7", readings=11, pause_s=0.02)
+    assert "gpu0_sm_active_share" not in found.readings[0]
+    last = found.readings[-1]
+    assert (last["gpu0_sm_active_share"], last["gpu0_tensor_active_share"]) == (0.4, 0.07)
+    assert "gpu0_dram_bandwidth_share" not in last  # the driver said "not a number"
+    assert found.calls["samples left"] == 0
+    assert found.gaps == []
+
+
+def test_before_hopper_nobody_asks_for_monitors_twice(ask: Ask) -> None:
+    found = ask("gpus", ONE, readings=11)
+    assert not [name for name in found.readings[-1] if "active" in name]
+    assert (found.calls["nvmlGpmQueryDeviceSupport"], found.gaps) == (1, [])
+    assert "nvmlGpmSampleGet" not in found.calls
+
+
+def test_eight_gpus_cost_far_less_than_the_hundredth_of_a_core_that_watching_may_cost(ask: Ask) -> None:
+    """Of a driver that answers at once: what is left is the binding and us."""
+    eight = [f"gpu name=H100 uuid=GPU-{number} gpm=1 sm=40" for number in range(8)]
+    found = ask("gpus", *eight, readings=41)
+    assert len([name for name in found.readings[-1] if name.endswith("_sm_clock_mhz")]) == 8
+    assert statistics.mean(found.cpu_s[1:]) < 0.5 * MOST_CORE_SHARE * PERIOD_NS / 1e9
