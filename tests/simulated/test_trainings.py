@@ -18,29 +18,34 @@ pytestmark = pytest.mark.slow
 
 POINTS = 0.02  # of exposed data wait, beyond the report's own interval for the steps that it did not look at
 BUSY_POINTS = 0.06  # a profiler sees five steps, on a machine that may have others to run
+SLOWER = 1.35  # than usual: the host was short of cores, and the simulated device never is
 SLACK = 1.25  # between a prediction's range and what was measured, for the same reason
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What bdoc must say of a training; no ``remedies``: nothing is worth doing."""
+    """What bdoc must say of a training; no ``remedies``: nothing is worth doing. ``step_s`` is a step's time
+    where nobody else uses the cores."""
 
     name: str
+    step_s: float
     bound: str
     cause: str
     remedies: tuple[str, ...] = ()
 
 
 EVERY = [
-    Expected("evaluating", "cpu", "input.preprocess", ("workers-auto",)),
-    Expected("starved_by_source", "balanced", "input.wait", ("workers-auto",)),
-    Expected("launch_bound", "cpu", "host.launch", ("bigger-batch", "cuda-graphs", "torch-compile")),
-    Expected("sync_bound", "cpu", "host.sync", ("defer-readback",)),
-    Expected("transfer_bound", "gpu", "device.transfer", ("gpu-resident-dataset", "device-prefetcher")),
-    Expected("allocator_churn", "gpu", "device.memory", ("drop-empty-cache",)),
-    Expected("hidden_wait", "gpu", "device.compute"),
-    Expected("healthy", "gpu", "device.compute"),
-    Expected("long_reads", "gpu", "device.compute"),
+    Expected("evaluating", 0.0092, "cpu", "input.preprocess", ("workers-auto",)),
+    Expected("starved_by_source", 0.0098, "balanced", "input.wait", ("workers-auto",)),
+    Expected("launch_bound", 0.0108, "cpu", "host.launch", ("bigger-batch", "cuda-graphs", "torch-compile")),
+    Expected("sync_bound", 0.0115, "cpu", "host.sync", ("defer-readback",)),
+    Expected(
+        "transfer_bound", 0.0127, "gpu", "device.transfer", ("gpu-resident-dataset", "device-prefetcher")
+    ),
+    Expected("allocator_churn", 0.0125, "gpu", "device.memory", ("drop-empty-cache",)),
+    Expected("hidden_wait", 0.0130, "gpu", "device.compute"),
+    Expected("healthy", 0.0102, "gpu", "device.compute"),
+    Expected("long_reads", 0.0620, "gpu", "device.compute"),
 ]
 CURED = ("starved_by_source", "sync_bound")  # where the script's cure is the first remedy, and takes no luck
 
@@ -49,12 +54,15 @@ Watch = Callable[[str], Seen]
 
 @pytest.fixture(scope="module")
 def watch(tmp_path_factory: pytest.TempPathFactory) -> Watch:
-    """Each training is watched once."""
+    """Each training is watched once; again where others had its cores, and so it was another training."""
     seen: dict[str, Seen] = {}
 
     def once(name: str) -> Seen:
         if name not in seen:
             seen[name] = watched(name, tmp_path_factory.mktemp(name))
+            (usual,) = (one.step_s for one in EVERY if one.name == name)
+            if seen[name].truth["step_s"] > SLOWER * usual:
+                seen[name] = watched(name, tmp_path_factory.mktemp(name))
         return seen[name]
 
     return once
