@@ -16,9 +16,9 @@ class Calibration:
     means over ``repeats``, with ``depth`` of them under way at once. ``size_bytes`` is what one of them is
     made of.
 
-    ``product``, ``convolution``, ``attention`` and ``optimizer`` are of no loader (""): all of that kind in a
-    step, forward and backward; ``seconds`` adds up what was typical of ``repeats`` rounds or more, ``cpu_s`` is
-    0. Variant ``now`` is as the training does it.
+    ``product``, ``convolution``, ``attention`` and ``optimizer`` are of no loader (""): all of that kind in
+    a step, forward and backward; ``seconds`` adds up what was typical of ``repeats`` rounds or more,
+    ``cpu_s`` is 0. Variant ``now`` is as the training does it.
     """
 
     loader: str

@@ -86,7 +86,8 @@ class Tracer:
     def events(self, one, number, origin):
         def event(cat, name, begin, end, thread):
             return {"ph": "X", "cat": cat, "name": name, "ts": (begin + origin) / 1e3,
-                    "dur": (end - begin) / 1e3, "pid": 0, "tid": thread, "args": {"device": 0, "stream": 7, "correlation": number}}
+                    "dur": (end - begin) / 1e3, "pid": 0, "tid": thread,
+                    "args": {"device": 0, "stream": 7, "correlation": number}}
         if one.issued > self.begun:
             yield event("cuda_runtime", one.call, one.issued, one.returned, os.getpid())
         if one.cat:

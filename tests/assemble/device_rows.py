@@ -38,8 +38,8 @@ class Habits:
     ``fetch`` is the loader's work in the loop's process, ``issue`` what the loop needs to issue ``launches``
     kernels, ``device`` what the device needs for them, ``copy`` a copy before them, ``after`` Python after a
     readback (None: nothing is read back), ``outro`` more Python at the end, ``in_next`` work that the loader
-    gives the device. Every ``saving_every``-th step saves for ``saving``; every ``stall_every``-th batch takes
-    ``stall`` more.
+    gives the device. Every ``saving_every``-th step saves for ``saving``; every ``stall_every``-th batch
+    takes ``stall`` more.
     """
 
     fetch: float = 0.2
