@@ -115,10 +115,11 @@ class Truth:
             return merged((one.begin, one.end) for one in self.phases if one.name == name)
 
         driver = [(one.begin, one.end) for one in self.device.calls if one.name in ("cudaMalloc", "cudaFree")]
-        copies = [(one.begin, one.end) for one in self.device.work if one.kind == "copy"]
+        copies = [one for one in self.device.work if one.kind == "copy"]
+        copying = [(one.begin, one.end) for one in copies] + [(one.called, one.returned) for one in copies]
         return {
             "input": named("input"),
             "memory": merged(driver),
             "other": named("other"),
-            "transfer": merged(copies),
+            "transfer": merged(copying),
         }
