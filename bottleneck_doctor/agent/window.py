@@ -24,8 +24,9 @@ DRAIN_NS = 2_000_000_000  # until the device should have come past the last step
 # launches long, 20 ms to a second of kernels, but of graphs it may be far more
 STEPS_AT_LEAST = 2  # then one is left that is measured
 STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
-ENOUGH_NS = 500_000_000  # recorded in fewer steps: what runs for so long makes a trace of tens of megabytes
-LONG_NS = 2_000_000_000  # a step or two under the tracer
+ENOUGH_NS = 200_000_000  # recorded in fewer steps: an operator is issued in 10 us, takes 1 kB of the trace
+LONG_NS = 500_000_000  # and 50 us of the loop's time when that ends, so that two such steps must do
+SLOW_NS = 2_000_000_000  # one step of such a length is enough to warm up
 ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
 
 
@@ -52,7 +53,7 @@ class TraceWindow:
         self.thread = state.thread()
         self.trace: Any = None
         self.start = self.begun = self.ended = 0
-        self.warmed = self.steps = self.strangers = 0
+        self.warmed = self.steps = self.updates = self.strangers = 0
         self.loader = 0
         self.last: Any = None  # the mark behind the last step
 
@@ -104,12 +105,14 @@ class TraceWindow:
             return self._drained()
         if not self.begun:
             self.warmed += 1
-            if self.warmed < WARM_STEPS and now() - self.start < LONG_NS:
+            if self.warmed < WARM_STEPS and now() - self.start < SLOW_NS:
                 return False
             self.begun, self.loader = now(), loader
             self.trace.begin()
         elif loader == self.loader:
             self.steps += 1
+            if self.steps == 1:
+                self.updates = state.optimizer_steps
         with self.trace.range("bdoc#step#%d" % loader):
             pass
         if (self._enough() or loader != self.loader) and self.accelerator.ready():
@@ -118,10 +121,10 @@ class TraceWindow:
         return False
 
     def _enough(self) -> bool:
-        taken = now() - self.begun
-        if self.steps > STEPS_AT_LEAST and taken > ENOUGH_NS:
-            return True
-        return self.steps >= STEPS or (self.steps == STEPS_AT_LEAST and taken > LONG_NS)
+        if self.steps < STEPS_AT_LEAST or self.steps >= STEPS:
+            return self.steps >= STEPS
+        at_most = ENOUGH_NS if self.steps > STEPS_AT_LEAST else LONG_NS
+        return now() - self.begun > at_most and state.optimizer_steps > self.updates
 
     def _drained(self) -> bool:
         """Whether the device has come past the last step; then the trace is saved."""

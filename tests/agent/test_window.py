@@ -54,6 +54,13 @@ print(loss.item(), torch.rand(1).item())
 )
 
 
+UPDATING = """loss = model(batch).square().mean()
+    loss.backward()
+    if place % EVERY == EVERY - 1:
+        optimizer.step()
+        optimizer.zero_grad()"""
+
+
 def script(behind: int = 0, before: str = "pass") -> str:
     return SCRIPT.replace("BEHIND", str(behind)).replace("BEFORE", before)
 
@@ -134,6 +141,17 @@ def test_a_recording_that_fails_leaves_the_training_alone(tmp_path: Path, broken
     assert len(told.stdout.split()) == 2
     assert diary.first("trace") == {}
     assert "ZeroDivisionError" in diary.first("trace_refused")["why"]
+
+
+@pytest.mark.parametrize(("every", "steps"), [(1, {3}), (17, {4, 5})])
+def test_of_slow_steps_fewer_are_recorded_but_an_update_is_among_them(
+    tmp_path: Path, every: int, steps: set[int]
+) -> None:
+    """Six slow steps of many operators would make a trace that nobody can read."""
+    text = script().replace("    time.sleep(0.003)", "    time.sleep(0.09 if place > 10 else 0.003)")
+    text = text.replace("loss = train_on(batch)", UPDATING.replace("EVERY", str(every)))
+    recorded = diary_of(watched(tmp_path, text.replace("Asked(80)", "Asked(32)"))).first("trace")["steps"]
+    assert recorded in steps
 
 
 def test_a_training_that_ends_inside_of_the_window_ends_well(tmp_path: Path) -> None:
