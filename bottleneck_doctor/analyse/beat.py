@@ -132,9 +132,11 @@ def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
     busy_s = min(window.busy_s, clock.rest_s + clock.input_s - input_s)
     left = clock.rest_s + clock.input_s - input_s - busy_s
     names = DIVIDED if clock.transfer_s > 0 else (*DIVIDED, "transfer_s")  # copies on a stream of their own
-    seen = {name: getattr(window, name) for name in names}
-    whole = sum(seen.values())
-    parts = {name: left * value / whole for name, value in seen.items()} if whole > 0 else {"launch_s": left}
+    parts = {name: getattr(window, name) for name in names}
+    scale = min(1.0, left / max(sum(parts.values()), 1e-12))
+    parts = {name: scale * value for name, value in parts.items()}
+    # Steps in a window are slower: what it did not see of waits is none of theirs, the loop was away.
+    parts["launch_s"] += left - sum(parts.values())
     return Beat(
         window.steps,
         clock.wall_s,

@@ -141,6 +141,16 @@ def test_waits_are_found_by_their_line_and_scaled_to_the_undisturbed_step(tmp_pa
     assert report.remedies[0].predicted_speedup.likely == pytest.approx(truth, rel=0.1)
 
 
+def test_what_the_window_did_not_see_is_not_made_out_of_the_little_that_it_saw(tmp_path):
+    """Others held the loop up for a tenth of each step, not in the window; there a readback cost 50 us."""
+    training = train(tmp_path, Habits(issue=1.0, device=9.0, after=0.0, outro=1.0))
+    window = replace(window_of(training), sync_s=5e-5, launch_s=5e-5)
+    profile = profile_of(tmp_path)
+    beat = diagnose(replace(profile, device=replace(profile.device, window=window))).device.beat
+    assert beat.sync_s <= 5e-5
+    assert beat.launch_s == pytest.approx(beat.wall_s - beat.busy_s - beat.sync_s - beat.input_s)
+
+
 def test_the_report_says_what_the_device_did_in_one_line(tmp_path):
     _, diagnosis = seen(tmp_path, TABLE[2][1])
     summary = summarise(diagnosis.device, diagnosis.metrics)
