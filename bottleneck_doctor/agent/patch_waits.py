@@ -14,7 +14,7 @@ from time import thread_time_ns
 
 from . import device_clock, wire
 from .guard import quiet
-from .hearing import WINDOWS, aside, ears, hook
+from .hearing import ALWAYS, WINDOWS, aside, ears, hook
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -32,6 +32,7 @@ METHODS = {
 BINDINGS = (  # what torch.cuda.synchronize and its like look up at each call
     "_cuda_synchronize", "_xpu_synchronize", "_accelerator_synchronizeDevice",
 )  # fmt: skip
+EMPTYING = ("_cuda_emptyCache", "_xpu_emptyCache", "_accelerator_emptyCache")  # behind the public functions
 
 
 class Own:
@@ -62,6 +63,8 @@ def patch(torch: Any) -> None:
     for name, kind in (("Stream", "stream"), ("Event", "event")):
         if hasattr(device, name):
             hook(getattr(device, name), "synchronize", _function(kind))
+    for name in EMPTYING:
+        hook(torch._C, name, _emptying, ALWAYS)
 
 
 def plain(tensor: Any) -> bool:
@@ -171,3 +174,13 @@ def _masked(original: Callable[..., Any]) -> Callable[..., Any]:
 def _holds_mask(index: Any) -> bool:
     parts = index if type(index) is tuple else (index,)
     return any(type(one) in Own.types and str(one.dtype) in ("torch.bool", "torch.uint8") for one in parts)
+
+
+def _emptying(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Counted outside of looks as well, until graphs are compiled: they may hold it."""
+
+    def empty(*args: Any, **kwargs: Any) -> Any:
+        state.emptied += 1
+        return noted("empty_cache", sys._getframe(1), original, *args, **kwargs)
+
+    return empty

@@ -57,12 +57,11 @@ def torch_arrived(torch: Any) -> None:
 @quiet
 def _device_found() -> None:
     """The script uses an accelerator: from now on its copies and waits are listened to."""
-    from . import allocator, hearing, patch_copies, patch_training, patch_waits  # most runs do without
+    from . import hearing, patch_copies, patch_training, patch_waits  # most runs do without
 
     torch: Any = sys.modules["torch"]
     patch_waits.patch(torch)
     patch_copies.patch(torch)
-    allocator.patch(torch)
     hearing.install(patch_training.compiling())
 
 

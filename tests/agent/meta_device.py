@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from bottleneck_doctor.agent import allocator, device_clock, hearing, importing, patch_copies, patch_waits
+from bottleneck_doctor.agent import device_clock, hearing, importing, patch_copies, patch_waits
 from bottleneck_doctor.agent.pulse import state
 from bottleneck_doctor.assemble.rows import read_diaries
 
@@ -57,7 +57,6 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
     vars(hearing.ears).update(vars(hearing.Ears()), next=0)
     patch_waits.patch(torch)
     patch_copies.patch(torch)
-    allocator.patch(torch)
     importing.before_search.append(hearing.hush)
     try:
         yield device
