@@ -23,7 +23,8 @@ def is_accelerated(profile: Profile) -> bool:
 
 
 def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
-    """What was measured of the device of the loop's own process; the table only if it is that loop's."""
+    """What was measured of the device of the loop's own process; the table only if it is a training loop's,
+    where this is one."""
     known = [one for one in (profile.device, *profile.other_devices) if one is not None]
     mine = next((one for one in known if loop is None or one.pid == loop.pid), None)
     if mine is None:
@@ -31,7 +32,8 @@ def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
         kind = kinds[0] if kinds and kinds[0] else ""
         return DeviceFacts(kind=kind, driver=0 if kind == "cuda" and not known else None)
     about = loop.loader if loop is not None else ""
-    return mine if mine.loader == about else replace(mine, table=DeviceTable())
+    beside = loop is not None and loop.role == "train" and mine.loader  # two loaders may feed one loop
+    return mine if mine.loader == about or beside else replace(mine, table=DeviceTable())
 
 
 def view_device(

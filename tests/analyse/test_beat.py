@@ -108,6 +108,8 @@ def test_without_a_window_the_verdict_says_what_it_cannot_know(tmp_path, habits,
     assert diagnosis.verdict.confidence == ("low" if cause in ("device.compute", "host.launch") else "medium")
     assert "how busy the accelerator is" in [gap.what for gap in diagnosis.quality.gaps]
     assert diagnosis.metrics["gpu_busy_fraction"].value is None
+    assert "device busy" not in [part.part for part in diagnosis.budget]
+    assert sum(part.share for part in diagnosis.budget) == pytest.approx(1)
 
 
 def test_exposed_wait_has_an_interval_and_says_how_many_looks_it_rests_on(tmp_path):

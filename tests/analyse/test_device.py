@@ -159,3 +159,12 @@ def test_multiprocessors_with_work_are_those_that_the_drivers_monitors_count():
     assert seen(device_run(asked, **beat)).facts.sm_active_share == 1.0
     counted = seen(device_run(asked, nvml={"sm_active_share": 0.2}, **beat))
     assert counted.facts.sm_active_share == pytest.approx(0.4, rel=0.02)
+
+
+def test_the_clock_of_training_is_not_taken_for_an_evaluations():
+    profile = device_run(busy_s=10 * MS, launch_s=10 * MS, host_s=20 * MS)
+    loop = profile.loops[0]
+    beside = replace(profile, device=replace(profile.device, loader="1:2"))
+    assert view_device(beside, 0.0, 1e9, loop, aside(profile)).clock is not None, "two loaders feed one loop"
+    other = replace(loop, loader="1:3", role="evaluation")
+    assert view_device(profile, 0.0, 1e9, other, aside(profile)).clock is None

@@ -104,3 +104,10 @@ def test_operators_have_shares_of_all_operators() -> None:
 
 def test_a_profile_without_windows_has_none() -> None:
     assert (hot_functions(PROFILE), hot_operators(PROFILE)) == ([], [])
+
+
+def test_operators_that_a_device_computed_are_ordered_by_its_time():
+    """Calling `add` costs the host more; computing `mm` costs the device more."""
+    told = [Operator("aten::add", 9, 0.004, 0.001), Operator("aten::mm", 1, 0.001, 0.003)]
+    found = hot_operators(replace(PROFILE, operators=told))
+    assert [(one.name, one.share) for one in found] == [("aten::mm", 0.75), ("aten::add", 0.25)]
