@@ -38,7 +38,7 @@ EVERY = [
     Expected("evaluating", 0.0092, "cpu", "input.preprocess", ("workers-auto",)),
     Expected("starved_by_source", 0.0098, "balanced", "input.wait", ("workers-auto",)),
     Expected("launch_bound", 0.0108, "cpu", "host.launch", ("bigger-batch", "cuda-graphs", "torch-compile")),
-    Expected("sync_bound", 0.0115, "cpu", "host.sync", ("defer-readback",)),
+    Expected("sync_bound", 0.0100, "cpu", "host.sync", ("defer-readback",)),
     Expected(
         "transfer_bound", 0.0127, "gpu", "device.transfer", ("gpu-resident-dataset", "device-prefetcher")
     ),
