@@ -96,8 +96,8 @@ def _defer(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Cure:
 
 
 def _change(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Change:
-    """With all waits gone the loop runs ahead; while others wait, only our part of the idleness goes. What the
-    loop did while the device idled remains its work: no step gets shorter than that."""
+    """With all waits gone the loop runs ahead; while others wait, only our part of the idleness goes. What
+    the loop did while the device idled remains its work: no step gets shorter than that."""
     view, beat = diagnosis.device, beat_of(diagnosis)
     others = view is not None and len(mine) < len(view.facts.syncs or [])
     if view is None or others or not runs_ahead(view, diagnosis.wait_s, syncs=False):
