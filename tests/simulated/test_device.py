@@ -123,8 +123,8 @@ def test_the_device_joins_the_trace_on_the_traces_own_clock(clock: Clock, tmp_pa
     device.launch_graph("gemm", 3, 0.001)
     device.read()
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [{"name": CLOCKS, "pid": 7, "tid": 8, "ts": 500.0}]}))
-    complete(path, device, began)
+    path.write_text(json.dumps({"traceEvents": [{"name": CLOCKS + "3", "pid": 7, "tid": 8, "ts": 500.0}]}))
+    complete(path, device, began, began, CLOCKS + "3")
     events = json.loads(path.read_text())["traceEvents"][1:]
     kernels = [one for one in events if one["cat"] == "kernel"]
     assert [one["ts"] for one in kernels] == pytest.approx([500.0, 1500.0, 2500.0])

@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.simulated.device import Device, Work
 
-CLOCKS = "simulated: both clocks"  # a range whose instant is known on either clock
+CLOCKS = "simulated: both clocks "  # ranges whose instants are known on either clock
+TRIES = 5  # the shortest one counts: whoever loses its core in between knows nothing
 COPIES = {"copy": "Memcpy HtoD (Pageable -> Device)", "read": "Memcpy DtoH (Device -> Pageable)"}
 
 
@@ -25,23 +26,28 @@ def traced(kineto: Any, device: Device) -> type:
         def begin(self) -> None:
             super().begin()
             self.began = now()
-            with self.range(CLOCKS):
-                pass
+            self.known = min(self._both_clocks(number) for number in range(TRIES))
 
         def end(self, path: str) -> None:
             super().end(path)
             if path:
-                complete(Path(path), device, self.began)
+                complete(Path(path), device, self.began, *self.known[1:])
             device.disturbed.append((self.prepared, now()))
+
+        def _both_clocks(self, number: int) -> tuple[int, int, str]:
+            name, before = f"{CLOCKS}{number}", now()
+            with self.range(name):
+                return now() - before, before, name
 
     return Traced
 
 
-def complete(path: Path, device: Device, began: int) -> None:
-    """Add what the device did since an instant to a trace of the host."""
+def complete(path: Path, device: Device, began: int, known: int, name: str) -> None:
+    """Add what the device did since an instant to a trace of the host, in which a range of that name begins
+    at an instant that is ``known``."""
     trace = json.loads(path.read_text())
-    (clocks,) = (one for one in trace["traceEvents"] if one.get("name") == CLOCKS)
-    events = _Events(clocks["pid"], clocks["tid"], clocks["ts"] - began / 1e3)
+    (clocks,) = (one for one in trace["traceEvents"] if one.get("name") == name)
+    events = _Events(clocks["pid"], clocks["tid"], clocks["ts"] - known / 1e3)
     trace["traceEvents"] += events.of(device, began)
     path.write_text(json.dumps(trace))
 
