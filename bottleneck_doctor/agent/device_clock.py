@@ -102,7 +102,10 @@ on_found: list[Callable[[], object]] = []  # called when a device is there: what
 
 @quiet
 def ask(owner: object, thing: int, alone: bool = False) -> None:
-    """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look."""
+    """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look; meanwhile a
+    second loader of the same loop begins none."""
+    if state.look is not None and state.look.owner is not owner:
+        return
     _read_back()
     state.look = None
     if state.accelerator.ready():
@@ -111,9 +114,9 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
 
 
 @quiet
-def got() -> None:
+def got(owner: object) -> None:
     """The batch is there."""
-    if state.look is not None and state.accelerator.ready():
+    if state.look is not None and state.look.owner is owner and state.accelerator.ready():
         state.look.got = state.look.mark()
 
 
