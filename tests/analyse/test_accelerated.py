@@ -62,6 +62,12 @@ TABLE = [
     ("a fifth of its multiprocessors", {**FULL, "facts": HALF_EMPTY}, "gpu", "device.underfilled"),
     ("only the driver was asked", {"nvml": {"busy_share": 0.95}}, "gpu", "device.compute"),
     ("the driver sees it idle", {"nvml": {"busy_share": 0.3}}, "gpu", "device.underfilled"),
+    (
+        "memory allocated anew, in less time than the kernels take",
+        {"busy_s": 12 * MS, "memory_s": 8 * MS, "host_s": 2 * MS},
+        "gpu",
+        "device.memory",
+    ),
 ]
 
 
