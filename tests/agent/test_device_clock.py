@@ -103,6 +103,17 @@ def test_a_device_far_behind_costs_a_bounded_number_of_marks(device: Pretend) ->
     assert len(state.pending) == device_clock.PENDING_AT_MOST
 
 
+def test_a_clock_that_costs_too_much_is_read_more_rarely(device: Pretend) -> None:
+    looks = 0
+    for state.arrivals in range(1000):
+        before = len(device.marks)
+        step(device, 0, 100)
+        if len(device.marks) > before:
+            looks += 1
+            state.clock_ns += 4 * device_clock.BUDGET_NS  # as if a look cost what four steps may
+    assert 200 <= looks <= 1000 / 4 + device_clock.ADVANCE / 4 + 1
+
+
 def test_no_mark_is_set_while_a_graph_is_captured(device: Pretend) -> None:
     device.capturing = True
     step(device, 0, 100)
