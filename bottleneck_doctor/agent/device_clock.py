@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PENDING_AT_MOST = 8  # looks that the device has not come to yet; more are given up, oldest first
 PARTS_AT_MOST = 64  # of one step
+BUDGET_NS = 15_000  # of the loop's time a step, on average (ours)
+ADVANCE = 100  # steps whose share may be spent beforehand: short runs are to be seen, too (ours)
 UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
 
 
@@ -58,11 +60,14 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(*args: Any) -> Any:
         if state.accelerator is None:
             return None
+        start = now()
         try:
             return hook(*args)
         except Exception as refusal:
             give_up("%s: %s" % (type(refusal).__name__, refusal))
             return None
+        finally:
+            state.clock_ns += now() - start
 
     return guarded
 
@@ -102,18 +107,28 @@ on_found: list[Callable[[], object]] = []  # called when a device is there: what
 
 @quiet
 def ask(owner: object, thing: int, alone: bool = False) -> None:
-    """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look."""
+    """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look; meanwhile a
+    second loader of the same loop begins none."""
+    if state.look is not None and state.look.owner is not owner:
+        return
     _read_back()
     state.look = None
-    if state.accelerator.ready():
+    if _may_look() and state.accelerator.ready():
         allocator.note()
         state.look = Look(owner, thing, alone, hearing.listen())
 
 
+def _may_look() -> bool:
+    """Slow steps are all looked at closely; of these as many without the device as its clock costs too much.
+    Whoever profiles is told of every step, for the lines that it names."""
+    steps = max(state.arrivals, state.trained) + ADVANCE
+    return state.window is not None or state.clock_ns <= BUDGET_NS * steps
+
+
 @quiet
-def got() -> None:
+def got(owner: object) -> None:
     """The batch is there."""
-    if state.look is not None and state.accelerator.ready():
+    if state.look is not None and state.look.owner is owner and state.accelerator.ready():
         state.look.got = state.look.mark()
 
 

@@ -160,7 +160,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         raise
     finally:
         end, done, queued = now(), thread_time_ns(), clocks.run_queue() - queue
-        device_clock.got()
+        device_clock.got(account)
         state.inside = None
         close_fetch(fetcher)
         close_sampler(iterator, account.loader, begins=not account.arrivals)
@@ -223,6 +223,8 @@ def _ended(account: Account, start: int, ending: BaseException) -> None:
         account.loader, account.thread,
     )  # fmt: skip
     state.book.post(wire.WAIT, state.wait_ns)
+    if account.thread == state.trainer:
+        device_clock.drop()
     if state.heard is account or state.pacer is account:  # what comes now may have no loader: be all ears
         state.heard = state.pacer = None
         listen()

@@ -205,7 +205,7 @@ def _await_forward(end: int) -> None:
         handle, _Open.handle = _Open.handle, None
         if handle is not None:
             handle.remove()
-            device_clock.got()
+            device_clock.got(_Open)
             used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
             number = state.thread()
             state.row(

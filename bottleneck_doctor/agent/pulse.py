@@ -79,6 +79,7 @@ class Pulse:
         self.graphs = False  # the script captures CUDA graphs
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
         self.look: Look | None = None  # the step on the device that is being looked at
+        self.clock_ns = 0  # what reading its clock has taken of the loop's time
         self.emptied = 0  # how often the script emptied the allocator's cache
         self.pending: list[Look] = []  # such steps that the device has yet to come past
         self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move

@@ -13,6 +13,7 @@ from .arrivals import Iteration
 from .device_table import emptied, read_copies, read_syncs, tabulate
 from .drivers import Drivers
 from .looks import Look, read_looks
+from .products import passing_shapes
 from .rows import Diary
 from .steps import S
 from .trace import TraceTable
@@ -74,7 +75,7 @@ def _facts(
         products=trace.products if trace is not None else None,
         convolutions=trace.convolutions if trace is not None else None,
         allocator=_allocator(diary, warm),
-        switches=_switches(diary),
+        switches=_switches(diary, trace),
         recompute_s=trace.recompute_s if trace is not None else None,
         sm_active_share=trace.window.sm_active_share if trace is not None else None,
         kind=kind,
@@ -120,18 +121,20 @@ def _allocator(diary: Diary, looks: list[Look]) -> Allocator | None:
     return Allocator(steps, retries, allocations, calls, max(0, peak), max(0, reserved))
 
 
-def _switches(diary: Diary) -> Switches | None:
+def _switches(diary: Diary, trace: TraceTable | None) -> Switches | None:
     said = diary.first("switches")
     if not said:
         return None
     casts = diary.first("graph").get("casts_weights")
     mixed = None if casts is None and not said.get("autocast") else bool(casts or said.get("autocast"))
+    seen = trace.convolutions if trace is not None else []
     precision, tuned = said.get("matmul_precision"), said.get("cudnn_benchmark")
     return Switches(
         matmul_precision=None if precision is None else str(precision),
         autocast={None: None, True: "on", False: ""}[mixed],
         compiled=bool(diary.of(wire.COMPILED)),
         cudnn_benchmark=None if tuned is None else bool(tuned),
+        convolution_shapes=passing_shapes(seen, trace.window.steps) if trace is not None and seen else None,
     )
 
 

@@ -97,6 +97,17 @@ def _convolution_shape(operator: Range) -> tuple[Any, ...] | None:
     return (*sizes, *settings, groups[0], operator.name.endswith("backward"))
 
 
+def passing_shapes(convolutions: list[Convolution], steps: int) -> float:
+    """Shapes of inputs that some of the recorded steps had and others not, per hundred steps: what does not
+    change comes in every one."""
+    calls: dict[tuple[int, ...], float] = {}
+    for one in convolutions:
+        if not one.backward:
+            key = (*one.input, *one.weight)
+            calls[key] = calls.get(key, 0.0) + one.calls
+    return 100 * sum(each < 1 for each in calls.values()) / steps
+
+
 def types_of(operator: Range | None) -> str:
     """The first tensor's type, as the dispatcher calls it."""
     given = operator.given.get("Input type") if operator is not None else None

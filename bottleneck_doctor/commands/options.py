@@ -16,3 +16,7 @@ Format = Annotated[
     str | None, typer.Option(metavar="FORMAT", help="terminal (the default), markdown or json.")
 ]
 Python = Annotated[str | None, typer.Option(metavar="PATH", help="The Python that runs the training.")]
+DataFn = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODULE:FUNCTION", help="A function that fetches batches. Repeatable."),
+]

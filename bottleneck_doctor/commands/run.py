@@ -14,6 +14,7 @@ from ..launch.supervise import Ended, supervise
 from ..model.profile import Gap, Profile
 from ..model.report import Report
 from .calibrating import calibrated, nameless
+from .keep_trace import keep_trace
 from .output import complain, screen, write
 from .run_options import RunOptions
 from .session import Line, Session
@@ -44,9 +45,18 @@ def run_command(options: RunOptions) -> int:
                 complain("timing remedies on the training's own files; Ctrl-C skips that")
             profile = calibrated(profile, python)
         profile = profile and nameless(profile)
-        kept = keep_cprofile(options.output, folder) if cprofile else ""
+        kept = _keep(options, folder, cprofile)
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)
     return _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)
+
+
+def _keep(options: RunOptions, folder: RunFolder, cprofile: bool) -> list[str]:
+    """Save what was asked for beside the profile; a sentence about each file."""
+    told = []
+    if cprofile and (file := keep_cprofile(options.output, folder)):
+        told.append(f"cProfile's times in {file}; `snakeviz {file}` draws them")
+    traces = keep_trace(options.output, folder) if options.keep_trace else []
+    return told + [f"the profiler's trace in {file}; ui.perfetto.dev opens it" for file in traces]
 
 
 def _train(options: RunOptions, command: Command, folder: RunFolder) -> tuple[Session, Ended]:
@@ -77,7 +87,9 @@ def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) 
         return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
 
 
-def _conclude(options: RunOptions, status: int, profile: Profile | None, problem: str, kept: str) -> int:
+def _conclude(
+    options: RunOptions, status: int, profile: Profile | None, problem: str, kept: list[str]
+) -> int:
     """Write the profile, print the report, judge; whatever fails of this, the script's status holds."""
     judged = CANNOT_SAY if options.conditions else 0
     if profile is None:
@@ -107,7 +119,7 @@ def _save(options: RunOptions, profile: Profile) -> bool:
     return True
 
 
-def _report(options: RunOptions, profile: Profile, saved: bool, kept: str) -> int:
+def _report(options: RunOptions, profile: Profile, saved: bool, kept: list[str]) -> int:
     """Show the report; the status of the gate."""
     from ..prescribe import write_up
 
@@ -117,15 +129,15 @@ def _report(options: RunOptions, profile: Profile, saved: bool, kept: str) -> in
     return _judge(options, report)
 
 
-def _tell(options: RunOptions, report: Report, saved: bool, kept: str) -> None:
+def _tell(options: RunOptions, report: Report, saved: bool, kept: list[str]) -> None:
     from ..render import render
 
     shown = screen(sys.stderr)
     text = render(report, options.format, width=shown.width, color=shown.color, encoding=shown.encoding)
     if saved and options.format == "terminal":
         text += f"bdoc: profile in {options.output}; `bdoc report {options.output}` shows this again\n"
-    if kept and options.format == "terminal":
-        text += f"bdoc: cProfile's times in {kept}; `snakeviz {kept}` draws them\n"
+    if options.format == "terminal":
+        text += "".join(f"bdoc: {sentence}\n" for sentence in kept)
     try:
         sys.stderr.buffer.write(text.encode(shown.encoding, "backslashreplace"))
         sys.stderr.flush()

@@ -23,7 +23,7 @@ from ..model.outcome import Condition
 from ..model.refusal import UsageError
 from . import settings
 from .gating import conditions
-from .options import FailIf, Format, MaxDataWait, Python
+from .options import DataFn, FailIf, Format, MaxDataWait, Python
 from .reading import known_format
 from .settings import Settings
 
@@ -50,6 +50,7 @@ class RunOptions:
     python: str | None
     data_fn: list[str]
     calibrate: bool = False
+    keep_trace: bool = False
 
 
 class RunCommand(TyperCommand):
@@ -97,15 +98,15 @@ def main(
     cprofile: Annotated[
         bool, typer.Option("--cprofile", help="Also run cProfile, which slows Python.")
     ] = False,
+    keep_trace: Annotated[
+        bool, typer.Option("--keep-trace", help="Keep the profiler's trace of an accelerator's steps.")
+    ] = False,
     calibrate: Annotated[
         bool,
         typer.Option("--calibrate", help="Afterwards, time remedies on what was used: 2 to 12 s."),
     ] = False,
     python: Python = None,
-    data_fn: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="A function that fetches batches. Repeatable."),
-    ] = None,
+    data_fn: DataFn = None,
 ) -> int:
     """Run a training script under instrumentation and say what limits it."""
     defaults = settings.load()
@@ -125,6 +126,7 @@ def main(
         py_spy=not (no_py_spy or defaults.no_py_spy),
         cprofile=cprofile or defaults.cprofile,
         calibrate=calibrate or defaults.calibrate,
+        keep_trace=keep_trace,
         python=python or defaults.python,
         data_fn=[_function(name) for name in data_fn or defaults.data_fn],
     )

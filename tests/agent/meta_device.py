@@ -73,7 +73,7 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
 def look() -> Iterator[Any]:
     """One looked-at step; its rows are there when it is over."""
     device_clock.ask(LOOP, 1)
-    device_clock.got()
+    device_clock.got(LOOP)
     current = state.look
     try:
         yield current

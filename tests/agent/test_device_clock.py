@@ -67,7 +67,7 @@ def rows_of(folder: Path, kind: int) -> list[Any]:
 def step(device: Pretend, wait_ns: int, work_ns: int) -> None:
     device_clock.ask("loop", 7)
     device.now_ns += wait_ns
-    device_clock.got()
+    device_clock.got("loop")
     token = device_clock.begin()
     device.now_ns += work_ns
     device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
@@ -103,6 +103,17 @@ def test_a_device_far_behind_costs_a_bounded_number_of_marks(device: Pretend) ->
     assert len(state.pending) == device_clock.PENDING_AT_MOST
 
 
+def test_a_clock_that_costs_too_much_is_read_more_rarely(device: Pretend) -> None:
+    looks = 0
+    for state.arrivals in range(1000):
+        before = len(device.marks)
+        step(device, 0, 100)
+        if len(device.marks) > before:
+            looks += 1
+            state.clock_ns += 4 * device_clock.BUDGET_NS  # as if a look cost what four steps may
+    assert 200 <= looks <= 1000 / 4 + device_clock.ADVANCE / 4 + 1
+
+
 def test_no_mark_is_set_while_a_graph_is_captured(device: Pretend) -> None:
     device.capturing = True
     step(device, 0, 100)
@@ -111,15 +122,26 @@ def test_no_mark_is_set_while_a_graph_is_captured(device: Pretend) -> None:
 
 def test_another_loader_inside_of_a_step_ends_the_look(device: Pretend, tmp_path: Path) -> None:
     device_clock.ask("loop", 7)
-    device_clock.got()
+    device_clock.got("loop")
     device_clock.drop()
     device_clock.end("loop")
     assert state.pending == []
 
 
+def test_a_second_loader_of_the_same_loop_does_not_take_the_look_over(device: Pretend) -> None:
+    device_clock.ask("loop", 7)
+    device_clock.got("loop")
+    device_clock.ask("another", 8)
+    device_clock.got("another")
+    device_clock.end("another")
+    assert state.pending == []
+    device_clock.end("loop")
+    assert [look.thing for look in state.pending] == [7]
+
+
 def test_a_step_that_somebody_else_ends_is_not_counted(device: Pretend) -> None:
     device_clock.ask("loop", 7)
-    device_clock.got()
+    device_clock.got("loop")
     device_clock.end("another")
     assert state.pending == []
     device_clock.end("loop")
