@@ -32,8 +32,7 @@ class Account:
 
 
 def settle(account: Account) -> None:
-    """Before a close look: count the step that ended here, and listen to the one that begins."""
-    device_clock.end(account)
+    """At a close look: count the step that ended here, and listen to the one that begins."""
     if not state.resting:
         _count()
         if state.heard is account:

@@ -33,7 +33,7 @@ class Look:
     __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "owner",
                  "parts", "start", "stream", "thing", "thread")  # fmt: skip
 
-    def __init__(self, owner: object, thing: int, alone: bool, heard: bool) -> None:
+    def __init__(self, owner: object, thing: int, alone: bool) -> None:
         self.owner, self.thing, self.alone = owner, thing, int(alone)
         self.thread = state.thread()
         self.start, self.end = now(), 0
@@ -44,7 +44,7 @@ class Look:
         self.got: Any = None
         self.done: Any = None
         self.last: Any = None  # the newest mark behind work of the step's own
-        self.copies = 0 if heard else wire.NOTHING  # to the device, while the loop was being given its batch
+        self.copies = 0  # to the device, while the loop was being given its batch
         self.caught_up = wire.NOTHING
 
     def mark(self) -> Any:
@@ -111,11 +111,13 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
     second loader of the same loop begins none."""
     if state.look is not None and state.look.owner is not owner:
         return
-    _read_back()
     state.look = None
     if _may_look() and state.accelerator.ready():
+        look = Look(owner, thing, alone)  # marked before anything else is done
         allocator.note()
-        state.look = Look(owner, thing, alone, hearing.listen())
+        look.copies = 0 if hearing.listen() else wire.NOTHING
+        state.look = look
+    _read_back()
 
 
 def _may_look() -> bool:

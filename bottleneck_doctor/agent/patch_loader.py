@@ -143,15 +143,15 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
         end_window(account.loader)
     account.thread = state.thread()  # an iterator may be built by one thread and asked by another
     ours = account.thread == state.trainer
-    if ours:
+    if ours:  # marks first: what we spend until the loop waits, the device would be idle for
+        device_clock.end(account)
+        device_clock.ask(account, account.loader)
         settle(account)
     state.inside = account
     fetcher = open_fetch(iterator)
     open_sampler(iterator)
     cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
     ready = _ready(iterator)
-    if ours:
-        device_clock.ask(account, account.loader)
     start = now()
     try:
         batch = original(iterator)

@@ -69,12 +69,18 @@ def _of_loaders(diary: Diary, iterations: list[Iteration]) -> Iterator[tuple[str
 
 def _look(row: Row, iteration: Iteration, place: int, arrival: Arrival) -> Look:
     """The first batch of an iterator is always looked at, and stands for itself. What building the iterator
-    took is its wait, too, and idleness of the device as far as its first wait was."""
+    took is its wait, too, and idleness of the device as far as its first wait was.
+
+    Between its first mark and the loop's wait the agent prepares its look. Meanwhile the device works off what
+    is queued, or idles: either way it idles that much longer than it would have without us.
+    """
     before = iteration.arrivals[place - 1].next.a if place else 0
     waited, built = max(1, arrival.next.duration), 0 if place else iteration.build
-    idle = min(1.0, row.a / waited)
+    ours = min(max(0, row.a), max(0, arrival.next.t - row.t))
+    wait, whole, host = row.a - ours, row.b - ours, row.duration - ours
+    idle = min(1.0, wait / waited)
     steps = max(1, arrival.next.a - before)
-    return Look(row, steps, row.b + int(idle * built), row.a + int(idle * built), row.duration + built,
+    return Look(row, steps, whole + int(idle * built), wait + int(idle * built), host + built,
                 waited + built, arrival.t)  # fmt: skip
 
 
