@@ -68,6 +68,8 @@ def is_users(file: str) -> bool:
 
 
 def _listed(tally: Tally, role: str) -> list[HotFunction]:
+    if not tally.samples:  # stacks that only the look at awake threads has met
+        return []
     found = [_function(tally, key, role) for key, _ in tally.own.most_common()]
     found = [one for one in found if one.own_share >= LEAST]
     own = [one for one in found if one.users]

@@ -73,6 +73,10 @@ def test_each_role_has_shares_of_its_own() -> None:
     assert shares(replace(PROFILE, stacks=both)) == {"main": (1.0, 1.0), "Photos.__getitem__": (1.0, 1.0)}
 
 
+def test_a_stack_that_only_the_look_at_awake_threads_met_is_no_sample() -> None:
+    assert hot_functions(seen((0, ["train (train.py:5)"]))) == []
+
+
 def test_noise_and_length_are_bounded() -> None:
     many = [(1000, [f"f{at} (/home/ann/a.py:{at})"]) for at in range(1, 60)]
     found = hot_functions(seen(*many, (1, [MAIN]), (1, ["broken frame"])))
