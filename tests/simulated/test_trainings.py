@@ -45,7 +45,7 @@ EVERY = [
     Expected("allocator_churn", 0.0101, "gpu", "device.memory", ("drop-empty-cache",)),
     Expected("hidden_wait", 0.0130, "gpu", "device.compute"),
     Expected("healthy", 0.0102, "gpu", "device.compute"),
-    Expected("long_reads", 0.0620, "gpu", "device.compute"),
+    Expected("long_reads", 0.0415, "gpu", "device.compute"),
 ]
 CURED = ("starved_by_source", "sync_bound")  # where the script's cure is the first remedy, and takes no luck
 

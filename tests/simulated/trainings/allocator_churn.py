@@ -12,7 +12,7 @@ BLOCKS = 8  # that a step needs
 
 def main() -> None:
     """Train for a while."""
-    stage = Stage(__doc__, steps=280)
+    stage = Stage(__doc__, steps=400)
     loader = DataLoader(TensorDataset(torch.ones(8 * 200, 4)), batch_size=8)
     model, optimizer = stage.model(kernels=150, kernel_s=4e-5)
     for (batch,) in stage.loop(loader):
