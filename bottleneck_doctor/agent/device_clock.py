@@ -67,7 +67,7 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
             give_up("%s: %s" % (type(refusal).__name__, refusal))
             return None
         finally:
-            if state.window is None:  # steps that are traced are dear, and few; later looks do not pay for them
+            if state.window is None:  # traced steps are dear: later looks do not pay for them
                 state.clock_ns += now() - start
 
     return guarded

@@ -71,8 +71,8 @@ def _look(row: Row, iteration: Iteration, place: int, arrival: Arrival) -> Look:
     """The first batch of an iterator is always looked at, and stands for itself. What building the iterator
     took is its wait, too, and idleness of the device as far as its first wait was.
 
-    Between its first mark and the loop's wait the agent prepares its look. Meanwhile the device works off what
-    is queued, or idles: either way it idles that much longer than it would have without us.
+    Between its first mark and the loop's wait the agent prepares its look. Meanwhile the device works off
+    what is queued, or idles: either way it idles that much longer than it would have without us.
     """
     before = iteration.arrivals[place - 1].next.a if place else 0
     waited, built = max(1, arrival.next.duration), 0 if place else iteration.build
