@@ -12,6 +12,7 @@ from .accelerated import device_turn, undivided_turn
 from .split import NOTHING, Split
 
 TURNS_AT_MOST = 192
+HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     host = (step.checkpoint, step.logging, collect)
     device = beside.device
     if device is not None and device.beat is not None:
-        return device_turn(device.beat, *host)
+        held = min(HELD_AT_MOST, queue / max(step.wall - step.wait, 1e-12))
+        return device_turn(device.beat, *host, held)
     if device is not None and device.clock is not None:
         return undivided_turn(device.clock, *host)
     ranks = {"comm": step.exchange * beside.shares[0], "straggler": step.exchange * beside.shares[1]}

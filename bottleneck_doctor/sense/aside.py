@@ -7,6 +7,7 @@ A thread that the kernel never lets go is left behind.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -113,6 +114,11 @@ class GpuReader:
 
 
 def _start(work: Callable[[], None]) -> threading.Thread:
+    """It is born with every signal blocked: those of the run are for the thread that passes them on."""
     thread = threading.Thread(target=work, name="bdoc gpus", daemon=True)
-    thread.start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return thread

@@ -105,7 +105,10 @@ def test_all_their_fetches_are_counted(dataset: str, fetches: dict[str, FetchTab
 def test_files_opened_in_a_fetch_are_counted_and_named(
     fetches: dict[str, FetchTable], profile: Profile
 ) -> None:
-    assert set(fetches["Forked"].opens) == {2}
+    opens = fetches["Forked"].opens
+    assert sum(opens) in (2 * len(opens), 2 * len(opens) + 1), (
+        "multiprocessing looks once for a temporary folder, in a thread of its own"
+    )
     (files,) = (one for one in profile.hot_files if one.loader == fetches["Forked"].loader)
     assert (files.paths, files.direct) == ([files.example], False)
     assert (files.files, files.suffixes) == (1, {".py": 1})

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.analyse.accelerated import device_turn
 from bottleneck_doctor.analyse.causes import gain
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
-from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
+from bottleneck_doctor.model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
 from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run
@@ -107,6 +108,13 @@ def test_time_inside_a_readback_is_not_promised_back():
     report = write_up(device_run(facts=waiting, busy_s=19.4 * MS, sync_s=0.6 * MS, host_s=3 * MS))
     assert report.verdict.cause == "device.compute"
     assert not [one for one in report.remedies if one.predicted_speedup.likely > 1.05]
+
+
+def test_time_without_a_core_is_left_to_the_replay():
+    beat = Beat(100, 0.02, 0.006, launch_s=0.010, sync_s=0.004, host_s=0.014)
+    alone, held = device_turn(beat), device_turn(beat, held=0.5)
+    assert (held.launch, held.lead_in) == (alone.launch / 2, alone.lead_in / 2)
+    assert held.device == alone.device
 
 
 def test_a_checkpoint_that_stops_loop_and_device_is_the_checkpoints_doing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 from bottleneck_doctor.sense.aside import HANGS_NS, MOST_FAILURES, GpuReader
@@ -40,6 +41,21 @@ def test_a_reading_is_taken_up_at_a_later_look() -> None:
     assert reader.next_ns is not None
     assert 0.3 * S < reader.next_ns < S
     assert reader.cpu_ns > 0
+
+
+def test_signals_are_not_for_the_thread_that_reads() -> None:
+    blocked: list[set[signal.Signals | int]] = []
+
+    class Asked(FakeNvml):
+        def _nvmlDeviceGetCount(self) -> int:
+            blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+            return super()._nvmlDeviceGetCount()
+
+    reader = GpuReader(0, Asked(gpu()), {})
+    reader.look(0, JOB)
+    settle(reader)
+    assert blocked[0] >= {signal.SIGUSR1, signal.SIGTERM, signal.SIGINT}
+    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_while_the_driver_is_at_it_nothing_more_is_asked() -> None:
