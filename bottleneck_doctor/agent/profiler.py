@@ -31,6 +31,8 @@ class Window:
     loader that indexes tensors; so the raw records are added up here.
     """
 
+    short = False  # it saw too little: see TraceWindow
+
     def __init__(self) -> None:
         self.start = self.cpu = 0
         self.thread = state.thread()
@@ -116,6 +118,9 @@ def attach(control: Control) -> None:
     """Let the supervisor's wish open a window at a close look; the step's end closes it."""
 
     def wish() -> None:
+        if _is_elsewhere():
+            control.profiled -= 1  # and so it is asked again at the next close look
+            return
         begun = now()
         state.window = Window() if state.accelerator is None else _on(state.accelerator)
         state.book.post(wire.WINDOW_OPEN, 1)
@@ -126,6 +131,11 @@ def attach(control: Control) -> None:
 
     control.on_profile = wish
     os.register_at_fork(before=leave)
+
+
+def _is_elsewhere() -> bool:
+    """Whether this is the batch of another loop than the one that trains, such as an evaluation."""
+    return state.pacer is not None and state.heard is not None and state.heard is not state.pacer
 
 
 def _on(accelerator: Any) -> TraceWindow:
@@ -159,10 +169,12 @@ def _sets_no_pace(taken_ns: int) -> None:
 
 
 def _closed() -> None:
-    state.window = None
+    window, state.window = state.window, None
     atexit.unregister(leave)
     give_way.rest()
     state.book.post(wire.WINDOW_OPEN, 0)
     if state.control is not None:
         state.control.windows_done += 1
         state.book.post(wire.WINDOW, state.control.windows_done)
+        if window is not None and window.short:
+            state.control.ask_again()

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+AGAIN_AT_MOST = 3
+
+
 class Control:
     """The supervisor's orders, in a file that every process of the run maps."""
 
@@ -28,6 +31,7 @@ class Control:
             os.close(handle)
         self.profiled = 0
         self.windows_done = 0
+        self.again = 0
         self.on_profile: Callable[[], None] | None = None
 
     def look(self) -> None:
@@ -37,6 +41,12 @@ class Control:
         if wanted > self.profiled and self.on_profile is not None:
             self.profiled = wanted
             self.on_profile()
+
+    def ask_again(self) -> None:
+        """A window came to nothing through no fault of anybody's: another one, a few times at most."""
+        if self.again < AGAIN_AT_MOST:
+            self.again += 1
+            self.profiled -= 1
 
 
 def due() -> bool:

@@ -55,6 +55,7 @@ class TraceWindow:
         self.start = self.begun = self.ended = 0
         self.warmed = self.steps = self.updates = self.strangers = 0
         self.loader = 0
+        self.short = False  # the loop was left before there was enough to be measured
         self.last: Any = None  # the mark behind the last step
 
     def open(self) -> None:
@@ -140,13 +141,17 @@ class TraceWindow:
 
     def _save(self) -> None:
         trace, self.trace = self.trace, None
-        path = state.book.path + ".trace.json" if self.steps >= STEPS_AT_LEAST and _room() else ""
+        self.short = self.steps < STEPS_AT_LEAST
+        path = state.book.path + ".trace.json" if not self.short and _room() else ""
         trace.end(path)
         if path:
             state.book.fact(
                 fact="trace", file=os.path.basename(path), steps=self.steps, loader=self.loader,
                 begin_ns=self.begun, end_ns=self.ended,
             )  # fmt: skip
+        else:
+            why = "the loop was left after %d recorded steps, or there is no room" % self.steps
+            state.book.fact(fact="trace_refused", why=why)
         self._note()
 
     def _give_up(self, refusal: Exception) -> None:

@@ -123,6 +123,23 @@ def test_a_device_far_behind_is_not_waited_for_without_end(tmp_path: Path) -> No
     assert diary.first("trace")["steps"] == STEPS
 
 
+def test_a_window_that_an_evaluation_cuts_short_is_opened_again_in_the_training(tmp_path: Path) -> None:
+    evaluation = """
+    if place == 13:
+        with torch.no_grad():
+            for held in DataLoader(Rows(12), batch_size=1):
+                model(held)
+"""
+    told = watched(tmp_path, script().replace("    time.sleep(0.003)", evaluation))
+    diary = diary_of(told)
+    assert "left after" in diary.first("trace_refused")["why"]
+    fact = diary.first("trace")
+    assert fact["steps"] == STEPS
+    training = {row.thing for row in diary.of(wire.NEXT) if row.d}
+    assert {fact["loader"]} <= training
+    assert told.stdout == plain(tmp_path, script().replace("    time.sleep(0.003)", evaluation)).stdout
+
+
 def test_where_somebody_else_profiles_no_window_is_opened(tmp_path: Path) -> None:
     other = "torch.autograd.profiler.profile().__enter__()"
     ends = "\ntorch.autograd._disable_profiler()"
