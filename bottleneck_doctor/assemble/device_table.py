@@ -13,9 +13,8 @@ from .rows import Diary, Row
 from .steps import S
 
 LINES_AT_MOST = 64
-PINNED, BLOCKING, OTHER_STREAM = (
-    1 << wire.COPY_BITS.index(name) for name in ("pinned", "blocking", "other stream")
-)
+PINNED, BLOCKING, JUST_MADE, OTHER_STREAM = (1 << place for place in range(4))  # of wire.COPY_BITS
+KEPT_BITS = PINNED | BLOCKING | JUST_MADE | OTHER_STREAM
 COLUMNS = [one.name for one in fields(DeviceTable) if one.name != "t"]
 SAVING = ("checkpoint", "logging")
 EMPTYING = wire.WAITS.index("empty_cache")
@@ -79,9 +78,7 @@ def read_copies(diary: Diary, looks: list[Look]) -> list[DeviceCopy] | None:
         return None
     groups: dict[tuple[int, int, int], list[Weighted]] = {}
     for steps, row in _heard(looks, wire.DEVICE_COPY):
-        groups.setdefault((row.thing, row.d & (PINNED | BLOCKING | OTHER_STREAM), row.e), []).append(
-            (steps, row)
-        )
+        groups.setdefault((row.thing, row.d & KEPT_BITS, row.e), []).append((steps, row))
     found = []
     for (site, bits, dtype), rows in groups.items():
         file, line = _place(diary, site)
@@ -96,6 +93,7 @@ def read_copies(diary: Diary, looks: list[Look]) -> list[DeviceCopy] | None:
             file=file,
             line=line,
             side_stream=bool(bits & OTHER_STREAM),
+            made=bool(bits & JUST_MADE),
         ))  # fmt: skip
     return sorted(found, key=lambda one: -one.bytes)[:LINES_AT_MOST]
 

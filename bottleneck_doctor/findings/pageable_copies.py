@@ -26,10 +26,10 @@ unless somebody waits before the values are read.
 ## Prediction
 By replay: the loop leaves these copies queued and goes on, unless other calls wait as well; the copy itself
 takes between as long as now and half of that (ours: how much faster pinned copies are depends on machine and
-size).
+size). What is made on the device needs no copy.
 
 ## Remedies
-`pin-and-nonblocking`.
+`pin-and-nonblocking`; `build-on-device` for a line that makes what it copies.
 
 ## References
 PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory()"; CUDA Runtime API, "API
@@ -50,6 +50,7 @@ from .simulated_device import COPYING, SATURATED, accelerated
 
 ID = "pageable-copies"
 INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)
+BUILT = "noise = torch.randn(shape, device=x.device)     # not torch.randn(shape).to(device)"
 PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (ours)
 
 
@@ -74,11 +75,28 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
                  of_step(diagnosis, beat.transfer_s), CLOCK),
     ]  # fmt: skip
-    cure = _cure(diagnosis, diagnosis.scenario, blocking)
-    return Finding(ID, "device.transfer", evidence, [cure], place(worst.file, worst.line))
+    made = [one for one in blocking if one.made]
+    moved = [one for one in blocking if not one.made]
+    cures = [_pin(diagnosis, diagnosis.scenario, moved)] if moved else []
+    cures += [_build(diagnosis, diagnosis.scenario, made, not moved)] if made else []
+    return Finding(ID, "device.transfer", evidence, cures, place(worst.file, worst.line))
 
 
-def _cure(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -> Cure:
+def _build(diagnosis: Diagnosis, scenario: Scenario, made: list[DeviceCopy], all_of_them: bool) -> Cure:
+    view, worst = diagnosis.device, max(made, key=lambda one: one.host_s)
+    copies = (view.facts.copies if view is not None else None) or []
+    share = sum(one.device_s for one in made) / max(sum(one.device_s for one in copies), 1e-12)
+    free = view is not None and all_of_them and runs_ahead(view, diagnosis.wait_s, copies=False)
+    return Cure(
+        id="build-on-device",
+        title="make tensors where they are used",
+        fix=Fix("name the device where the tensor is made", BUILT, place(worst.file, worst.line)),
+        change=Change(copying=1 - min(1.0, share), ahead=max(float(free), scenario.ahead)),
+        risk="random numbers come from the device's own generator",
+    )
+
+
+def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -> Cure:
     view, loader = diagnosis.device, diagnosis.loader
     pinned = all(one.pinned for one in blocking)
     free = runs_ahead(view, diagnosis.wait_s, copies=False) if view is not None else None
@@ -103,6 +121,7 @@ def _copy(pinned: bool = False, blocking: bool = True, host_s: float = 0.009) ->
     return [DeviceCopy(4e7, 2.0, host_s, 0.006, pinned, blocking, "float32", "train.py", 31)]
 
 
+MADE = [DeviceCopy(4e7, 2.0, 0.009, 0.006, False, True, "float32", "train.py", 31, made=True)]
 EMPTIED = Beat(400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009)  # idle after each copy
 READS = [DeviceSync("item", 1.0, 0.01, 0.0, "train.py", 40)]
 PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000)
@@ -120,6 +139,8 @@ def cases() -> tuple[Case, ...]:
         Case("the same, and the loss is read every step",
              accelerated(COPYING, DeviceFacts(copies=paged, syncs=READS), loader=PLAIN), "fires",
              "pin-and-nonblocking"),
+        Case("noise is made on the host, and copied", accelerated(COPYING, DeviceFacts(copies=MADE)),
+             "fires", "build-on-device"),
         Case("no copy blocks", accelerated(COPYING, DeviceFacts(copies=quiet)), "silent"),
         Case("a few labels", accelerated(SATURATED, DeviceFacts(copies=few)), "silent"),
         Case("copies were not watched", accelerated(COPYING), "abstains"),

@@ -49,7 +49,7 @@ class DeviceTable:
 class DeviceCopy:
     """Copies to the device from one line. ``host_s`` is the thread's time in the calls, ``device_s`` the
     device's; ``blocking`` calls return only when the source is free again. ``side_stream``: not on the one
-    that computes."""
+    that computes. ``made``: the line itself makes what it copies."""
 
     bytes: float
     count: float
@@ -61,6 +61,7 @@ class DeviceCopy:
     file: str = ""
     line: int = 0
     side_stream: bool = False
+    made: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.profile import Machine, Profile, Run, Window
 from bottleneck_doctor.model.sample import Sample
+from tests.assemble import device_rows
 from tests.assemble.device_rows import MS, SECOND, Habits, book, profile_of, train
 
 READBACK = Habits(issue=2.0, device=6.0, after=1.0)
@@ -95,6 +96,16 @@ def test_copies_and_waits_are_means_per_step_by_line(tmp_path: Path) -> None:
     )
     assert (copy.file, copy.line, copy.host_s) == ("train.py", 31, pytest.approx(0.002, rel=0.05))
     assert facts.syncs is None, "what follows on a wait is known from a window only"
+
+
+def test_a_line_that_makes_what_it_copies_is_told_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = [1 << wire.COPY_BITS.index(name) for name in ("blocking", "just made")]
+    monkeypatch.setattr(device_rows, "BLOCKING", sum(bits))
+    train(tmp_path, Habits(copy=2.0), steps=60)
+    (copy,) = device_of(profile_of(tmp_path)).copies or []
+    assert (copy.blocking, copy.made, copy.side_stream) == (True, True, False)
 
 
 def test_steps_in_which_nobody_listened_say_nothing_of_copies(tmp_path: Path) -> None:
