@@ -17,6 +17,7 @@ DEVICE_FILLED = (
     0.7  # NVML busy share below which a device is underfilled [SageMaker Debugger, low utilisation]
 )
 ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (ours)
+KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are what is slow (ours)
 CORES_FREE = 1e6
 
 # cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help
@@ -94,18 +95,20 @@ def cause_gains(
 def device_gains(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, float]:
     """The same for what only an accelerator can be short of.
 
-    A device that is held up by clocks, strangers or too little work is not yet known to be slow: its plain
-    computing is a cause only where no such trouble is.
+    A device that is held up by clocks, strangers or too little work, or that a third of the step waits for a
+    copy or after a readback, is not yet known to be slow: its plain computing is a cause only elsewhere.
     """
     odd = {cause: gain(base, change) for cause, change in troubles(base, host, view).items()}
     found = {cause: value for cause, value in odd.items() if value >= ODD}
     whole = gain(base, Change(idle=0, device=0))
     if is_clocked(base):
-        found |= {
+        waits = {
             "device.transfer": gain(base, Change(copying=0)),
             "host.sync": gain(base, Change(ahead=1.0)) if _is_after_waits(view) else 1.0,
         }
-        return found if odd.keys() & found.keys() else found | {"device.compute": whole}
+        kept_idle = max(waits.values()) >= max(ODD, KEPT_IDLE * whole)
+        plain = {} if kept_idle or odd.keys() & found.keys() else {"device.compute": whole}
+        return found | waits | plain
     if base.undivided:
         found |= {"device.transfer": gain(base, Change(copying=0))}
     filled = host.device_busy is None or host.device_busy >= DEVICE_FILLED
