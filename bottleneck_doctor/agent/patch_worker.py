@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from threading import get_ident
 from time import monotonic_ns as now
 from time import thread_time_ns
 
@@ -53,6 +54,7 @@ def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
     """Runs in the queue's feeder thread, the only place where a batch is really serialised."""
 
     def dumps(cls: Any, obj: Any, protocol: int | None = None) -> Any:
+        state.feeder = get_ident()
         start, cpu = now(), thread_time_ns()
         data = original(cls, obj, protocol)
         _pickled(start, cpu, len(data))
@@ -87,7 +89,9 @@ def watch_opens() -> None:
         if event != "open":
             return
         try:
-            if state.in_fetch and isinstance(args[0], str) and not args[0].startswith(state.folder):
+            if not state.in_fetch or get_ident() == state.feeder:  # which looks for a temporary folder
+                return
+            if isinstance(args[0], str) and not args[0].startswith(state.folder):
                 state.opens += 1
                 if len(seen) < FILES_AT_MOST and args[0] not in seen:
                     seen.add(args[0])

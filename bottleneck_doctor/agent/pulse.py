@@ -75,6 +75,7 @@ class Pulse:
         self.unpack_ns = self.unpacked = 0
         self.opens = 0
         self.in_fetch = False
+        self.feeder = 0  # the thread that serialises batches, of a worker
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
         self.graphs = False  # the script captures CUDA graphs
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
