@@ -24,14 +24,15 @@ PENDING_AT_MOST = 8  # looks that the device has not come to yet; more are given
 PARTS_AT_MOST = 64  # of one step
 BUDGET_NS = 15_000  # of the loop's time a step, on average (ours)
 ADVANCE = 100  # steps whose share may be spent beforehand: short runs are to be seen, too (ours)
+OTHERS_AT_MOST = 2  # looks of other loaders that begin inside of one: its loop may have been left by `break`
 UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
 
 
 class Look:
     """One step that is looked at: its marks, and the parts that stand between two of them."""
 
-    __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "owner",
-                 "parts", "start", "stream", "thing", "thread")  # fmt: skip
+    __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "others",
+                 "owner", "parts", "start", "stream", "thing", "thread")  # fmt: skip
 
     def __init__(self, owner: object, thing: int, alone: bool) -> None:
         self.owner, self.thing, self.alone = owner, thing, int(alone)
@@ -45,6 +46,7 @@ class Look:
         self.done: Any = None
         self.last: Any = None  # the newest mark behind work of the step's own
         self.copies = 0  # to the device, while the loop was being given its batch
+        self.others = 0  # that asked meanwhile
         self.caught_up = wire.NOTHING
 
     def mark(self) -> Any:
@@ -109,10 +111,12 @@ on_found: list[Callable[[], object]] = []  # called when a device is there: what
 @quiet
 def ask(owner: object, thing: int, alone: bool = False) -> None:
     """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look; meanwhile a
-    second loader of the same loop begins none."""
-    if state.look is not None and state.look.owner is not owner:
+    second loader of the same loop begins none, until the first must be taken for left."""
+    look = state.look
+    if look is not None and look.owner is not owner and look.others < OTHERS_AT_MOST:
+        look.others += 1
         return
-    state.look = None
+    drop()
     if _may_look() and state.accelerator.ready():
         look = Look(owner, thing, alone)  # marked before anything else is done
         allocator.note()

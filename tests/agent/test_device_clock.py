@@ -139,6 +139,14 @@ def test_a_second_loader_of_the_same_loop_does_not_take_the_look_over(device: Pr
     assert [look.thing for look in state.pending] == [7]
 
 
+def test_a_loop_that_was_left_does_not_keep_the_look_for_ever(device: Pretend) -> None:
+    device_clock.ask("left", 6)
+    device_clock.got("left")
+    for _ in range(device_clock.OTHERS_AT_MOST + 1):
+        step(device, 0, 100)
+    assert [look.thing for look in state.pending] == [7]
+
+
 def test_a_step_that_somebody_else_ends_is_not_counted(device: Pretend) -> None:
     device_clock.ask("loop", 7)
     device_clock.got("loop")
