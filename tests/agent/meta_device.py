@@ -16,6 +16,20 @@ from bottleneck_doctor.assemble.rows import read_diaries
 
 LOOP = "loop"
 
+# The same for a script in a process of its own, which adopts one.
+IN_SCRIPT = """
+class Device:  # pretended: its tensors are torch's meta tensors
+    kind = "meta"
+    def ready(self): return True
+    def stream(self): return 0
+    def release(self, marks): pass
+    def mark(self): return time.monotonic_ns()
+    def passed(self, mark): return True
+    def between_ns(self, first, last): return last - first
+    def describe(self): return {"kind": "meta", "index": 0, "name": "pretended"}
+    def memory(self): return 0, 0, 0, 0
+"""
+
 
 class MetaDevice:
     """Its marks are instants of the host, all passed; its streams are numbers; its books are what is set."""

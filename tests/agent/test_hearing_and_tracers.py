@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bottleneck_doctor.agent.hearing import ears
-from tests.agent.meta_device import MetaDevice, in_use, look
+from tests.agent.meta_device import IN_SCRIPT, MetaDevice, in_use, look
 from tests.agent.watching import PRELUDE, Told, plain, said, watched
 
 ONE = torch.arange(4.0)
@@ -108,20 +108,10 @@ def test_the_outcome_is_the_same(tracer: str, device: MetaDevice) -> None:
 
 COMPILED = (
     PRELUDE
+    + IN_SCRIPT
     + """
 import torch._dynamo.utils
 torch._dynamo.config.recompile_limit = 64
-
-class Device:  # pretended: its tensors are torch's meta tensors
-    kind = "meta"
-    def ready(self): return True
-    def stream(self): return 0
-    def release(self, marks): pass
-    def mark(self): return time.monotonic_ns()
-    def passed(self, mark): return True
-    def between_ns(self, first, last): return last - first
-    def describe(self): return {"kind": "meta", "index": 0, "name": "pretended"}
-    def memory(self): return 0, 0, 0, 0
 
 @torch.compile(backend="aot_eager")
 def whole(batch, target):

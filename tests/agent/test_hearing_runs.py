@@ -9,21 +9,13 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.rows import read_diaries
+from tests.agent.meta_device import IN_SCRIPT
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
 
 SCRIPT = (
     PRELUDE
+    + IN_SCRIPT
     + """
-class Device:  # pretended: its tensors are torch's meta tensors
-    kind = "meta"
-    def ready(self): return True
-    def stream(self): return 0
-    def release(self, marks): pass
-    def mark(self): return time.monotonic_ns()
-    def passed(self, mark): return True
-    def between_ns(self, first, last): return last - first
-    def describe(self): return {"kind": "meta", "index": 0, "name": "pretended"}
-    def memory(self): return 0, 0, 0, 0
 
 def move(batch):
     return batch.to("meta", torch.float16)  # a copy

@@ -6,37 +6,19 @@ makes the calls that a GPU training makes. Tells the same as ``tests/bench/steps
 
 from __future__ import annotations
 
-import argparse
-import itertools
-import json
-import resource
-import statistics
 import time
-from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader
 
-WARMUP_STEPS = 50
+from tests.bench.steps import burn, options, tell
+
 CALLS_S = 0.0004  # about what the network's own calls take
-
-
-def burn(cpu_s: float) -> None:
-    """Fixed work on the thread's own clock."""
-    until = time.thread_time() + cpu_s
-    while time.thread_time() < until:
-        pass
 
 
 def main() -> None:
     """Train, then write what it cost."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--step-ms", type=float, required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
+    given = options(__doc__)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     batches = [torch.randn(64, 256) for _ in range(1000)]
     loader = DataLoader(batches, batch_size=None)  # type: ignore[arg-type]
@@ -56,15 +38,7 @@ def main() -> None:
                 break
     if device.type == "cuda":
         torch.cuda.synchronize()
-    step_s = [b - a for a, b in itertools.pairwise(began_s)][WARMUP_STEPS:]
-    cost = {
-        "step_s": statistics.median(step_s),
-        "mean_step_s": statistics.fmean(step_s),
-        "first_step_at_s": began_s[0],
-        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "cpu_s": time.process_time(),
-    }
-    given.out.write_text(json.dumps(cost))
+    tell(given.out, began_s)
 
 
 if __name__ == "__main__":
