@@ -6,7 +6,7 @@ a wait a step takes as long as the slower of the two, with one it takes both, on
 
 from __future__ import annotations
 
-from ..model.device import Beat, Clock, DeviceView, DriverView
+from ..model.device_view import Beat, Clock, DeviceView, DriverView
 from ..model.diagnosis import Change, Host, Scenario, Turn
 from .beat import is_always_ahead, without_room
 

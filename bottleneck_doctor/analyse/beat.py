@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import hypot
 
-from ..model.device import Beat, Clock, DeviceFacts, DeviceTable, DeviceWindow
+from ..model.device import DeviceFacts, DeviceTable, DeviceWindow
+from ..model.device_view import Beat, Clock
 from ..model.diagnosis import Step
 from .intervals import ratio_interval
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.device import Beat, Clock, DeviceView
+from ..model.device_view import Beat, Clock, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.device import DeviceView
+from ..model.device_view import DeviceView
 from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
 from .accelerated import is_clocked, troubles

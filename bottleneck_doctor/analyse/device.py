@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.device import Beat, DeviceFacts, DeviceTable, DeviceView, DriverView
+from ..model.device import DeviceFacts, DeviceTable
+from ..model.device_view import Beat, DeviceView, DriverView
 from ..model.profile import Gap, Loop, Profile, Series
 from .beat import Aside, divide, read_clock
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.device import DeviceView
+from ..model.device_view import DeviceView
 from ..model.profile import Profile
 from ..model.report import Metric
 

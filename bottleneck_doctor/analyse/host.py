@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from ..model.device import DeviceView
+from ..model.device_view import DeviceView
 from ..model.diagnosis import Host
 from ..model.profile import Profile, Series
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.device import DeviceView
+from ..model.device_view import DeviceView
 from ..model.diagnosis import Host, Inputs, Step
 from ..model.profile import Loader, Loop, Profile
 from ..model.report import Metric

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean, median
 
-from ..model.device import DeviceView
+from ..model.device_view import DeviceView
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .accelerated import runs_ahead

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ..model.device import DeviceView
+from ..model.device_view import DeviceView
 from ..model.diagnosis import Step, Turn
 from .accelerated import device_turn, undivided_turn
 from .split import NOTHING, Split

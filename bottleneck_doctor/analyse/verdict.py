@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.device import DeviceView
+from ..model.device_view import DeviceView
 from ..model.diagnosis import Host, Inputs, Scenario
 from ..model.profile import Loader
 from ..model.report import Verdict

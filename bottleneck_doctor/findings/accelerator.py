@@ -5,7 +5,7 @@ A run without an accelerator has no ``DeviceView``: these findings are silent th
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceView
+from ..model.device_view import Beat, DeviceView
 from ..model.diagnosis import Abstention, Diagnosis
 from ..model.profile import Location
 

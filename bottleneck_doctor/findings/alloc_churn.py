@@ -35,7 +35,8 @@ torch.cuda.memory_stats.
 
 from __future__ import annotations
 
-from ..model.device import Allocator, Beat, DeviceFacts
+from ..model.device import Allocator, DeviceFacts
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import ALLOCATOR, CLOCK, beat_of, of_step, unclocked

@@ -40,7 +40,8 @@ from __future__ import annotations
 from math import sqrt
 
 from ..analyse.accelerated import FILLED
-from ..model.device import Allocator, Beat, DeviceFacts
+from ..model.device import Allocator, DeviceFacts
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked

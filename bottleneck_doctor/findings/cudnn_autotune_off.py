@@ -35,7 +35,8 @@ PyTorch Performance Tuning Guide, "Enable cuDNN auto-tuner"; torch.backends.cudn
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceFacts, Kernels, Switches
+from ..model.device import DeviceFacts, Kernels, Switches
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import WINDOW, kernel_share, saving, unclocked

@@ -39,7 +39,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.device import Beat, DeviceFacts, DeviceView, Kernels, Switches
+from ..model.device import DeviceFacts, Kernels, Switches
+from ..model.device_view import Beat, DeviceView
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import (

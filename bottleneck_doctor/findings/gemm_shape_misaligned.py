@@ -35,7 +35,8 @@ Usage".
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceFacts, Product
+from ..model.device import DeviceFacts, Product
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import WINDOW, of_step, saving, unclocked

@@ -37,7 +37,7 @@ NVML, "Clocks event reasons" and nvmlDeviceGetCurrPcieLinkWidth; nvidia-smi(1), 
 from __future__ import annotations
 
 from ..analyse.accelerated import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
-from ..model.device import Beat, DeviceView, DriverView
+from ..model.device_view import Beat, DeviceView, DriverView
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import DRIVER, TENSOR_KINDS, kernel_share

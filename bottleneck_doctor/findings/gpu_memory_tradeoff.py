@@ -33,7 +33,8 @@ torch.utils.checkpoint; Chen et al. 2016, "Training Deep Nets with Sublinear Mem
 
 from __future__ import annotations
 
-from ..model.device import Allocator, Beat, DeviceFacts
+from ..model.device import Allocator, DeviceFacts
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import ALLOCATOR, WINDOW, beat_of, of_step, peak_share, unclocked

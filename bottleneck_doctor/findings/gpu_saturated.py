@@ -34,7 +34,8 @@ difference of utilisation and SM activity.
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceFacts, DriverView
+from ..model.device import DeviceFacts
+from ..model.device_view import Beat, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
 from .accelerator import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked

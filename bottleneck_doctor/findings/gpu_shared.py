@@ -36,7 +36,7 @@ Service".
 from __future__ import annotations
 
 from ..analyse.accelerated import scaled_device
-from ..model.device import Beat, DriverView
+from ..model.device_view import Beat, DriverView
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding
 from ..model.report import Evidence, Fix
 from .accelerator import DRIVER

@@ -36,7 +36,8 @@ PyTorch, "torch.compiler"; "Accelerating PyTorch with CUDA Graphs"; NVML, nvmlDe
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceFacts, Kernels, Switches
+from ..model.device import DeviceFacts, Kernels, Switches
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import CLOCK, WINDOW, beat_of, of_step, unclocked

@@ -39,7 +39,8 @@ synchronization behavior"; NVIDIA, "How to Optimize Data Transfers in CUDA C/C++
 from __future__ import annotations
 
 from ..analyse.accelerated import runs_ahead
-from ..model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
+from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix

@@ -34,7 +34,8 @@ PyTorch Performance Tuning Guide, "Fuse operations"; Ivanov et al. 2021, "Data M
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceFacts, Kernels, Switches
+from ..model.device import DeviceFacts, Kernels, Switches
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving, unclocked

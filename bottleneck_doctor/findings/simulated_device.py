@@ -7,7 +7,8 @@ from dataclasses import replace
 from ..analyse.accelerated import device_turn, runs_ahead
 from ..analyse.replay import step_seconds
 from ..analyse.verdict import Trust, decide
-from ..model.device import Beat, DeviceFacts, DeviceView, DriverView, Kernels
+from ..model.device import DeviceFacts, Kernels
+from ..model.device_view import Beat, DeviceView, DriverView
 from ..model.diagnosis import Diagnosis, Host, Scenario, Work
 from ..model.profile import Loader
 from .case import patient

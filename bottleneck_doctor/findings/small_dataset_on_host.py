@@ -36,7 +36,8 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..model.device import Allocator, Beat, DeviceFacts, DeviceView, DriverView
+from ..model.device import Allocator, DeviceFacts
+from ..model.device_view import Beat, DeviceView, DriverView
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Work
 from ..model.profile import Loader, Payload
 from ..model.report import Evidence, Fix

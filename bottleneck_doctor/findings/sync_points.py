@@ -38,7 +38,8 @@ torch.cuda.set_sync_debug_mode.
 from __future__ import annotations
 
 from ..analyse.accelerated import runs_ahead
-from ..model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
+from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding
 from ..model.report import Evidence, Fix
 from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked

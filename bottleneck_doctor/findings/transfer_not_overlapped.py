@@ -36,7 +36,8 @@ data_prefetcher of the ImageNet example.
 
 from __future__ import annotations
 
-from ..model.device import Beat, DeviceCopy, DeviceFacts
+from ..model.device import DeviceCopy, DeviceFacts
+from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.profile import Location
 from ..model.report import Evidence, Fix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .device import DeviceView
+from .device_view import DeviceView
 from .profile import Loader, Location, Loop, Outside, Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
 from .rhythm import Drift, Rhythm

@@ -10,7 +10,8 @@ from bottleneck_doctor.analyse.accelerated import device_turn
 from bottleneck_doctor.analyse.causes import gain
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
-from bottleneck_doctor.model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
+from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
+from bottleneck_doctor.model.device_view import Beat
 from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run

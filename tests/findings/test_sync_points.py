@@ -7,7 +7,8 @@ import pytest
 from bottleneck_doctor.analyse.causes import gain
 from bottleneck_doctor.findings import sync_points
 from bottleneck_doctor.findings.simulated_device import accelerated
-from bottleneck_doctor.model.device import Beat, DeviceCopy, DeviceFacts, DeviceSync
+from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
+from bottleneck_doctor.model.device_view import Beat
 from bottleneck_doctor.model.diagnosis import Finding
 
 COPY = DeviceCopy(128.0, 1.0, 1e-4, 1e-4, pinned=False, blocking=True)  # it waits for the device as well
