@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..model.picture import Picture
 from ..model.refusal import UsageError
 from ..model.report import Report
 from . import settings
@@ -16,6 +17,19 @@ def report_of(path: str) -> Report:
     from ..prescribe import write_up
 
     return write_up(profile)
+
+
+def report_and_picture(path: str) -> tuple[Report, Picture]:
+    """The same, with what is drawn of it."""
+    from ..model.codec import read_profile
+
+    profile = read_profile(path)
+    from ..analyse.diagnose import diagnose
+    from ..analyse.picture import picture_of
+    from ..prescribe import write_up
+
+    diagnosis = diagnose(profile)
+    return write_up(profile, diagnosis), picture_of(diagnosis)
 
 
 def known_format(asked: str | None, defaults: Settings) -> str:

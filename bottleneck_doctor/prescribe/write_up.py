@@ -16,9 +16,10 @@ from .shelf import entries
 from .whole_run import in_whole_run
 
 
-def write_up(profile: Profile) -> Report:
-    """Everything that can be said about a profile; pure, and total on valid profiles."""
-    diagnosis = diagnose(profile)
+def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
+    """Everything that can be said about a profile; pure, and total on valid profiles. Whoever has its
+    diagnosis already hands it over."""
+    diagnosis = diagnosis or diagnose(profile)
     found, abstained = _examine(diagnosis)
     ranked = [offer for offer in offers(diagnosis, found) if worth_saying(diagnosis, offer)]
     paying = {cure.id for _, cure, _ in ranked}

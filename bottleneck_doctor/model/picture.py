@@ -1,0 +1,112 @@
+"""What a report draws beside its words: the course of the run, who waits for whom, where Python was seen.
+
+Instants are seconds from the run's start. Everything is thinned to what a screen can show, so that a page
+about a million steps is no larger than one about a thousand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity over the run; None where it was not measured.
+
+    ``name`` ends in its unit, as metrics do (``step_time_s``, ``job_cores``, ``gpu_busy_share``); ``group``
+    names the plot that it belongs to: step, wait, cpu, gpu, io or pressure.
+    """
+
+    name: str
+    group: str
+    t: list[float] = field(default_factory=list)
+    value: list[float | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A stretch of the run that means something. kind: warm-up, phase, evaluation, checkpoint, instrument."""
+
+    kind: str
+    begin_s: float
+    end_s: float
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The run from its start to its end."""
+
+    duration_s: float
+    curves: list[Curve] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What the lanes are made of, one row each, in columns of equal length.
+
+    ``lane`` counts from 0, the training loop; ``what`` is one of ``LOOP_PIECES`` or ``WORKER_PIECES``;
+    ``batch`` numbers the batch that it is about, alike in a worker's lane and in the loop's; None if unknown.
+    """
+
+    lane: list[int] = field(default_factory=list)
+    begin_s: list[float] = field(default_factory=list)
+    length_s: list[float] = field(default_factory=list)
+    what: list[str] = field(default_factory=list)
+    batch: list[int | None] = field(default_factory=list)
+
+
+LOOP_PIECES = (
+    "wait", "compute", "backward", "optimizer", "copy", "exchange", "checkpoint", "logging", "collect",
+    "evaluation", "unseen",
+)  # fmt: skip
+WORKER_PIECES = ("cpu", "storage", "network", "blocked", "queue", "collate", "hand over", "idle")
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Some consecutive steps of the training loop, and what each loader worker did meanwhile.
+
+    ``workers`` are the numbers of lanes 1, 2, ...; ``wait_share`` is the data wait of these steps, to be held
+    against the steady window's. Within a fetch the kernel's books give lengths, not an order: the parts
+    stand in the order of ``WORKER_PIECES``.
+    """
+
+    begin_s: float
+    end_s: float
+    workers: list[int]
+    steps: int
+    wait_share: float
+    pieces: Pieces = field(default_factory=Pieces)
+
+
+@dataclass(frozen=True)
+class CallPath:
+    """Samples of one call path, outermost frame first, each ``function (file:line)``.
+
+    ``running`` is how many samples, of as many taken apart from these, found it on or ready for a core; None
+    where that was not seen.
+    """
+
+    frames: list[str]
+    count: int
+    running: int | None = None
+
+
+@dataclass(frozen=True)
+class CallPaths:
+    """All call paths of one role: the training thread (trainer), the workers (worker) or others (other)."""
+
+    role: str
+    samples: int
+    paths: list[CallPath] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything that can be drawn of a run; empty where nothing was measured."""
+
+    timeline: Timeline
+    lanes: Lanes | None = None
+    stacks: list[CallPaths] = field(default_factory=list)
