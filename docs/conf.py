@@ -18,8 +18,6 @@ extensions = ["myst_parser"]
 exclude_patterns = ["conf.py"]
 # Links to headings: `page.md#words-of-the-heading`, as repositories show them.
 myst_heading_anchors = 3
-# A page of another part that has not been written yet leaves no warning.
-suppress_warnings = ["toc.empty_glob"]
 
 html_theme = "furo"
 html_title = "bdoc, the bottleneck doctor"

@@ -1,8 +1,8 @@
 """Quotations in pages that people write: scripts, and reports of recorded runs, as they are today.
 
 The comment before a fence says where its text comes from; `make docs` puts it there anew:
-`<!-- script: tests/quickstarts/plain.py -->`, or `<!-- report: plain, up to "why" -->`, which is what `bdoc report`
-says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so.
+`<!-- script: tests/quickstarts/plain.py -->`, or `<!-- report: plain, up to "why" -->`: what
+`bdoc report` says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so.
 """
 
 from __future__ import annotations

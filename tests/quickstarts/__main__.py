@@ -1,6 +1,6 @@
-"""``python -m tests.quickstarts [PAGE ...]`` runs the quick starts and keeps their profiles for the pages to quote.
+"""``python -m tests.quickstarts [PAGE ...]`` runs the quick starts and keeps their profiles for the pages.
 
-On a machine with nothing else to do: what strangers take of the cores is in the report, too. Then `make docs`.
+Best on a machine with nothing else to do: a report tells what strangers take of the cores. Then `make docs`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the quick starts tell people to do: the script to save, the command to type, and the run that is quoted."""
+"""What the quick starts tell people to do: the script to save, the command to type, the run quoted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND = re.compile(r"^\$ (bdoc run .+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class QuickStart:
-    """One page. ``name`` is that of the recorded run, ``command`` what is typed beside the script, in words."""
+    """One page. ``name`` is that of the recorded run, ``command`` what is typed beside the script."""
 
     page: str
     script: Path
