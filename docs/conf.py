@@ -24,6 +24,7 @@ html_title = "bdoc, the bottleneck doctor"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_copyright = False
 html_show_sourcelink = False
 
 LEAVING = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<path>\.\./[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Clips(Dataset):
-    """Half a second of sound each, made and turned into a spectrogram when it is asked for."""
+    """Half a second of sound each, turned into a spectrogram when it is asked for."""
 
     def __len__(self):
         return 3200
