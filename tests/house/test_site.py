@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -89,6 +91,28 @@ def test_no_link_of_the_site_leads_nowhere(site: Path) -> None:
     ]
     do = "mend the link in the page that it was made from"
     require_none(Broken(str(path.relative_to(site)), 1, f"`{link}` leads nowhere", do) for path, link in dead)
+
+
+@pytest.mark.parametrize(
+    ("repository", "led"),
+    [
+        ("", "see it (`tests/gpu/README.md` in the repository) and [b](b.md)"),
+        (
+            "https://example.org",
+            "see [it](https://example.org/blob/HEAD/tests/gpu/README.md) and [b](b.md)",
+        ),
+    ],
+)
+def test_a_link_out_of_the_folder_leads_to_the_repository(
+    repository: str, led: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sphinx")
+    monkeypatch.setenv("REPOSITORY", repository)
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    settings = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    source = ["see [it](../tests/gpu/README.md) and [b](b.md)"]
+    settings["lead_out"](SimpleNamespace(srcdir=ROOT / "docs"), "a", source)
+    assert source == [led]
 
 
 @pytest.mark.parametrize("page", [file for file in house_files() if file.endswith(".md")])
