@@ -102,9 +102,7 @@ def test_a_quoted_report_ends_before_the_line_that_is_named() -> None:
 
 
 def test_the_rule_itself_knows_what_a_heading_is_called(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text(
-        "# It costs, in `all`\n\n```\n# a comment\n```\n## 0.1: two  words\n"
-    )
+    (tmp_path / "page.md").write_text("# It costs, in `all`\n\n```\n# a comment\n```\n## 0.1: two  words\n")
     assert headings(tmp_path / "page.md") == {"it-costs-in-all", "01-two--words"}
 
 
