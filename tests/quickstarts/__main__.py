@@ -34,7 +34,9 @@ def _record(start: QuickStart) -> int:
         done = type_in(start, folder)
         print(f"{start.page}: status {done.returncode}")
         if done.returncode == 0:
-            text = placeless((folder / "profile.json").read_text()).replace(place, "/data")
+            text = placeless((folder / "profile.json").read_text()).replace(
+                f"/data/{Path(place).name}", "/data"
+            )
             KEPT.mkdir(parents=True, exist_ok=True)
             (KEPT / f"{start.name}.profile.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
         else:
