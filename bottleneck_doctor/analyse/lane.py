@@ -58,5 +58,14 @@ def clipped(pieces: Iterable[Piece], begin: float, end: float) -> list[Piece]:
     return _visible(list(cut))
 
 
+def one_at_a_time(pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces in order, each cut where the next begins: a process that ends may overlap its successor."""
+    ordered = sorted(pieces, key=lambda one: one.begin)
+    following = [one.begin for one in ordered[1:]] + [float("inf")]
+    return _visible(
+        [one._replace(end=min(one.end, begin)) for one, begin in zip(ordered, following, strict=True)]
+    )
+
+
 def _visible(pieces: list[Piece]) -> list[Piece]:
     return [one for one in pieces if one.end - one.begin > SHORTEST_S]

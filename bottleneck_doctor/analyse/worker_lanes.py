@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ..model.lanes import Fetches
 from .inputs import Split
-from .lane import Piece, clipped, in_turn
+from .lane import Piece, clipped, in_turn, one_at_a_time
 
 Waits = Mapping[int, Piece]  # the loop's wait for each batch
 
@@ -66,7 +66,7 @@ def _lane(
         if one.end > begin and one.begin < end:
             found += fetch_pieces(table, one.place, split, one.batch)
         found += clipped(_after(one, later, waits), max(begin, one.end), end)
-    return found
+    return one_at_a_time(found)
 
 
 def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[Piece]:
@@ -74,10 +74,11 @@ def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[Piece]:
     handing over is having none. A new process in its place says nothing of the time before."""
     if later is not None and later.number > one.number + 1:
         return [Piece(one.end, later.begin, "unseen")]
+    free = later.begin if later is not None else float("inf")
     awaited = waits.get(one.batch) if one.batch is not None else None
-    idle = later is not None and later.number == one.number + 1
     given = one.end
     if awaited is not None and awaited.begin <= one.end < awaited.end:
-        given = min(awaited.end, later.begin) if later is not None and idle else awaited.end
+        given = min(awaited.end, free)
     handing = [Piece(one.end, given, "hand over", one.batch)]
-    return [*handing, Piece(given, later.begin, "idle")] if later is not None and idle else handing
+    same = later is not None and later.number == one.number + 1
+    return [*handing, Piece(given, free, "idle")] if same else handing
