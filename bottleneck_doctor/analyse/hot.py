@@ -37,21 +37,32 @@ def hot_functions(profile: Profile) -> list[HotFunction]:
     for role in ("trainer", "worker"):
         tally = Tally()
         for stack in profile.stacks:
-            if stack.role == role and "Main" in stack.thread and _takes_part(profile, stack):
+            if role_of(profile, stack) == role:
                 _count(tally, stack)
         found += _listed(tally, role)
     return sorted(found, key=lambda one: (not one.users, -one.own_share, -one.total_share, one.function))
 
 
-def _takes_part(profile: Profile, stack: Stack) -> bool:
+def role_of(profile: Profile, stack: Stack) -> str:
+    """Whose samples these are: a training thread's (trainer), a loader worker's (worker), or others' (other),
+    as those of feeder threads, of launchers and of servers."""
+    if "Main" not in stack.thread:
+        return "other"
+    if stack.role == "worker":
+        return "worker"
     trains = {loop.pid for loop in profile.loops if loop.role == "train"}
-    return stack.role == "worker" or stack.pid in trains | {one.pid for one in profile.outside}
+    return "trainer" if stack.pid in trains | {one.pid for one in profile.outside} else "other"
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file is a hook of this package's."""
+    return any(mark in file for mark in OURS)
 
 
 def _count(tally: Tally, stack: Stack) -> None:
     tally.samples += stack.count
     places = [place for place in map(parse_frame, stack.frames) if place is not None]
-    places = [place for place in places if not any(mark in place.file for mark in OURS)]
+    places = [place for place in places if not is_ours(place.file)]
     for place in places:
         lines = tally.lines.setdefault((place.function, place.file), Counter())
         lines[place.line] += stack.count

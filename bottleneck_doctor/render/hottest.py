@@ -8,7 +8,7 @@ from . import words
 from .document import HotRow, Hottest
 
 ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
-# Of a function's samples: a couple of hundred tell such shares from a half, and no finer word is needed (ours).
+# Of a function's samples: twenty tell such shares from a half, and no finer word is needed (ours).
 AWAKE = 0.8
 ASLEEP = 0.2
 

@@ -47,8 +47,10 @@ def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS)
 
 
 def with_running(looks: Mapping[int, list[Stack]], awake: Mapping[int, list[Stack]]) -> list[Stack]:
-    """The stacks of each process that was looked at, with the samples of a second look, at threads on or ready
-    for a core alone. Where the second look failed the stacks stay without; where it saw nobody, all slept."""
+    """The stacks of each process, with the samples of a second look, at threads on or ready for a core alone.
+
+    Where the second look failed the stacks stay without them; where it saw nobody, all slept.
+    """
     found: list[Stack] = []
     for target, stacks in looks.items():
         found += _marked(stacks, awake[target]) if target in awake else stacks

@@ -38,7 +38,7 @@ def test_everything_else_is_the_trainers() -> None:
     ("python", "running"), [("3.9.18", None), ("3.10.13", None), ("3.11.7", 5), ("3.14.0", 5), ("", 5)]
 )
 def test_old_interpreters_do_not_say_which_thread_sleeps(python: str, running: int | None) -> None:
-    """py-spy then takes every thread of a child for awake: measured on 3.9 and 3.10 with one that only sleeps."""
+    """py-spy then takes every thread of a child for awake: measured on 3.9 and 3.10."""
     processes = [Process(100, 1, "trainer", 0.0, 1.0, python=python)]
     for pid in (100, 200):  # a process without the agent is taken to have the same interpreter
         (stack,) = read_stacks([Stack(pid, "", "MainThread", ["main (train.py:9)"], 5, 5)], processes)
