@@ -8,7 +8,7 @@ from ..model.picture import Lanes, Picture
 from ..model.report import Report
 from . import words
 from .document import Document
-from .figures.lanes import KINDS, LOOP, color, kinds_in, lanes_figure
+from .figures.lanes import lanes_figure, legend
 from .figures.numbers import Table, lanes_table, marks_told, staircase_table, timeline_table
 from .figures.staircase import staircase_figure
 from .figures.timeline import timeline_figure
@@ -50,8 +50,9 @@ class Shown:
     marks: list[str] = field(default_factory=list)
     lanes: Table | None = None
     lanes_said: str = ""
-    kinds: list[tuple[str, str, str]] = field(default_factory=list)
+    legend: list[tuple[str, list[tuple[str, str, float]]]] = field(default_factory=list)
     stairs: Table | None = None
+    own: dict[str, list[float]] = field(default_factory=dict)
 
 
 def html_page(document: Document, report: Report, picture: Picture | None) -> str:
@@ -82,8 +83,13 @@ def show(report: Report, picture: Picture | None) -> Shown:
         marks_told(picture.timeline.marks) if picture else [],
         lanes_table(lanes) if lanes else None,
         lanes_words(lanes, report) if lanes else "",
-        _kinds(lanes) if lanes else [],
+        legend(lanes) if lanes else [],
         staircase_table(report.remedies) if stairs else None,
+        {
+            "functions": [one.own_share for one in report.functions if one.users],
+            "libraries": [one.own_share for one in report.functions if not one.users],
+            "operators": [one.share for one in report.operators],
+        },
     )
 
 
@@ -103,14 +109,6 @@ def lanes_words(lanes: Lanes, report: Report) -> str:
         f"{said}, over all steady steps {whole}: "
         f"these steps are {'typical' if alike else 'not typical, read them with care'}."
     )
-
-
-def _kinds(lanes: Lanes) -> list[tuple[str, str, str]]:
-    """Whose pieces they are, what they are called and their colour: the legend."""
-    return [
-        ("loop" if kind in LOOP else "worker", KINDS.get(kind, (words.plain(kind),))[0], color(kind))
-        for kind in kinds_in(lanes)
-    ]
 
 
 def _part_color(part: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from .. import words
 
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-MOST_TICKS = 3
+STEPS = (1.0, 2.0, 5.0, 10.0)
+MOST_TICKS = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def value_axis(name: str, top: float, domain: tuple[float, float]) -> dict[str, 
         "ticktext": texts,
         "gridcolor": "var(--grid)",
         "zerolinecolor": "var(--line)",
-        "tickfont": {"color": "var(--soft)", "size": 11},
+        **TICKS,
     }
 
 
@@ -63,7 +63,7 @@ def time_axis(length: float, title: str) -> dict[str, Any]:
         "minallowed": 0,
         "maxallowed": length,
         "title": {"text": title, "font": {"size": 12, "color": "var(--soft)"}, "standoff": 8},
-        "tickfont": {"color": "var(--soft)", "size": 11},
+        **TICKS,
         "nticks": 8,
         "gridcolor": "var(--grid)",
         "zeroline": False,
@@ -88,6 +88,13 @@ def heading(text: str, y: float, x: float = 0.0) -> dict[str, Any]:
     }
 
 
+# The ticks themselves are air between words and plot.
+TICKS = {
+    "tickfont": {"color": "var(--soft)", "size": 11},
+    "ticks": "outside",
+    "ticklen": 4,
+    "tickcolor": "rgba(0,0,0,0)",
+}
 HOVER = {
     "bgcolor": "var(--paper)",
     "bordercolor": "var(--line)",

@@ -7,32 +7,34 @@ from typing import Any
 from ...model.picture import Lanes
 from .. import words
 from ..page.figure import Figure
-from .axes import HOVER, clock, time_axis
+from .axes import HOVER, TICKS, clock, time_axis
 
 LANE, TOP, BOTTOM = 28, 34, 44  # heights in pixels
+TALL, HIGH, LOW, THIN = 0.82, 0.62, 0.42, 0.12  # of a lane
 # What each kind of piece is called, and how tall it stands: work is tall, waiting is low, rest is thin.
 LOOP = {
-    "wait": ("waits for a batch", 0.42),
-    "compute": ("forward and rest", 0.82),
-    "backward": ("backward", 0.82),
-    "optimizer": ("optimizer", 0.82),
-    "copy": ("copies to the device", 0.82),
-    "exchange": ("waits for other ranks", 0.42),
-    "checkpoint": ("checkpoint", 0.62),
-    "logging": ("logging", 0.62),
-    "collect": ("garbage collection", 0.62),
-    "evaluation": ("evaluation", 0.62),
-    "unseen": ("not looked at", 0.12),
+    "wait": ("waits for a batch", LOW),
+    "compute": ("forward and rest", TALL),
+    "backward": ("backward", TALL),
+    "optimizer": ("optimizer", TALL),
+    "copy": ("copies to the device", TALL),
+    "sync": ("waits for the device", LOW),
+    "exchange": ("waits for other ranks", LOW),
+    "checkpoint": ("checkpoint", HIGH),
+    "logging": ("logging", HIGH),
+    "collect": ("garbage collection", HIGH),
+    "evaluation": ("evaluation", HIGH),
+    "unseen": ("not looked at", THIN),
 }
 WORKER = {
-    "cpu": ("on the CPU", 0.82),
-    "storage": ("blocked on storage", 0.42),
-    "network": ("blocked on the network", 0.42),
-    "blocked": ("blocked on something else", 0.42),
-    "queue": ("ready, waits for a core", 0.3),
-    "collate": ("collates", 0.82),
-    "hand over": ("hands over", 0.3),
-    "idle": ("has nothing to do", 0.12),
+    "cpu": ("on the CPU", TALL),
+    "storage": ("blocked on storage", LOW),
+    "network": ("blocked on the network", LOW),
+    "blocked": ("blocked on something else", LOW),
+    "queue": ("ready, waits for a core", LOW),
+    "collate": ("collates", TALL),
+    "hand over": ("hands over", LOW),
+    "idle": ("has nothing to do", THIN),
 }
 KINDS = {**LOOP, **WORKER}
 
@@ -46,6 +48,18 @@ def kinds_in(lanes: Lanes) -> list[str]:
     """The kinds that occur, in the order in which they are explained."""
     found = set(lanes.pieces.what)
     return [kind for kind in KINDS if kind in found] + sorted(found - set(KINDS))
+
+
+def legend(lanes: Lanes) -> list[tuple[str, list[tuple[str, str, float]]]]:
+    """What occurs in the loop's lane and in the workers': its words, colour and height, 0 to 1."""
+    of_loop = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane == 0}
+    of_workers = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane > 0}
+    told = []
+    for whose, found in (("the loop", of_loop), ("a worker", of_workers)):
+        kinds = [kind for kind in kinds_in(lanes) if kind in found]
+        named = [(KINDS.get(kind, (words.plain(kind), LOW)), color(kind)) for kind in kinds]
+        told.append((whose, [(called, shade, tall) for (called, tall), shade in named]))
+    return [(whose, some) for whose, some in told if some]
 
 
 def lane_names(lanes: Lanes) -> list[str]:
@@ -62,7 +76,7 @@ def lanes_figure(lanes: Lanes) -> Figure:
         "yaxis": {
             "range": [len(names) - 0.5, -0.5], "fixedrange": True, "showgrid": False, "zeroline": False,
             "tickvals": list(range(len(names))), "ticktext": names,
-            "tickfont": {"color": "var(--ink)", "size": 11},
+            **TICKS, "tickfont": {"color": "var(--ink)", "size": 11},
         },
         "barmode": "overlay", "showlegend": False, "hovermode": "closest", "hoverlabel": HOVER,
         "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
@@ -77,7 +91,7 @@ def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str,
     """All pieces of one kind."""
     pieces = lanes.pieces
     rows = [row for row, what in enumerate(pieces.what) if what == kind]
-    called, tall = KINDS.get(kind, (kind, 0.3))
+    called, tall = KINDS.get(kind, (kind, LOW))
     return {
         "type": "bar", "orientation": "h", "name": words.in_chart(called), "width": tall,
         "y": [pieces.lane[row] for row in rows],
@@ -93,7 +107,7 @@ def _pattern(kind: str) -> dict[str, Any]:
     """The loop's waiting is hatched: it is what one looks for, with or without colours."""
     if kind != "wait":
         return {}
-    return {"shape": "/", "size": 5, "solidity": 0.35, "fgcolor": "var(--paper)", "fgopacity": 0.55}
+    return {"shape": "/", "size": 5, "solidity": 0.35, "bgcolor": color(kind), "fgcolor": "var(--paper)"}
 
 
 def _said(lanes: Lanes, row: int, called: str, names: list[str]) -> str:

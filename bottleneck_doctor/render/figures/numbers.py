@@ -10,7 +10,7 @@ from .. import words
 from ..staircase import is_alternative
 from .lanes import KINDS, kinds_in, lane_names
 from .staircase import stairs_of
-from .timeline import curve_words, group_words, mark_words
+from .timeline import curve_words, mark_words, plot_words, unit_of
 
 PARTS = 10  # of the run, for which means are told
 MOST_MARKS = 40
@@ -40,7 +40,8 @@ def timeline_table(timeline: Timeline) -> Table:
         if any(counts):
             means = zip(sums, counts, strict=True)
             told = [words.quantity(curve.name, total / count) if count else "" for total, count in means]
-            rows.append([f"{group_words(curve.group)}: {curve_words(curve)}", *told])
+            names = [plot_words((curve.group, unit_of(curve.name))), curve_words(curve)]
+            rows.append([": ".join(filter(None, names)), *told])
     return Table(["", *heads], rows)
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...model.report import Remedy
+from ...model.report import Remedy, Speedup
 from .. import words
 from ..page.figure import Figure
-from .axes import HOVER
+from .axes import HOVER, TICKS
 
 HEIGHT = 260
 MOST = 16  # stairs that can be told apart on a telephone
+MOST_NAMED = 6  # stairs that have room for numbers there
+HIGHEST = 1e4  # a speedup above this is drawn as this
+STEPS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3)
+LONGEST_TITLE = 60
 
 
 def stairs_of(remedies: list[Remedy]) -> list[Remedy]:
@@ -32,13 +36,14 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
             "tickvals": places, "ticktext": ["now", *(str(rank) for rank in places[1:])],
             "range": [-0.6, len(shown) + 0.6], "fixedrange": True, "showgrid": False, "zeroline": False,
             "title": {"text": "remedies, in their order", "font": {"size": 12, "color": "var(--soft)"}},
-            "tickfont": {"color": "var(--soft)", "size": 11}, "showline": True, "linecolor": "var(--line)",
+            **TICKS, "showline": True, "linecolor": "var(--line)",
         },
         "yaxis": _speedups(low, high),
         "margin": {"l": 48, "r": 10, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
         "hoverlabel": HOVER, "dragmode": False,
     }  # fmt: skip
-    data = [_stairs(places, reached, low), _spans(ranges), _dots(shown)]
+    named = len(shown) <= MOST_NAMED
+    data = [_stairs(places, reached, named), _spans(ranges), _dots(shown, named)]
     if all(remedy.combined_speedup is None for remedy in shown):
         data = data[1:]
     return Figure(data, layout, HEIGHT, "Staircase: predicted speedup of each remedy, and of all together")
@@ -53,33 +58,36 @@ def _reached(shown: list[Remedy]) -> list[float]:
 
 
 def _ends(values: list[float]) -> tuple[float, float]:
-    known = [value for value in map(words.drawn, values) if value is not None]
+    known = [min(value, HIGHEST) for value in map(words.drawn, values) if value is not None]
     low, high = min([1.0, *known]), max([1.1, *known])
-    return low - 0.04 * (high - low), high + 0.1 * (high - low)
+    return low - 0.06 * (high - low), high + 0.14 * (high - low)
 
 
 def _speedups(low: float, high: float) -> dict[str, Any]:
-    step = next(
-        one for one in (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 1e3, 1e9) if (high - low) / one <= 6
-    )
+    step = next(one for one in STEPS if (high - low) / one <= 6)
     values = [1 + step * place for place in range(int((low - 1) / step), int((high - 1) / step) + 1)]
     return {
         "range": [low, high], "fixedrange": True, "tickvals": values, "zeroline": False,
-        "ticktext": [words.ratio(value) for value in values], "gridcolor": "var(--grid)",
-        "tickfont": {"color": "var(--soft)", "size": 11},
+        "ticktext": [words.ratio(value) for value in values], "gridcolor": "var(--grid)", **TICKS,
     }  # fmt: skip
 
 
-def _stairs(places: list[int], reached: list[float], low: float) -> dict[str, Any]:
-    said = [f"together, up to {place}: {words.ratio(value)}" for place, value in enumerate(reached)]
+def _stairs(places: list[int], reached: list[float], named: bool) -> dict[str, Any]:
+    """What is reached with all remedies up to each; a stair that rises says how far."""
+    said = [words.ratio(value) for value in reached]
+    rises = [place > 0 and value != reached[place - 1] for place, value in enumerate(reached)]
     return {
-        "type": "scatter", "mode": "lines", "x": places, "y": list(map(words.drawn, reached)),
-        "line": {"shape": "hvh", "width": 2.5, "color": "var(--accent)"}, "hovertext": ["now", *said[1:]],
-        "hoverinfo": "text",
+        "type": "scatter", "mode": "lines+text" if named else "lines", "x": places,
+        "y": list(map(words.drawn, reached)), "fill": "tozeroy", "fillcolor": "var(--accent-soft)",
+        "line": {"shape": "hvh", "width": 2.5, "color": "var(--accent)"},
+        "text": [value if rise else "" for value, rise in zip(said, rises, strict=True)],
+        "textposition": "top center", "textfont": {"color": "var(--accent)", "size": 12},
+        "hovertext": ["now", *(f"together, up to {place}: {value}" for place, value in enumerate(said) if place)],
+        "hoverinfo": "text", "cliponaxis": False,
     }  # fmt: skip
 
 
-def _spans(ranges: list[Any]) -> dict[str, Any]:
+def _spans(ranges: list[Speedup]) -> dict[str, Any]:
     """One vertical line for each range; None lifts the pen."""
     x: list[int | None] = []
     y: list[float | None] = []
@@ -88,21 +96,23 @@ def _spans(ranges: list[Any]) -> dict[str, Any]:
         y += [words.drawn(one.low), words.drawn(one.high), None]
     return {
         "type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "skip",
-        "line": {"width": 6, "color": "var(--line)"},
+        "line": {"width": 2, "color": "var(--line-2)"},
     }  # fmt: skip
 
 
-def _dots(shown: list[Remedy]) -> dict[str, Any]:
+def _dots(shown: list[Remedy], named: bool) -> dict[str, Any]:
     """What each remedy would bring alone."""
-    said = [
-        f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, 60))}<br>alone: "
-        f"{words.ratio(remedy.predicted_speedup.likely)} "
+    said = [words.ratio(remedy.predicted_speedup.likely) for remedy in shown]
+    told = [
+        f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely} "
         f"({words.ratio_range(remedy.predicted_speedup.low, remedy.predicted_speedup.high)})"
-        for rank, remedy in enumerate(shown, start=1)
+        for rank, (remedy, likely) in enumerate(zip(shown, said, strict=True), start=1)
     ]
     return {
-        "type": "scatter", "mode": "markers", "x": list(range(1, len(shown) + 1)),
+        "type": "scatter", "mode": "markers+text" if named else "markers",
+        "x": list(range(1, len(shown) + 1)),
         "y": [words.drawn(remedy.predicted_speedup.likely) for remedy in shown],
         "marker": {"size": 9, "color": "var(--line-2)", "symbol": "diamond"},
-        "hovertext": said, "hoverinfo": "text",
+        "text": [f"  {one}" for one in said], "textposition": "middle right",
+        "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": told, "hoverinfo": "text",
     }  # fmt: skip

@@ -8,28 +8,40 @@ from typing import Any
 from ...model.picture import Curve, Mark, Timeline
 from .. import words
 from ..page.figure import Figure
-from .axes import HOVER, Clock, clock, heading, time_axis, value_axis
+from .axes import HOVER, TICKS, Clock, clock, heading, time_axis, value_axis
 
 PLOT, TITLE, RIBBON, BOTTOM, TOP = 76, 30, 18, 44, 30  # heights in pixels
-GROUPS = {
-    "step": "step time",
-    "wait": "data wait",
-    "gpu": "GPU",
-    "cpu": "cores busy",
-    "io": "I/O",
-    "pressure": "pressure",
-    "memory": "memory",
+# Plots by the group of their curves and what these are measured in, in the order in which they are drawn.
+PLOTS = {
+    ("step", "s"): "step time",
+    ("wait", "share"): "data wait",
+    ("gpu", "share"): "GPU",
+    ("cpu", "cores"): "cores busy",
+    ("cpu", "share"): "workers busy",
+    ("io", "bytes_per_s"): "reads",
+    ("io", "share"): "processors idle for disks",
+    ("pressure", "share"): "stalled for want of",
+    ("memory", "bytes"): "memory",
 }
-# What a curve is called in its plot; others go by their names.
+UNITS = ("bytes_per_s", "per_s", "share", "fraction", "bytes", "cores", "s")
+# What a curve is called in its plot, nothing where the plot says it all; others go by their names.
 CURVES = {
     "step_time_s": "mean",
     "step_time_high_s": "slowest",
-    "data_wait_share": "share of time",
-    "gpu_busy_share": "busy",
+    "data_wait_share": "",
+    "gpu_busy_share": "",
+    "worker_busy_share": "",
+    "iowait_share": "",
     "job_cores": "this job",
     "other_cores": "others",
+    "job_read_bytes_per_s": "this job",
+    "disk_read_bytes_per_s": "disks",
+    "pressure_cpu_share": "CPU",
+    "pressure_io_share": "I/O",
+    "pressure_memory_share": "memory",
+    "job_rss_bytes": "this job",
 }
-WHOLE_GROUPS = ("wait", "gpu")  # their shares are drawn against the whole
+WHOLE = ("wait", "gpu")  # their shares are drawn against the whole
 LINES = (("var(--line-1)", "solid"), ("var(--line-2)", "dot"), ("var(--line-3)", "dash"),
          ("var(--line-4)", "dashdot"))  # fmt: skip
 STROKES = {"solid": "━━", "dot": "┅┅", "dash": "╍╍", "dashdot": "━·"}
@@ -44,37 +56,43 @@ OTHER = "var(--shade)"
 LEAST_TOP = 0.05  # a share that is always below 5 % is not drawn as if it were large
 OUTLIER = 6.0  # a maximum above so many times the 95th percentile leaves the plot at its top
 LONGEST_MARK, LONGEST_KIND = 60, 12
+Plot = tuple[str, str]  # the group of its curves, and what they are measured in
 
 
 def timeline_figure(timeline: Timeline) -> Figure | None:
     """Small multiples of all curves that were measured, and a ribbon of marks; None without any."""
-    groups = _groups(timeline.curves)
-    if not groups or not timeline.duration_s > 0:
+    plots = _plots(timeline.curves)
+    if not plots or not timeline.duration_s > 0:
         return None
     told = clock(timeline.duration_s)
     kinds = list(dict.fromkeys(mark.kind for mark in timeline.marks))
     ribbon = RIBBON * len(kinds)
-    inner = ribbon + len(groups) * (PLOT + TITLE)
+    inner = ribbon + len(plots) * (PLOT + TITLE)
     height = inner + TOP + BOTTOM
     data: list[dict[str, Any]] = []
     layout = _layout(timeline, told)
     if kinds:
         _draw_ribbon(data, layout, timeline.marks, kinds, told, 1 - ribbon / inner)
-    for row, (group, curves) in enumerate(groups.items()):
+    for row, (plot, curves) in enumerate(plots.items()):
         top = inner - ribbon - row * (PLOT + TITLE) - TITLE
-        _draw_plot(data, layout, group, curves, told, ((top - PLOT) / inner, top / inner), row)
-    layout["xaxis"]["anchor"] = _axis("y", len(groups) - 1)
-    label = f"Timeline: {', '.join(map(group_words, groups))} over the run"
+        _draw_plot(data, layout, plot, curves, told, ((top - PLOT) / inner, top / inner), row)
+    layout["xaxis"]["anchor"] = _axis("y", len(plots) - 1)
+    label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
     return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
 
 
-def _groups(curves: Iterable[Curve]) -> dict[str, list[Curve]]:
-    """Curves with a value, by group: the known groups in their order, then others."""
-    found: dict[str, list[Curve]] = {name: [] for name in GROUPS}
+def _plots(curves: Iterable[Curve]) -> dict[Plot, list[Curve]]:
+    """Curves with a value, by plot: the known plots in their order, then others."""
+    found: dict[Plot, list[Curve]] = {plot: [] for plot in PLOTS}
     for curve in curves:
         if any(words.drawn(value) is not None for value in curve.value):
-            found.setdefault(curve.group, []).append(curve)
-    return {name: some for name, some in found.items() if some}
+            found.setdefault((curve.group, unit_of(curve.name)), []).append(curve)
+    return {plot: some for plot, some in found.items() if some}
+
+
+def unit_of(name: str) -> str:
+    """What the name's end says that a curve is measured in; "" if it says nothing."""
+    return next((unit for unit in UNITS if name.endswith(f"_{unit}")), "")
 
 
 def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
@@ -88,6 +106,7 @@ def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
         "annotations": [],
         "shapes": _shades(timeline.marks, told),
         "barmode": "overlay",
+        "uniformtext": {"mode": "hide", "minsize": 10},  # a name that does not fit is in the hover
     }
 
 
@@ -122,19 +141,22 @@ def _draw_ribbon(
     """One thin row for each kind of mark, above the plots."""
     layout["yaxis99"] = {
         "domain": [bottom, 1], "range": [len(kinds) - 0.5, -0.5], "fixedrange": True, "showgrid": False,
-        "zeroline": False, "tickvals": list(range(len(kinds))),
+        "zeroline": False, "tickvals": list(range(len(kinds))), **TICKS,
         "ticktext": [words.in_chart(words.short(kind, LONGEST_KIND)) for kind in kinds],
-        "tickfont": {"color": "var(--soft)", "size": 11},
     }  # fmt: skip
     for row, kind in enumerate(kinds):
         some = [mark for mark in marks if mark.kind == kind]
         data.append({
-            "type": "bar", "orientation": "h", "yaxis": "y99", "y": [row] * len(some), "width": 0.6,
+            "type": "bar", "orientation": "h", "yaxis": "y99", "y": [row] * len(some),
+            "width": 0.85 if kind == "phase" else 0.6,
             "base": [words.drawn(mark.begin_s * told.scale) for mark in some],
             "x": [words.drawn((mark.end_s - mark.begin_s) * told.scale) for mark in some],
             "hovertext": [words.in_chart(mark_words(mark)) for mark in some], "hoverinfo": "text",
+            "text": [words.in_chart(words.short(mark.label, LONGEST_MARK)) for mark in some],
+            "textposition": "inside", "insidetextanchor": "start", "textangle": 0,
+            "textfont": {"size": 10, "color": "var(--ink)"},
             "marker": {
-                "color": MARKS.get(kind) or OTHER, "opacity": 0.45 if kind == "phase" else 0.85,
+                "color": MARKS.get(kind) or OTHER, "opacity": 0.3 if kind == "phase" else 0.85,
                 "line": {"width": 1, "color": "var(--paper)"},
             },
         })  # fmt: skip
@@ -150,16 +172,17 @@ def mark_words(mark: Mark) -> str:
 def _draw_plot(
     data: list[dict[str, Any]],
     layout: dict[str, Any],
-    group: str,
+    plot: Plot,
     curves: list[Curve],
     told: Clock,
     domain: tuple[float, float],
     row: int,
 ) -> None:
     """One plot: its axis, a heading that is its legend, and its curves."""
-    top, beyond = _top(group, curves)
+    top, beyond = _top(plot, curves)
     layout[_axis("yaxis", row)] = value_axis(curves[0].name, top, domain)
-    layout["annotations"].append(heading(_legend(group, curves, beyond), domain[1], 0.0))
+    layout["annotations"].append(heading(_legend(plot, curves, beyond), domain[1], 0.0))
+    title = words.in_chart(plot_words(plot))
     for place, curve in enumerate(curves):
         color, dash = LINES[place % len(LINES)]
         name = words.in_chart(curve_words(curve))
@@ -167,36 +190,39 @@ def _draw_plot(
             "type": "scatter", "mode": "lines", "yaxis": _axis("y", row), "name": name,
             "x": [words.drawn(t * told.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
             "text": [words.quantity(curve.name, value) for value in curve.value],
-            "hovertemplate": f"{name} %{{text}}<extra></extra>",
+            "hovertemplate": f"{name or title} %{{text}}<extra></extra>",
             "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
         })  # fmt: skip
 
 
 def curve_words(curve: Curve) -> str:
-    """What a curve is called beside others of its plot."""
-    name = curve.name.removesuffix("_share").removesuffix("_per_s").removesuffix("_s").replace("_", " ")
-    return words.short(CURVES.get(curve.name, words.plain(name)), LONGEST_MARK)
+    """What a curve is called beside others of its plot; "" where the plot's name says it."""
+    if curve.name in CURVES:
+        return CURVES[curve.name]
+    name = curve.name.removesuffix(f"_{unit_of(curve.name)}").replace("_", " ")
+    return words.short(words.plain(name), LONGEST_MARK)
 
 
-def group_words(group: str) -> str:
+def plot_words(plot: Plot) -> str:
     """What a plot is called."""
-    return words.short(GROUPS.get(group, words.plain(group)), LONGEST_MARK)
+    return words.short(PLOTS.get(plot, words.plain(plot[0].replace("_", " "))), LONGEST_MARK)
 
 
-def _legend(group: str, curves: list[Curve], beyond: str) -> str:
+def _legend(plot: Plot, curves: list[Curve], beyond: str) -> str:
     signs = [
         f'<span style="color:{LINES[place % len(LINES)][0]}">{STROKES[LINES[place % len(LINES)][1]]}</span> '
         f"{words.in_chart(curve_words(curve))}"
         for place, curve in enumerate(curves)
     ]
-    return f"<b>{words.in_chart(group_words(group))}</b>   {'  '.join(signs)}{beyond}"
+    signs = signs if any(map(curve_words, curves)) else []
+    return "   ".join([f"<b>{words.in_chart(plot_words(plot))}</b>", *signs]) + beyond
 
 
-def _top(group: str, curves: list[Curve]) -> tuple[float, str]:
+def _top(plot: Plot, curves: list[Curve]) -> tuple[float, str]:
     """Where the plot ends, and words about what lies beyond that."""
     known = (words.drawn(value) for curve in curves for value in curve.value)
     values = sorted(value for value in known if value is not None)
-    if group in WHOLE_GROUPS and values[-1] <= 1:
+    if plot[0] in WHOLE and values[-1] <= 1:
         return 1.0, ""
     usual = values[int(0.95 * (len(values) - 1))]
     if usual > 0 and values[-1] > OUTLIER * usual:
