@@ -88,7 +88,7 @@ def assemble(remains: Remains) -> Profile:
             for diary in trainers
             for operation in read_operations(diary, origin) + read_collectives(diary)
         ][:128],
-        stacks=read_stacks(remains.stacks),
+        stacks=read_stacks(remains.stacks, processes),
         operators=[operator for diary in trainers for operator in _operators(diary, traces)][:64],
         computing=read_computing(trainers, crews, origin),
         series=read_series(remains.samples, origin),

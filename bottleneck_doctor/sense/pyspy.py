@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,11 +46,18 @@ def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS)
     ]
 
 
-def with_running(stacks: list[Stack], awake: list[Stack]) -> list[Stack]:
-    """The stacks with the samples of a second look, at threads on or ready for a core alone; unchanged when
-    that look saw nothing, which may also mean that it failed."""
-    if not awake:
-        return stacks
+def with_running(looks: Mapping[int, list[Stack]], awake: Mapping[int, list[Stack]]) -> list[Stack]:
+    """The stacks of each process, with the samples of a second look, at threads on or ready for a core alone.
+
+    Where the second look failed the stacks stay without them; where it saw nobody, all slept.
+    """
+    found: list[Stack] = []
+    for target, stacks in looks.items():
+        found += _marked(stacks, awake[target]) if target in awake else stacks
+    return sorted(found, key=lambda stack: -stack.count)[: 2 * MOST_PATHS]
+
+
+def _marked(stacks: list[Stack], awake: list[Stack]) -> list[Stack]:
     counts = Counter({_path(one): one.count for one in awake})
     known = [replace(one, running=counts.pop(_path(one), 0)) for one in stacks]
     missed = [replace(one, count=0, running=left) for one in awake if (left := counts.pop(_path(one), 0))]

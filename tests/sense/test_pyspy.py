@@ -90,10 +90,16 @@ def test_the_executable_is_the_given_one_or_beside_the_interpreter(
 
 def test_a_second_look_says_who_was_awake() -> None:
     asleep, awake = Stack(1, "", "T", ["f"], 9), Stack(1, "", "T", ["g"], 5)
-    known = with_running([asleep, awake], [Stack(1, "", "T", ["g"], 4), Stack(1, "", "T", ["h"], 2)])
+    second = [Stack(1, "", "T", ["g"], 4), Stack(1, "", "T", ["h"], 2)]
+    known = with_running({1: [asleep, awake]}, {1: second})
     assert [(one.frames[0], one.count, one.running) for one in known] == [
         ("f", 9, 0),
         ("g", 5, 4),
         ("h", 0, 2),
     ]
-    assert with_running([asleep], []) == [asleep], "a look that saw nothing may have failed"
+
+
+def test_a_second_look_that_failed_says_nothing_and_one_that_saw_nobody_says_that_all_slept() -> None:
+    one, other = Stack(1, "", "T", ["f"], 9), Stack(3, "", "T", ["f"], 5)
+    known = with_running({1: [one], 2: [other]}, {2: []})
+    assert [(stack.pid, stack.running) for stack in known] == [(1, None), (3, 0)]
