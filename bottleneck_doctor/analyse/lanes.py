@@ -11,6 +11,8 @@ from .inputs import Split, fetches_of, rows_within, split_blocked
 from .lane import Piece, clipped, layered
 from .worker_lanes import fetch_pieces, worker_lanes
 
+SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # no more are kept; a profile may come from anywhere
+PIECES_AT_MOST = 8000  # that these can come to
 HEARD = ("backward", "optimizer", "exchange", "copy", "sync")  # seen only in steps that are looked at
 
 
@@ -22,7 +24,9 @@ def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
     mine = (loop.loader, loop.pid, loop.thread)
     kept = (one for one in diagnosis.profile.excerpts if (one.loader, one.pid, one.thread) == mine)
     excerpt = next((one for one in kept if one.end_s > one.start_s and one.steps > 0), None)
-    return _lay_out(excerpt, _split(diagnosis, excerpt)) if excerpt is not None else None
+    if excerpt is None or len(excerpt.spans.t) > SPANS_AT_MOST or len(excerpt.fetches.t) > FETCHES_AT_MOST:
+        return None
+    return _lay_out(excerpt, _split(diagnosis, excerpt))
 
 
 def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
@@ -31,7 +35,7 @@ def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
     waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
     lanes = [_loop_lane(excerpt, spans, _own_fetches(excerpt, split, waits)), *workers.values()]
-    rows = [(number, piece) for number, lane in enumerate(lanes) for piece in sorted(lane)]
+    rows = [(number, piece) for number, lane in enumerate(lanes) for piece in sorted(lane)][:PIECES_AT_MOST]
     return Lanes(
         begin_s=begin,
         end_s=end,
