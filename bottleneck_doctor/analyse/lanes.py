@@ -35,7 +35,8 @@ def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
     waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
     lanes = [_loop_lane(excerpt, spans, _own_fetches(excerpt, split, waits)), *workers.values()]
-    rows = [(number, piece) for number, lane in enumerate(lanes) for piece in sorted(lane)][:PIECES_AT_MOST]
+    rows = [(number, one) for number, lane in enumerate(lanes) for one in sorted(lane, key=_begin)]
+    rows = rows[:PIECES_AT_MOST]
     return Lanes(
         begin_s=begin,
         end_s=end,
@@ -50,6 +51,10 @@ def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
             batch=[piece.batch for _, piece in rows],
         ),
     )
+
+
+def _begin(piece: Piece) -> float:
+    return piece.begin
 
 
 def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> Split:
