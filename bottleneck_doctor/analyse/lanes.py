@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ..model.diagnosis import Diagnosis, Inputs
 from ..model.lanes import Excerpt
-from ..model.picture import Lanes, Pieces
+from ..model.picture import LOOP_PIECES, Lanes, Pieces
 from .inputs import Split, fetches_of, rows_within, split_blocked
 from .lane import Piece, clipped, layered
 from .worker_lanes import fetch_pieces, worker_lanes
@@ -77,11 +77,13 @@ def _mean_split(inputs: Inputs) -> Split:
 
 
 def _spans(excerpt: Excerpt) -> list[Piece]:
-    """The excerpt's spans in order; opening an iterator is waiting for data."""
+    """The excerpt's spans in order; opening an iterator is waiting for data. Kinds that only a newer version
+    knows are left out."""
     columns = (excerpt.spans.t, excerpt.spans.length_s, excerpt.spans.what, excerpt.spans.batch)
     pieces = (
         Piece(t, t + length, "wait" if what == "opening" else what, batch)
         for t, length, what, batch in zip(*columns, strict=True)
+        if what == "opening" or what in LOOP_PIECES
     )
     return sorted(pieces, key=lambda one: (one.begin, -one.end))
 

