@@ -19,7 +19,7 @@ PLOTS = {
     ("cpu", "share"): "workers busy",
     ("io", "bytes_per_s"): "reads",
     ("io", "share"): "processors idle for disks",
-    ("pressure", "share"): "stalled for want of",
+    ("pressure", "share"): "stalled for",
     ("memory", "bytes"): "memory",
 }
 UNITS = ("bytes_per_s", "per_s", "share", "fraction", "bytes", "cores", "s")
@@ -49,7 +49,13 @@ MARKS = {
     "evaluation": "var(--shade-evaluation)",
     "checkpoint": "var(--shade-checkpoint)",
     "instrument": "var(--shade-instrument)",
+    "lanes": "var(--accent)",
 }
+UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
+SPIKE = {
+    "showspikes": True, "spikemode": "across", "spikesnap": "cursor", "spikethickness": 1,
+    "spikedash": "solid", "spikecolor": "var(--soft)",
+}  # fmt: skip
 OTHER = "var(--shade)"
 LEAST_TOP = 0.05  # a share that is always below 5 % is not drawn as if it were large
 OUTLIER = 6.0  # a maximum above so many times the 95th percentile leaves the plot at its top
@@ -74,7 +80,7 @@ def timeline_figure(timeline: Timeline) -> Figure | None:
     for row, (plot, curves) in enumerate(plots.items()):
         top = inner - ribbon - row * (PLOT + TITLE) - TITLE
         _draw_plot(data, layout, plot, curves, told, ((top - PLOT) / inner, top / inner), row)
-    layout["xaxis"]["anchor"] = _axis("y", len(plots) - 1)
+    layout["xaxis"] |= {"anchor": _axis("y", len(plots) - 1), **SPIKE}
     label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
     return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
 
@@ -115,21 +121,21 @@ def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
 
 def _shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
     """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
-    strips: dict[str, list[str]] = {}
+    strips: dict[str, str] = {}
+    lines = ""
     for mark in marks:
         begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
-        strip = f"M{begin},0V1H{end}V0Z" if mark.kind != "phase" else f"M{begin},0V1" * (mark.begin_s > 0)
-        strips.setdefault(mark.kind, []).append(strip)
-    shared = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
-    return [
-        {**shared, "path": "".join(parts), "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
-        if kind == "phase"
-        else {
-            **shared, "path": "".join(parts), "line": {"width": 0}, "fillcolor": MARKS.get(kind, OTHER),
-            "opacity": 0.13,
-        }
-        for kind, parts in strips.items()
-    ]  # fmt: skip
+        if mark.kind not in UNSHADED:
+            strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
+        elif mark.kind == "phase" and mark.begin_s > 0:
+            lines += f"M{begin},0V1"
+    placed = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
+    dotted = {**placed, "path": lines, "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
+    shaded = [
+        {**placed, "path": path, "line": {"width": 0}, "fillcolor": MARKS.get(kind, OTHER), "opacity": 0.13}
+        for kind, path in strips.items()
+    ]
+    return [*shaded, dotted] if lines else shaded
 
 
 def _draw_ribbon(
@@ -188,11 +194,12 @@ def _draw_plot(
     for place, curve in enumerate(curves):
         color, dash = LINES[place % len(LINES)]
         name = words.in_chart(curve_words(curve))
+        when = f" at %{{x:.4~g}} {told.unit}" if (row, place) == (0, 0) else ""
         data.append({
             "type": "scatter", "mode": "lines", "yaxis": _axis("y", row), "name": name,
             "x": [words.drawn(t * told.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
             "text": [words.quantity(curve.name, value) for value in curve.value],
-            "hovertemplate": f"{name or title} %{{text}}<extra></extra>",
+            "hovertemplate": f"{name or title} %{{text}}{when}<extra></extra>",
             "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
         })  # fmt: skip
 
