@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..model.picture import Picture
+from ..model.picture import Picture, Timeline
 from ..model.report import Report
 
-FORMATS = ("terminal", "markdown", "json", "html")
-DRAWN = ("html",)  # the formats that are given the picture, too, and go into a file
+FORMATS = ("terminal", "markdown", "json", "html", "trace")
+DRAWN = ("html", "trace")  # the formats that are given the picture, too, and go into a file
 DEFAULT_WIDTH = 80
 
 
@@ -27,6 +27,10 @@ def render(
         from ..model.codec import encode_report
 
         return encode_report(report).decode()
+    if format == "trace":
+        from .trace import trace
+
+        return trace(report, picture or Picture(Timeline(report.run.duration_s)))
     from .compose import compose
     from .document import WHOLE, Lengths
 
