@@ -1,10 +1,12 @@
-"""A report as text: for a terminal, as markdown, as JSON."""
+"""A report as text: for a terminal, as markdown, as JSON, as a page."""
 
 from __future__ import annotations
 
+from ..model.picture import Picture
 from ..model.report import Report
 
-FORMATS = ("terminal", "markdown", "json")
+FORMATS = ("terminal", "markdown", "json", "html")
+DRAWN = ("html",)  # the formats that are given the picture, too, and go into a file
 DEFAULT_WIDTH = 80
 
 
@@ -12,13 +14,14 @@ def render(
     report: Report,
     format: str,
     *,
+    picture: Picture | None = None,
     width: int | None = None,
     color: bool = False,
     encoding: str = "utf-8",
     details: bool = False,
 ) -> str:
-    """The report in one of ``FORMATS``. JSON and markdown are whole; a terminal's screen says what matters
-    first, and everything with ``details``."""
+    """The report in one of ``FORMATS``. JSON, markdown and pages are whole; a terminal's screen says what
+    matters first, and everything with ``details``. ``picture`` is for the formats in ``DRAWN``."""
     assert format in FORMATS, f"no format {format!r}"
     if format == "json":
         from ..model.codec import encode_report
@@ -27,6 +30,10 @@ def render(
     from .compose import compose
     from .document import WHOLE, Lengths
 
+    if format == "html":
+        from .html import html_page
+
+        return html_page(compose(report, WHOLE), report, picture)
     if format == "markdown":
         from .markdown import markdown_page
 

@@ -50,7 +50,7 @@ async function draw(element) {
   drawn.set(element, state);
   await Plotly.react(plot, themed(spec.data), layout, CONFIG);
   if (before) return;
-  plot.className = "plot";
+  plot.classList.add("plot");
   equip(element, state);
   sorts[spec.sort]?.(state);
 }
