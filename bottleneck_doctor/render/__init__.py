@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..model.picture import Picture
 from ..model.report import Report
 
-FORMATS = ("terminal", "markdown", "json", "html")
-DRAWN = ("html",)  # the formats that are given the picture, too, and go into a file
+FORMATS = ("terminal", "markdown", "json", "html", "flamegraph", "speedscope")
+DRAWN = ("html", "flamegraph", "speedscope")  # the formats that are given the picture, too, and go into a file
 DEFAULT_WIDTH = 80
 
 
@@ -27,6 +27,9 @@ def render(
         from ..model.codec import encode_report
 
         return encode_report(report).decode()
+    if format in ("flamegraph", "speedscope"):
+        assert picture is not None, "these formats are nothing but the picture"
+        return _stacks(report, format, picture)
     from .compose import compose
     from .document import WHOLE, Lengths
 
@@ -41,3 +44,13 @@ def render(
     from .terminal import terminal
 
     return terminal(compose(report, WHOLE if details else Lengths()), width or DEFAULT_WIDTH, color, encoding)
+
+
+def _stacks(report: Report, format: str, picture: Picture) -> str:
+    if format == "speedscope":
+        from .speedscope import speedscope_file
+
+        return speedscope_file(report, picture)
+    from .flamegraph import flamegraph_page
+
+    return flamegraph_page(report, picture)
