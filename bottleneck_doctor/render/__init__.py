@@ -6,7 +6,7 @@ from ..model.picture import Picture
 from ..model.report import Report
 
 FORMATS = ("terminal", "markdown", "json", "html", "flamegraph", "speedscope")
-DRAWN = ("html", "flamegraph", "speedscope")  # the formats that are given the picture, too, and go into a file
+DRAWN = ("html", "flamegraph", "speedscope")  # those that are given the picture, too, and go into a file
 DEFAULT_WIDTH = 80
 
 
