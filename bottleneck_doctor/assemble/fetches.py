@@ -46,7 +46,7 @@ def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHE
     opened: dict[tuple[int, int], Row] = {}
     seen = 0
     for crew in crews:
-        mine = list(_triples(crew))
+        mine = list(books_of(crew))
         triples += [(fetch, batch, count, crew.worker) for fetch, batch, count in mine]
         opened |= {(crew.worker, row.t): row for row in crew.diary.of(wire.CONTAINER) if _for(crew, row)}
         seen += max((count.a for _, _, count in mine), default=0) if crew.thing is None else 0
@@ -60,8 +60,8 @@ def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHE
     return table
 
 
-def _triples(crew: Crew) -> list[tuple[Row, Row, Row]]:
-    """FETCH, BATCH and COUNT of one fetch share their start."""
+def books_of(crew: Crew) -> list[tuple[Row, Row, Row]]:
+    """FETCH, BATCH and COUNT of one fetch, which share their start."""
     found: dict[int, dict[int, Row]] = {}
     for row in crew.diary.rows:
         if row.kind in (wire.FETCH, wire.BATCH, wire.COUNT) and crew.thing in (None, row.thing):

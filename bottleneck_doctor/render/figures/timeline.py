@@ -10,7 +10,7 @@ from .. import words
 from ..page.figure import Figure
 from .axes import HOVER, TICKS, Clock, clock, heading, time_axis, value_axis
 
-PLOT, TITLE, RIBBON, BOTTOM, TOP = 76, 30, 18, 44, 30  # heights in pixels
+PLOT, TITLE, RIBBON, BOTTOM, TOP = 76, 30, 20, 44, 30  # heights in pixels
 # Plots by the group of their curves and what these are measured in, in the order in which they are drawn.
 PLOTS = {
     ("step", "s"): "step time",
@@ -47,7 +47,6 @@ LINES = (("var(--line-1)", "solid"), ("var(--line-2)", "dot"), ("var(--line-3)",
 STROKES = {"solid": "━━", "dot": "┅┅", "dash": "╍╍", "dashdot": "━·"}
 MARKS = {
     "warm-up": "var(--shade)",
-    "phase": "",  # a phase is the run itself: named, not shaded
     "evaluation": "var(--shade-evaluation)",
     "checkpoint": "var(--shade-checkpoint)",
     "instrument": "var(--shade-instrument)",
@@ -111,22 +110,21 @@ def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
 
 
 def _shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
-    shaded = [mark for mark in marks if MARKS.get(mark.kind, OTHER)]
-    borders = sorted({mark.begin_s for mark in marks if mark.kind == "phase"})[1:]
+    """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
+    strips: dict[str, list[str]] = {}
+    for mark in marks:
+        begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
+        strip = f"M{begin},0V1H{end}V0Z" if mark.kind != "phase" else f"M{begin},0V1" * (mark.begin_s > 0)
+        strips.setdefault(mark.kind, []).append(strip)
+    shared = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
     return [
-        {
-            "type": "rect", "xref": "x", "yref": "paper", "layer": "below", "line": {"width": 0},
-            "x0": words.drawn(mark.begin_s * told.scale), "x1": words.drawn(mark.end_s * told.scale),
-            "y0": 0, "y1": 1, "fillcolor": MARKS.get(mark.kind, OTHER), "opacity": 0.13,
+        {**shared, "path": "".join(parts), "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
+        if kind == "phase"
+        else {
+            **shared, "path": "".join(parts), "line": {"width": 0}, "fillcolor": MARKS.get(kind, OTHER),
+            "opacity": 0.13,
         }
-        for mark in shaded
-    ] + [
-        {
-            "type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "layer": "below",
-            "x0": words.drawn(begin_s * told.scale), "x1": words.drawn(begin_s * told.scale),
-            "line": {"width": 1, "dash": "dot", "color": "var(--soft)"},
-        }
-        for begin_s in borders
+        for kind, parts in strips.items()
     ]  # fmt: skip
 
 
@@ -148,7 +146,7 @@ def _draw_ribbon(
         some = [mark for mark in marks if mark.kind == kind]
         data.append({
             "type": "bar", "orientation": "h", "yaxis": "y99", "y": [row] * len(some),
-            "width": 0.85 if kind == "phase" else 0.6,
+            "width": 1 if kind == "phase" else 0.6,
             "base": [words.drawn(mark.begin_s * told.scale) for mark in some],
             "x": [words.drawn((mark.end_s - mark.begin_s) * told.scale) for mark in some],
             "hovertext": [words.in_chart(mark_words(mark)) for mark in some], "hoverinfo": "text",
@@ -156,7 +154,7 @@ def _draw_ribbon(
             "textposition": "inside", "insidetextanchor": "start", "textangle": 0,
             "textfont": {"size": 10, "color": "var(--ink)"},
             "marker": {
-                "color": MARKS.get(kind) or OTHER, "opacity": 0.3 if kind == "phase" else 0.85,
+                "color": MARKS.get(kind, OTHER), "opacity": 0.3 if kind == "phase" else 0.85,
                 "line": {"width": 1, "color": "var(--paper)"},
             },
         })  # fmt: skip
