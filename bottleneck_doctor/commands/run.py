@@ -55,7 +55,7 @@ def _keep(options: RunOptions, folder: RunFolder, cprofile: bool) -> list[str]:
     """Save what was asked for beside the profile; a sentence about each file."""
     told = []
     if cprofile and (file := keep_cprofile(options.output, folder)):
-        told.append(f"cProfile's times in {file}; `snakeviz {file}` draws them")
+        told.append(f"cProfile's times in {file}; `bdoc view {file}` draws them")
     traces = keep_trace(options.output, folder) if options.keep_trace else []
     return told + [f"the profiler's trace in {file}; ui.perfetto.dev opens it" for file in traces]
 

@@ -13,6 +13,7 @@ from .document import Lengths
 from .figures.flame import FEWEST, flame
 from .frames import read_frame
 from .hottest import ROLES, state
+from .stackless import why_no_stacks
 
 LEAST = 0.01  # of a role's samples: what the list leaves to the graph (ours)
 DEEPEST_FORKS = 40  # within the list, where each fork is indented
@@ -63,18 +64,9 @@ def flamegraph_page(report: Report, picture: Picture) -> str:
     body = (
         templates()
         .get_template("flamegraph.html.j2")
-        .render(document=document, roles=roles, seen=seen, gaps=_reasons(report))
+        .render(document=document, roles=roles, seen=seen, why=words.capital(why_no_stacks(report)))
     )
     return page(f"flame graph: {document.command}", body, figures, ("flame.css", "flame.js"))
-
-
-def _reasons(report: Report) -> list[str]:
-    """Why there are no stacks, as the report's gaps have it."""
-    return [
-        words.plain(f"{gap.why}: {gap.do}" if gap.do else gap.why)
-        for gap in report.quality.gaps
-        if "py-spy" in gap.what
-    ]
 
 
 def _role(paths: CallPaths, root: Node, cwd: str) -> Role:

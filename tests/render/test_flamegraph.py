@@ -49,7 +49,7 @@ def test_without_stacks_it_says_why() -> None:
     gap = Gap("python stacks (py-spy)", "py-spy was not found", "pip install py-spy")
     page = flamegraph_page(replace(TYPICAL, quality=replace(QUALITY, gaps=[gap])), UNSAMPLED)
     assert "No stacks were sampled" in page
-    assert "py-spy was not found: pip install py-spy" in body(page)
+    assert "Py-spy was not found; pip install py-spy." in body(page)
     assert "Plotly" not in page.partition("<main")[0], "nothing is drawn, so nothing draws"
 
 
