@@ -1,8 +1,8 @@
 """Open what a profile has in the browser: the report, the flame graph, or cProfile's times.
 
 Takes a profile, or a .prof file that cProfile wrote. Pages are written into a private folder below TMPDIR, or
-to the file given with -o; their path is printed, and they stay. Reading a .prof is for Python's marshal, which
-is not safe with files from strangers: open only your own.
+to the file given with -o; their path is printed, and they stay. A .prof is read by Python's marshal, which is
+not safe with files from strangers: open only your own.
 """
 
 from __future__ import annotations
