@@ -9,7 +9,7 @@ from ..model.report import Report
 from . import words
 from .document import Document
 from .figures.lanes import lanes_figure, legend
-from .figures.numbers import Table, lanes_table, marks_told, staircase_table, timeline_table
+from .figures.numbers import Table, flat_told, lanes_table, marks_told, staircase_table, timeline_table
 from .figures.staircase import staircase_figure
 from .figures.timeline import timeline_figure
 from .page.figure import Figure
@@ -47,6 +47,7 @@ class Shown:
 
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
+    flat: str = ""
     marks: list[str] = field(default_factory=list)
     lanes: Table | None = None
     lanes_said: str = ""
@@ -58,13 +59,16 @@ class Shown:
 def html_page(document: Document, report: Report, picture: Picture | None) -> str:
     """The document as one self-contained HTML page, with what can be drawn of the run."""
     shown = show(report, picture)
-    body = (
-        templates()
-        .get_template("report.html.j2")
-        .render(document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital)
-    )
     title = words.short(f"{document.headline}: {document.command}", LONGEST_TITLE)
-    return page(f"{title} · bdoc", body, shown.figures)
+    return page(f"{title} · bdoc", html_body(document, shown), shown.figures)
+
+
+def html_body(document: Document, shown: Shown) -> str:
+    """What stands in the page, every string of it escaped."""
+    template = templates().get_template("report.html.j2")
+    return template.render(
+        document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital
+    )
 
 
 def show(report: Report, picture: Picture | None) -> Shown:
@@ -80,6 +84,7 @@ def show(report: Report, picture: Picture | None) -> Shown:
     return Shown(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(picture.timeline) if picture and timeline else None,
+        flat_told(picture.timeline) if picture else "",
         marks_told(picture.timeline.marks) if picture else [],
         lanes_table(lanes) if lanes else None,
         lanes_words(lanes, report) if lanes else "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ...model.picture import Curve, Mark, Timeline
@@ -10,7 +9,7 @@ from .. import words
 from ..page.figure import Figure
 from .axes import HOVER, TICKS, Clock, clock, heading, time_axis, value_axis
 
-PLOT, TITLE, RIBBON, BOTTOM, TOP = 76, 30, 20, 44, 30  # heights in pixels
+PLOT, TITLE, RIBBON, BOTTOM, TOP = 66, 30, 20, 44, 30  # heights in pixels
 # Plots by the group of their curves and what these are measured in, in the order in which they are drawn.
 PLOTS = {
     ("step", "s"): "step time",
@@ -60,7 +59,7 @@ Plot = tuple[str, str]  # the group of its curves, and what they are measured in
 
 def timeline_figure(timeline: Timeline) -> Figure | None:
     """Small multiples of all curves that were measured, and a ribbon of marks; None without any."""
-    plots = _plots(timeline.curves)
+    plots = {plot: curves for plot, curves in plots_of(timeline).items() if not flat(curves)}
     if not plots or not timeline.duration_s > 0:
         return None
     told = clock(timeline.duration_s)
@@ -80,13 +79,18 @@ def timeline_figure(timeline: Timeline) -> Figure | None:
     return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
 
 
-def _plots(curves: Iterable[Curve]) -> dict[Plot, list[Curve]]:
+def plots_of(timeline: Timeline) -> dict[Plot, list[Curve]]:
     """Curves with a value, by plot: the known plots in their order, then others."""
     found: dict[Plot, list[Curve]] = {plot: [] for plot in PLOTS}
-    for curve in curves:
+    for curve in timeline.curves:
         if any(words.drawn(value) is not None for value in curve.value):
             found.setdefault((curve.group, unit_of(curve.name)), []).append(curve)
     return {plot: some for plot, some in found.items() if some}
+
+
+def flat(curves: list[Curve]) -> bool:
+    """Whether the plot would be a line at zero: said in words, not drawn."""
+    return not any(words.drawn(value) for curve in curves for value in curve.value)
 
 
 def unit_of(name: str) -> str:
