@@ -1,5 +1,4 @@
-"""Says whose each sampled call path is, cuts a forked worker's memory of its parent off it, and drops
-what py-spy cannot know about old interpreters."""
+"""Says whose each sampled call path is, from its root in a worker's loop, and what of it can be believed."""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..model.picture import Lanes, Picture
+from ..model.picture import Lanes, Mark, Picture, Timeline
 from ..model.report import Report
 from . import words
 from .document import Document
 from .figures.lanes import lanes_figure, legend
-from .figures.numbers import Table, lanes_table, marks_told, staircase_table, timeline_table
+from .figures.numbers import Table, flat_told, lanes_table, marks_told, staircase_table, timeline_table
 from .figures.staircase import staircase_figure
 from .figures.timeline import timeline_figure
 from .page.figure import Figure
@@ -47,6 +47,7 @@ class Shown:
 
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
+    flat: str = ""
     marks: list[str] = field(default_factory=list)
     lanes: Table | None = None
     lanes_said: str = ""
@@ -58,19 +59,22 @@ class Shown:
 def html_page(document: Document, report: Report, picture: Picture | None) -> str:
     """The document as one self-contained HTML page, with what can be drawn of the run."""
     shown = show(report, picture)
-    body = (
-        templates()
-        .get_template("report.html.j2")
-        .render(document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital)
-    )
     title = words.short(f"{document.headline}: {document.command}", LONGEST_TITLE)
-    return page(f"{title} · bdoc", body, shown.figures)
+    return page(f"{title} · bdoc", html_body(document, shown), shown.figures)
+
+
+def html_body(document: Document, shown: Shown) -> str:
+    """What stands in the page, every string of it escaped."""
+    template = templates().get_template("report.html.j2")
+    return template.render(
+        document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital
+    )
 
 
 def show(report: Report, picture: Picture | None) -> Shown:
     """The figures that there are, and their numbers as tables."""
-    timeline = timeline_figure(picture.timeline) if picture else None
     lanes = picture.lanes if picture else None
+    timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
     stairs = staircase_figure(report.remedies)
     drawn = {
         "staircase": stairs,
@@ -80,6 +84,7 @@ def show(report: Report, picture: Picture | None) -> Shown:
     return Shown(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(picture.timeline) if picture and timeline else None,
+        flat_told(picture.timeline) if picture else "",
         marks_told(picture.timeline.marks) if picture else [],
         lanes_table(lanes) if lanes else None,
         lanes_words(lanes, report) if lanes else "",
@@ -90,6 +95,15 @@ def show(report: Report, picture: Picture | None) -> Shown:
             "libraries": [one.own_share for one in report.functions if not one.users],
             "operators": [one.share for one in report.operators],
         },
+    )
+
+
+def _with_lanes(timeline: Timeline, lanes: Lanes | None) -> Timeline:
+    """The timeline, in which one sees where the steps are that the lanes draw."""
+    if lanes is None:
+        return timeline
+    return replace(
+        timeline, marks=[*timeline.marks, Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")]
     )
 
 

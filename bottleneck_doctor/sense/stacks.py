@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..model.profile import Gap, Stack
-from .pyspy import MOST_PATHS, WHAT, explain, find_py_spy, parse_folded
+from .pyspy import INSTALL, MOST_PATHS, REPAIR, WHAT, explain, find_py_spy, parse_folded
 
 MOST_TARGETS = 8
 LONGEST_WINDOW_S = 60.0
@@ -35,10 +35,11 @@ class StackWindow:
         self._deadline_s = time.monotonic() + seconds + GRACE_S
         self._spies: dict[int, subprocess.Popen[bytes]] = {}
         self._stacks: list[Stack] | None = None
+        self._program = program
         if self._folder is None:
             return
         if program is None:
-            self.gaps.append(Gap(WHAT, "py-spy was not found", "pip install py-spy"))
+            self.gaps.append(Gap(WHAT, "py-spy was not found", INSTALL))
             return
         if len(pids) > MOST_TARGETS:
             why = f"{len(pids) - MOST_TARGETS} of {len(pids)} processes were left out to bound the cost"
@@ -81,7 +82,7 @@ class StackWindow:
                     start_new_session=True,
                 )
         except OSError as error:
-            self.gaps.append(Gap(WHAT, f"{command[0]} cannot be started: {error}", "pip install py-spy"))
+            self.gaps.append(Gap(WHAT, f"{command[0]} cannot be started: {error.strerror}", REPAIR))
 
     def _finish(self) -> None:
         for pid, spy in self._spies.items():
@@ -94,7 +95,7 @@ class StackWindow:
             if not found and overdue:
                 self.gaps.append(Gap(WHAT, f"py-spy had not finished with process {pid} when it was stopped"))
             elif not found:
-                self.gaps.append(explain(pid, self._text(pid, "log") or ""))
+                self.gaps.append(explain(pid, self._text(pid, "log") or "", program=self._program))
         stacks = [stack for found in self.by_target.values() for stack in found]
         self._stacks = sorted(stacks, key=lambda stack: -stack.count)[:MOST_PATHS]
         if self._folder is not None:

@@ -11,6 +11,7 @@ from .axes import HOVER, TICKS, clock, time_axis
 
 LANE, TOP, BOTTOM = 28, 34, 44  # heights in pixels
 TALL, HIGH, LOW, THIN = 0.82, 0.62, 0.42, 0.12  # of a lane
+LONGEST_KIND = 40
 # What each kind of piece is called, and how tall it stands: work is tall, waiting is low, rest is thin.
 LOOP = {
     "wait": ("waits for a batch", LOW),
@@ -44,6 +45,11 @@ def color(kind: str) -> str:
     return f"var(--{kind.replace(' ', '-')})" if kind in KINDS else "var(--unseen)"
 
 
+def called(kind: str) -> tuple[str, float]:
+    """The words for a kind of piece, and how tall it stands."""
+    return KINDS.get(kind, (words.short(words.plain(kind), LONGEST_KIND), LOW))
+
+
 def kinds_in(lanes: Lanes) -> list[str]:
     """The kinds that occur, in the order in which they are explained."""
     found = set(lanes.pieces.what)
@@ -57,8 +63,7 @@ def legend(lanes: Lanes) -> list[tuple[str, list[tuple[str, str, float]]]]:
     told = []
     for whose, found in (("the loop", of_loop), ("a worker", of_workers)):
         kinds = [kind for kind in kinds_in(lanes) if kind in found]
-        named = [(KINDS.get(kind, (words.plain(kind), LOW)), color(kind)) for kind in kinds]
-        told.append((whose, [(called, shade, tall) for (called, tall), shade in named]))
+        told.append((whose, [(called(kind)[0], color(kind), called(kind)[1]) for kind in kinds]))
     return [(whose, some) for whose, some in told if some]
 
 
@@ -70,7 +75,7 @@ def lane_names(lanes: Lanes) -> list[str]:
 def lanes_figure(lanes: Lanes) -> Figure:
     """A Gantt chart of the steps; pieces of one batch know each other by ``customdata``."""
     told, names = clock(lanes.end_s - lanes.begin_s), lane_names(lanes)
-    since = f"{told.unit} since {words.seconds(lanes.begin_s)} of the run"
+    since = f"{told.unit}, from {words.seconds(lanes.begin_s)} into the run"
     layout: dict[str, Any] = {
         "xaxis": time_axis((lanes.end_s - lanes.begin_s) * told.scale, since),
         "yaxis": {
@@ -91,14 +96,14 @@ def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str,
     """All pieces of one kind."""
     pieces = lanes.pieces
     rows = [row for row, what in enumerate(pieces.what) if what == kind]
-    called, tall = KINDS.get(kind, (kind, LOW))
+    name, tall = called(kind)
     return {
-        "type": "bar", "orientation": "h", "name": words.in_chart(called), "width": tall,
+        "type": "bar", "orientation": "h", "name": words.in_chart(name), "width": tall,
         "y": [pieces.lane[row] for row in rows],
         "base": [words.drawn((pieces.begin_s[row] - lanes.begin_s) * scale) for row in rows],
         "x": [words.drawn(pieces.length_s[row] * scale) for row in rows],
         "customdata": [pieces.batch[row] for row in rows],
-        "hovertext": [_said(lanes, row, called, names) for row in rows], "hoverinfo": "text",
+        "hovertext": [_said(lanes, row, name, names) for row in rows], "hoverinfo": "text",
         "marker": {"color": color(kind), "line": {"width": 0}, "pattern": _pattern(kind)},
     }  # fmt: skip
 
@@ -110,12 +115,12 @@ def _pattern(kind: str) -> dict[str, Any]:
     return {"shape": "/", "size": 5, "solidity": 0.35, "bgcolor": color(kind), "fgcolor": "var(--paper)"}
 
 
-def _said(lanes: Lanes, row: int, called: str, names: list[str]) -> str:
+def _said(lanes: Lanes, row: int, name: str, names: list[str]) -> str:
     pieces = lanes.pieces
     lane, batch = pieces.lane[row], pieces.batch[row]
     who = names[lane] if 0 <= lane < len(names) else ""
     about = f" · batch {words.count(batch)}" if batch is not None else ""
     begin = words.seconds(pieces.begin_s[row] - lanes.begin_s)
     return (
-        f"<b>{who}</b> {words.in_chart(called)}{about}<br>{words.seconds(pieces.length_s[row])}, from {begin}"
+        f"<b>{who}</b> {words.in_chart(name)}{about}<br>{words.seconds(pieces.length_s[row])}, from {begin}"
     )

@@ -8,9 +8,9 @@ from ...model.picture import Lanes, Mark, Timeline
 from ...model.report import Remedy
 from .. import words
 from ..staircase import is_alternative
-from .lanes import KINDS, kinds_in, lane_names
+from .lanes import called, kinds_in, lane_names
 from .staircase import stairs_of
-from .timeline import curve_words, mark_words, plot_words, unit_of
+from .timeline import curve_words, flat, mark_words, plot_words, plots_of, unit_of
 
 PARTS = 10  # of the run, for which means are told
 MOST_MARKS = 40
@@ -45,6 +45,12 @@ def timeline_table(timeline: Timeline) -> Table:
     return Table(["", *heads], rows)
 
 
+def flat_told(timeline: Timeline) -> str:
+    """The plots that are not drawn because all of them is zero."""
+    names = [plot_words(plot) for plot, curves in plots_of(timeline).items() if flat(curves)]
+    return f"Zero all along, and not drawn: {', '.join(names)}." if names else ""
+
+
 def marks_told(marks: list[Mark]) -> list[str]:
     """Every mark in words; the rest is counted."""
     said = [mark_words(mark) for mark in marks[:MOST_MARKS]]
@@ -62,7 +68,7 @@ def lanes_table(lanes: Lanes) -> Table:
     rows = [
         [name, *(_sum(sums.get((lane, kind)), whole) for kind in kinds)] for lane, name in enumerate(names)
     ]
-    return Table(["", *(KINDS.get(kind, (words.plain(kind),))[0] for kind in kinds)], rows)
+    return Table(["", *(called(kind)[0] for kind in kinds)], rows)
 
 
 def _sum(length_s: float | None, whole_s: float) -> str:

@@ -27,7 +27,7 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
     shown = stairs_of(remedies)
     if not shown:
         return None
-    places = list(range(len(shown) + 1))
+    places, named = list(range(len(shown) + 1)), len(shown) <= MOST_NAMED
     reached = _reached(shown)
     ranges = [remedy.predicted_speedup for remedy in shown]
     low, high = _ends([value for one in ranges for value in (one.low, one.high, one.likely)] + reached)
@@ -39,13 +39,12 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
             **TICKS, "showline": True, "linecolor": "var(--line)",
         },
         "yaxis": _speedups(low, high),
-        "margin": {"l": 48, "r": 10, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
+        "margin": {"l": 48, "r": 26, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
         "hoverlabel": HOVER, "dragmode": False,
     }  # fmt: skip
-    named = len(shown) <= MOST_NAMED
-    data = [_stairs(places, reached, named), _spans(ranges), _dots(shown, named)]
-    if all(remedy.combined_speedup is None for remedy in shown):
-        data = data[1:]
+    data = [_spans(ranges), _dots(shown, reached if named else [])]
+    if any(remedy.combined_speedup is not None for remedy in shown):
+        data = [_stairs(reached), *([_heights(reached)] if named else []), *data]
     return Figure(data, layout, HEIGHT, "Staircase: predicted speedup of each remedy, and of all together")
 
 
@@ -72,18 +71,26 @@ def _speedups(low: float, high: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _stairs(places: list[int], reached: list[float], named: bool) -> dict[str, Any]:
-    """What is reached with all remedies up to each; a stair that rises says how far."""
-    said = [words.ratio(value) for value in reached]
-    rises = [place > 0 and value != reached[place - 1] for place, value in enumerate(reached)]
+def _stairs(reached: list[float]) -> dict[str, Any]:
+    """What is reached with all remedies up to each."""
+    told = [f"together, up to {place}: {words.ratio(value)}" for place, value in enumerate(reached)]
+    heights = list(map(words.drawn, reached))
     return {
-        "type": "scatter", "mode": "lines+text" if named else "lines", "x": places,
-        "y": list(map(words.drawn, reached)), "fill": "tozeroy", "fillcolor": "var(--accent-soft)",
-        "line": {"shape": "hvh", "width": 2.5, "color": "var(--accent)"},
-        "text": [value if rise else "" for value, rise in zip(said, rises, strict=True)],
-        "textposition": "top center", "textfont": {"color": "var(--accent)", "size": 12},
-        "hovertext": ["now", *(f"together, up to {place}: {value}" for place, value in enumerate(said) if place)],
-        "hoverinfo": "text", "cliponaxis": False,
+        "type": "scatter", "mode": "lines", "x": [place - 0.5 for place in range(len(reached) + 1)],
+        "y": [*heights, heights[-1]], "fill": "tozeroy", "fillcolor": "var(--accent-soft)",
+        "line": {"shape": "hv", "width": 2.5, "color": "var(--accent)"},
+        "hovertext": ["now", *told[1:], told[-1]], "hoverinfo": "text",
+    }  # fmt: skip
+
+
+def _heights(reached: list[float]) -> dict[str, Any]:
+    """How far each stair that rises leads, where it begins."""
+    rises = [place for place in range(1, len(reached)) if reached[place] != reached[place - 1]]
+    return {
+        "type": "scatter", "mode": "text", "x": [place - 0.5 for place in rises],
+        "y": [words.drawn(reached[place]) for place in rises], "hoverinfo": "skip",
+        "text": [words.ratio(reached[place]) for place in rises], "textposition": "top right",
+        "textfont": {"color": "var(--accent)", "size": 12}, "cliponaxis": False,
     }  # fmt: skip
 
 
@@ -100,8 +107,8 @@ def _spans(ranges: list[Speedup]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dots(shown: list[Remedy], named: bool) -> dict[str, Any]:
-    """What each remedy would bring alone."""
+def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
+    """What each remedy would bring alone; said beside it, where its stair does not say the same."""
     said = [words.ratio(remedy.predicted_speedup.likely) for remedy in shown]
     told = [
         f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely} "
@@ -109,10 +116,14 @@ def _dots(shown: list[Remedy], named: bool) -> dict[str, Any]:
         for rank, (remedy, likely) in enumerate(zip(shown, said, strict=True), start=1)
     ]
     return {
-        "type": "scatter", "mode": "markers+text" if named else "markers",
+        "type": "scatter", "mode": "markers+text" if reached else "markers",
         "x": list(range(1, len(shown) + 1)),
         "y": [words.drawn(remedy.predicted_speedup.likely) for remedy in shown],
         "marker": {"size": 9, "color": "var(--line-2)", "symbol": "diamond"},
-        "text": [f"  {one}" for one in said], "textposition": "middle right",
+        "text": [
+            "" if one == words.ratio(up) else f"  {one}" for one, up in zip(said, reached[1:], strict=False)
+        ],
+        "textposition": "middle right",
         "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": told, "hoverinfo": "text",
+        "cliponaxis": False,
     }  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ...model.picture import Curve, Mark, Timeline
@@ -10,7 +9,7 @@ from .. import words
 from ..page.figure import Figure
 from .axes import HOVER, TICKS, Clock, clock, heading, time_axis, value_axis
 
-PLOT, TITLE, RIBBON, BOTTOM, TOP = 76, 30, 18, 44, 30  # heights in pixels
+PLOT, TITLE, RIBBON, BOTTOM, TOP = 66, 30, 20, 44, 30  # heights in pixels
 # Plots by the group of their curves and what these are measured in, in the order in which they are drawn.
 PLOTS = {
     ("step", "s"): "step time",
@@ -20,7 +19,7 @@ PLOTS = {
     ("cpu", "share"): "workers busy",
     ("io", "bytes_per_s"): "reads",
     ("io", "share"): "processors idle for disks",
-    ("pressure", "share"): "stalled for want of",
+    ("pressure", "share"): "stalled for",
     ("memory", "bytes"): "memory",
 }
 UNITS = ("bytes_per_s", "per_s", "share", "fraction", "bytes", "cores", "s")
@@ -47,11 +46,16 @@ LINES = (("var(--line-1)", "solid"), ("var(--line-2)", "dot"), ("var(--line-3)",
 STROKES = {"solid": "━━", "dot": "┅┅", "dash": "╍╍", "dashdot": "━·"}
 MARKS = {
     "warm-up": "var(--shade)",
-    "phase": "",  # a phase is the run itself: named, not shaded
     "evaluation": "var(--shade-evaluation)",
     "checkpoint": "var(--shade-checkpoint)",
     "instrument": "var(--shade-instrument)",
+    "lanes": "var(--accent)",
 }
+UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
+SPIKE = {
+    "showspikes": True, "spikemode": "across", "spikesnap": "cursor", "spikethickness": 1,
+    "spikedash": "solid", "spikecolor": "var(--soft)",
+}  # fmt: skip
 OTHER = "var(--shade)"
 LEAST_TOP = 0.05  # a share that is always below 5 % is not drawn as if it were large
 OUTLIER = 6.0  # a maximum above so many times the 95th percentile leaves the plot at its top
@@ -61,7 +65,7 @@ Plot = tuple[str, str]  # the group of its curves, and what they are measured in
 
 def timeline_figure(timeline: Timeline) -> Figure | None:
     """Small multiples of all curves that were measured, and a ribbon of marks; None without any."""
-    plots = _plots(timeline.curves)
+    plots = {plot: curves for plot, curves in plots_of(timeline).items() if not flat(curves)}
     if not plots or not timeline.duration_s > 0:
         return None
     told = clock(timeline.duration_s)
@@ -76,18 +80,23 @@ def timeline_figure(timeline: Timeline) -> Figure | None:
     for row, (plot, curves) in enumerate(plots.items()):
         top = inner - ribbon - row * (PLOT + TITLE) - TITLE
         _draw_plot(data, layout, plot, curves, told, ((top - PLOT) / inner, top / inner), row)
-    layout["xaxis"]["anchor"] = _axis("y", len(plots) - 1)
+    layout["xaxis"] |= {"anchor": _axis("y", len(plots) - 1), **SPIKE}
     label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
     return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
 
 
-def _plots(curves: Iterable[Curve]) -> dict[Plot, list[Curve]]:
+def plots_of(timeline: Timeline) -> dict[Plot, list[Curve]]:
     """Curves with a value, by plot: the known plots in their order, then others."""
     found: dict[Plot, list[Curve]] = {plot: [] for plot in PLOTS}
-    for curve in curves:
+    for curve in timeline.curves:
         if any(words.drawn(value) is not None for value in curve.value):
             found.setdefault((curve.group, unit_of(curve.name)), []).append(curve)
     return {plot: some for plot, some in found.items() if some}
+
+
+def flat(curves: list[Curve]) -> bool:
+    """Whether the plot would be a line at zero: said in words, not drawn."""
+    return not any(words.drawn(value) for curve in curves for value in curve.value)
 
 
 def unit_of(name: str) -> str:
@@ -111,23 +120,22 @@ def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
 
 
 def _shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
-    shaded = [mark for mark in marks if MARKS.get(mark.kind, OTHER)]
-    borders = sorted({mark.begin_s for mark in marks if mark.kind == "phase"})[1:]
-    return [
-        {
-            "type": "rect", "xref": "x", "yref": "paper", "layer": "below", "line": {"width": 0},
-            "x0": words.drawn(mark.begin_s * told.scale), "x1": words.drawn(mark.end_s * told.scale),
-            "y0": 0, "y1": 1, "fillcolor": MARKS.get(mark.kind, OTHER), "opacity": 0.13,
-        }
-        for mark in shaded
-    ] + [
-        {
-            "type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "layer": "below",
-            "x0": words.drawn(begin_s * told.scale), "x1": words.drawn(begin_s * told.scale),
-            "line": {"width": 1, "dash": "dot", "color": "var(--soft)"},
-        }
-        for begin_s in borders
-    ]  # fmt: skip
+    """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
+    strips: dict[str, str] = {}
+    lines = ""
+    for mark in marks:
+        begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
+        if mark.kind not in UNSHADED:
+            strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
+        elif mark.kind == "phase" and mark.begin_s > 0:
+            lines += f"M{begin},0V1"
+    placed = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
+    dotted = {**placed, "path": lines, "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
+    shaded = [
+        {**placed, "path": path, "line": {"width": 0}, "fillcolor": MARKS.get(kind, OTHER), "opacity": 0.13}
+        for kind, path in strips.items()
+    ]
+    return [*shaded, dotted] if lines else shaded
 
 
 def _draw_ribbon(
@@ -148,7 +156,7 @@ def _draw_ribbon(
         some = [mark for mark in marks if mark.kind == kind]
         data.append({
             "type": "bar", "orientation": "h", "yaxis": "y99", "y": [row] * len(some),
-            "width": 0.85 if kind == "phase" else 0.6,
+            "width": 1 if kind == "phase" else 0.6,
             "base": [words.drawn(mark.begin_s * told.scale) for mark in some],
             "x": [words.drawn((mark.end_s - mark.begin_s) * told.scale) for mark in some],
             "hovertext": [words.in_chart(mark_words(mark)) for mark in some], "hoverinfo": "text",
@@ -156,7 +164,7 @@ def _draw_ribbon(
             "textposition": "inside", "insidetextanchor": "start", "textangle": 0,
             "textfont": {"size": 10, "color": "var(--ink)"},
             "marker": {
-                "color": MARKS.get(kind) or OTHER, "opacity": 0.3 if kind == "phase" else 0.85,
+                "color": MARKS.get(kind, OTHER), "opacity": 0.3 if kind == "phase" else 0.85,
                 "line": {"width": 1, "color": "var(--paper)"},
             },
         })  # fmt: skip
@@ -186,11 +194,12 @@ def _draw_plot(
     for place, curve in enumerate(curves):
         color, dash = LINES[place % len(LINES)]
         name = words.in_chart(curve_words(curve))
+        when = f" at %{{x:.4~g}} {told.unit}" if (row, place) == (0, 0) else ""
         data.append({
             "type": "scatter", "mode": "lines", "yaxis": _axis("y", row), "name": name,
             "x": [words.drawn(t * told.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
             "text": [words.quantity(curve.name, value) for value in curve.value],
-            "hovertemplate": f"{name or title} %{{text}}<extra></extra>",
+            "hovertemplate": f"{name or title} %{{text}}{when}<extra></extra>",
             "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
         })  # fmt: skip
 

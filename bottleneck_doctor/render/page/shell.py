@@ -6,8 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +19,15 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SCRIPTS = ("page.js", "figures.js", "batches.js")
 # What would end a script element or start a comment in one; JSON may write them as escapes.
-UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def page(title: str, body: str, figures: Mapping[str, Figure]) -> str:
+def page(title: str, body: str, figures: Mapping[str, Figure], more: Sequence[str] = ()) -> str:
     """A self-contained page. ``title`` is plain text; ``body`` is HTML, already escaped, in which
-    ``<div class="figure" data-figure="NAME"></div>`` places a figure."""
-    first, rest = script("theme.js"), [script(name) for name in SCRIPTS]
+    ``<div class="figure" data-figure="NAME"></div>`` places a figure. ``more`` names scripts and styles
+    beside this file that only this page needs."""
+    first, rest = script("theme.js"), [script(name) for name in (*SCRIPTS, *more) if name.endswith(".js")]
+    styles = ["page.css", *(name for name in more if name.endswith(".css"))]
     library = plotly() if figures else ""
     inline = [first, *([library] if library else []), *rest]
     return (
@@ -35,9 +36,9 @@ def page(title: str, body: str, figures: Mapping[str, Figure]) -> str:
         .render(
             title=title,
             body=body,
-            style=(HERE / "page.css").read_text("utf-8"),
+            style="\n".join((HERE / name).read_text("utf-8") for name in styles),
             heights={name: figure.height for name, figure in figures.items()},
-            figures=embedded({name: asdict(figure) for name, figure in figures.items()}),
+            figures=embedded({name: vars(figure) for name, figure in figures.items()}),
             first=first,
             scripts=inline[1:],
             policy=policy(inline),
@@ -72,7 +73,9 @@ def embedded(value: object) -> str:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError:
         text = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
-    return text.translate(UNSAFE)
+    for sign, escape in UNSAFE.items():
+        text = text.replace(sign, escape)
+    return text
 
 
 def plotly() -> str:
@@ -90,7 +93,8 @@ def script(name: str) -> str:
 
 def _between_tags(text: str) -> str:
     """The browser hashes what it parsed: line ends made one."""
-    assert "</script" not in text.lower() and "<!--" not in text, "this script would end too early"
+    ends = any(sign in text for sign in ("</sc", "</SC", "</Sc", "</sC", "<!--"))
+    assert not ends, "this script would end its element too early"
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
