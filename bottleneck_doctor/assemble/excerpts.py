@@ -12,7 +12,7 @@ from .steps import Point, Sums
 
 STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apart on a screen (ours)
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
-TRIED_AT_MOST = 1000  # of a long run not every place is tried
+TRIED_AT_MOST = 4000  # of a long run not every place is tried
 LOOKS_AT_LEAST = 4  # or the lanes would be gaps with specks in them
 WARMUP_STEPS, WARMUP_SHARE = 10, 0.34  # set aside here as in the analysis
 PARTS = 16  # of a loop, to tell what is typical of it (ours)
