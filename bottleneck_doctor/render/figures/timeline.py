@@ -122,12 +122,12 @@ def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
 def _shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
     """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
     strips: dict[str, str] = {}
-    lines = ""
+    lines, first = "", min((mark.begin_s for mark in marks if mark.kind == "phase"), default=0.0)
     for mark in marks:
         begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
         if mark.kind not in UNSHADED:
             strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
-        elif mark.kind == "phase" and mark.begin_s > 0:
+        elif mark.kind == "phase" and mark.begin_s > first:
             lines += f"M{begin},0V1"
     placed = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
     dotted = {**placed, "path": lines, "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
@@ -165,7 +165,8 @@ def _draw_ribbon(
             "textfont": {"size": 10, "color": "var(--ink)"},
             "marker": {
                 "color": MARKS.get(kind, OTHER), "opacity": 0.3 if kind == "phase" else 0.85,
-                "line": {"width": 1, "color": "var(--paper)"},
+                # What is narrower than a pixel still shows, at any zoom.
+                "line": {"width": 1.5, "color": MARKS.get(kind, OTHER)},
             },
         })  # fmt: skip
 
