@@ -73,7 +73,7 @@ def html_body(document: Document, shown: Shown) -> str:
 
 def show(report: Report, picture: Picture | None) -> Shown:
     """The figures that there are, and their numbers as tables."""
-    lanes = picture.lanes if picture else None
+    lanes = picture.lanes if picture and picture.lanes and _has_length(picture.lanes) else None
     timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
     stairs = staircase_figure(report.remedies)
     drawn = {
@@ -96,6 +96,10 @@ def show(report: Report, picture: Picture | None) -> Shown:
             "operators": [one.share for one in report.operators],
         },
     )
+
+
+def _has_length(lanes: Lanes) -> bool:
+    return (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0
 
 
 def _with_lanes(timeline: Timeline, lanes: Lanes | None) -> Timeline:

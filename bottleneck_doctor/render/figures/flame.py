@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from .. import words
 from ..call_tree import Node, on_cpu_share
 from ..frames import Frame, read_frame
 from ..page.figure import Figure
 
-NARROWEST = 1 / 700  # of the samples: a box of less is no pixel wide (ours)
-MOST_BOXES = 2_000  # of one role
+NARROWEST = 1 / 400  # of the samples: a box of less is two pixels wide (ours)
+MOST_BOXES = 500  # of one role, the widest: Plotly takes a millisecond or two for each
 MOST_LEVELS = 60  # drawn at once; what is below shows when a box above it is clicked
 LEVEL_PX = 20
 BAR_PX = 30  # above, the callers of the box that was clicked
@@ -62,15 +63,18 @@ def flame(root: Node, role: str, cwd: str) -> Figure:
 
 
 def _boxes(root: Node, role: str, cwd: str) -> Boxes:
-    boxes, waiting = Boxes(), [(root, "", 0)]
+    boxes = Boxes()
+    waiting = [(-root.count, 0, root, "", 0)]  # the widest first, of equal ones the first met
+    met = 0
     while waiting and len(boxes.ids) < MOST_BOXES:
-        following: list[tuple[Node, str, int]] = []
-        for node, parent, depth in waiting:  # level by level: what is cut is deepest
-            name = str(len(boxes.ids))
-            _box(boxes, node, name, parent, read_frame(node.text, cwd) if parent else None, role, root.count)
-            boxes.deepest = max(boxes.deepest, depth)
-            following += [(one, name, depth + 1) for one in node.below.values() if _wide(one, root)]
-        waiting = following[: MOST_BOXES - len(boxes.ids)]
+        _, _, node, parent, depth = heappop(waiting)
+        name = str(len(boxes.ids))
+        _box(boxes, node, name, parent, read_frame(node.text, cwd) if parent else None, role, root.count)
+        boxes.deepest = max(boxes.deepest, depth)
+        for one in node.below.values():
+            met += 1
+            if _wide(one, root):
+                heappush(waiting, (-one.count, met, one, name, depth + 1))
     return boxes
 
 
