@@ -13,6 +13,7 @@ from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
 from ..model.profile import Gap, Profile
 from ..model.report import Report
+from ..sense.ptrace import tracer
 from .calibrating import calibrated, nameless
 from .keep_trace import keep_trace
 from .output import complain, screen, write
@@ -54,7 +55,7 @@ def _keep(options: RunOptions, folder: RunFolder, cprofile: bool) -> list[str]:
     """Save what was asked for beside the profile; a sentence about each file."""
     told = []
     if cprofile and (file := keep_cprofile(options.output, folder)):
-        told.append(f"cProfile's times in {file}; `snakeviz {file}` draws them")
+        told.append(f"cProfile's times in {file}; `bdoc view {file}` draws them")
     traces = keep_trace(options.output, folder) if options.keep_trace else []
     return told + [f"the profiler's trace in {file}; ui.perfetto.dev opens it" for file in traces]
 
@@ -66,7 +67,10 @@ def _train(options: RunOptions, command: Command, folder: RunFolder) -> tuple[Se
     session.prepare()
     environ = dict(os.environ)
     if folder.path is not None:
-        settings = {"data_fn": ",".join(options.data_fn) or None}
+        settings = {
+            "data_fn": ",".join(options.data_fn) or None,
+            "tracer": tracer() if options.py_spy else None,
+        }
         environ = instrumented(
             environ, folder.path, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings
         )
