@@ -1,4 +1,4 @@
-"""The verdict so far, in a process of its own that takes only the cycles and the memory nobody else wants."""
+"""The verdict so far, made by a process of its own that takes what nobody else wants."""
 
 from __future__ import annotations
 
@@ -6,92 +6,98 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..launch.masking import mask
+from ..launch.onlookers import read_handover
+from ..launch.runs import Running
+from ..model.live import Handover
+
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from ..assemble.profile import Remains
     from ..model.report import Report
 
 EVERY_NS = 5_000_000_000
+AGAIN_NS = 30_000_000_000  # after it was killed, by the kernel for memory perhaps
 REST = 20  # times what the last verdict cost in CPU time
 BYTES_PER_ROW_BYTE = 7  # of memory, while rows are read (measured: 6.1)
 SHARE_OF_MEMORY = 0.25  # of what is available, at most
-LARGEST = 1 << 20
 
 
 class Judge:
     """Asks for a verdict now and then; ``report`` is the newest one. Nothing here waits, nothing raises."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Running) -> None:
+        self._run = run
         self.report: Report | None = None
         self.problem = ""
-        self.cost_s = 0.0
+        self.cost_s = 0.0  # of the newest verdict, in CPU time
         self._child = 0
-        self._pipe = -1
-        self._begun_ns = self._next_ns = 0
-        self._read = b""
+        self._line: Connection | None = None
+        self._asked = False
+        self._next_ns = 0
 
     @property
-    def busy(self) -> bool:
+    def is_asked(self) -> bool:
         """Whether a verdict is being made."""
-        return self._child != 0
+        return self._asked
 
-    def look(self, now_ns: int, folder: Path, remains: Callable[[], Remains | None]) -> None:
-        """Take a verdict that is finished; begin the next one when it is due."""
-        if self.busy:
-            self._take()
-        elif now_ns >= self._next_ns and (left := remains()) is not None:
-            self.problem = _too_large(folder)
-            self._next_ns = now_ns + EVERY_NS
-            if not self.problem:
-                self._begin(now_ns, left)
+    def look(self, now_ns: int) -> None:
+        """Take a verdict that is finished; ask for the next one when it is due."""
+        try:
+            if self._asked:
+                self._take(now_ns)
+            elif now_ns >= self._next_ns:
+                self._next_ns = now_ns + EVERY_NS
+                self.problem = _too_large(self._run.folder)
+                if not self.problem:
+                    self._ask(now_ns)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            self.problem = f"it was ended from outside ({type(error).__name__})"
+            self._next_ns = now_ns + AGAIN_NS
+            self.close()
 
     def close(self) -> None:
         """Let the one that is being made go."""
-        if self.busy:
+        if self._line is not None:
+            self._line.close()
+        if self._child:
             with suppress(OSError):
                 os.kill(self._child, signal.SIGKILL)
-            self._reap()
+                os.waitpid(self._child, 0)
+        self._child, self._line, self._asked = 0, None, False
 
-    def _begin(self, now_ns: int, remains: Remains) -> None:
-        reader, writer = os.pipe()
-        try:
-            self._child = os.fork()
-        except OSError as error:
-            self.problem = f"no process for it: {error.strerror}"
-            os.close(reader)
-            os.close(writer)
-            return
+    def _ask(self, now_ns: int) -> None:
+        if self._line is None:
+            self._begin()
+        assert self._line is not None
+        self._line.send(now_ns)  # a few bytes: whoever reads them may not run for a while
+        self._asked = True
+
+    def _begin(self) -> None:
+        from multiprocessing.connection import Pipe
+
+        ours, theirs = Pipe()
+        self._child = os.fork()
         if self._child == 0:
-            os.close(reader)
-            _work(writer, remains)
-        os.close(writer)
-        os.set_blocking(reader, False)
-        self._pipe, self._read, self._begun_ns = reader, b"", now_ns
+            ours.close()
+            _work(theirs, self._run)
+        theirs.close()
+        self._line = ours
 
-    def _take(self) -> None:
-        try:
-            while piece := os.read(self._pipe, LARGEST):
-                self._read += piece
-        except BlockingIOError:
+    def _take(self, now_ns: int) -> None:
+        assert self._line is not None
+        if not self._line.poll():
             return
-        self._reap()
-        try:
-            found = pickle.loads(self._read)  # from our own child, through a pipe that nobody else has
-        except Exception:
-            found = "it was ended from outside"
+        self._asked = False
+        found, self.cost_s = self._line.recv()  # from our own child, over a line that nobody else has
         self.problem = found if isinstance(found, str) else ""
         self.report = self.report if isinstance(found, str) else found
-
-    def _reap(self) -> None:
-        _, _, usage = os.wait4(self._child, 0)
-        os.close(self._pipe)
-        self.cost_s = usage.ru_utime + usage.ru_stime
-        self._next_ns = max(self._begun_ns + EVERY_NS, time.monotonic_ns() + int(REST * self.cost_s * 1e9))
-        self._child, self._pipe = 0, -1
+        self._next_ns = now_ns + max(EVERY_NS, int(REST * self.cost_s * 1e9))
 
 
 def step_back() -> None:
@@ -100,37 +106,69 @@ def step_back() -> None:
         os.nice(19)
 
 
-def _work(writer: int, remains: Remains) -> None:
-    """In the child, which never returns."""
+def _work(line: Connection, run: Running) -> None:
+    """In the child, which never returns. The first verdict is made politely, those after it in idle time."""
     try:
-        _be_idle()
-        data = pickle.dumps(_judged(remains))
-        while data:
-            data = data[os.write(writer, data) :]
-    except BaseException:  # nobody is left to read it
+        _stand_alone()
+        while True:
+            now_ns = line.recv()
+            began_s = time.process_time()
+            found = _judged(run, now_ns)
+            line.send((found, time.process_time() - began_s))
+            with suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except BaseException:  # nobody is left to judge for
         pass
     finally:
         os._exit(0)
 
 
-def _judged(remains: Remains) -> Report | str:
+def _judged(run: Running, now_ns: int) -> Report | str:
+    """What the report would say, if the run ended now; or why that cannot be said."""
     from ..assemble.profile import assemble
     from ..prescribe import write_up
 
     try:
-        return write_up(assemble(remains))
+        seen = read_handover(run.folder)
+        return "" if seen is None else write_up(assemble(_remains(run, seen, now_ns)))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 
-def _be_idle() -> None:
-    """Idle for the scheduler, and so for disks; a group of its own; first to go when memory ends."""
+def _remains(run: Running, seen: Handover, now_ns: int) -> Remains:
+    """All that the report would be made of."""
+    from ..assemble.profile import Remains
+    from ..model.profile import Run
+
+    said = run.announcement
+    return Remains(
+        folder=run.folder,
+        run=Run(
+            command=said.command,
+            script=said.script,
+            cwd=said.cwd,
+            started_at=said.started_at,
+            duration_s=(now_ns - said.origin_ns) / 1e9,
+            exit_status=0,
+            bdoc=said.bdoc,
+        ),
+        machine=seen.machine,
+        origin_ns=said.origin_ns,
+        samples=seen.samples,
+        stacks=seen.stacks,
+        windows=seen.windows,
+        gaps=seen.gaps,
+        supervisor_cpu_s=seen.supervisor_cpu_s,
+        mask=mask,
+    )
+
+
+def _stand_alone() -> None:
+    """Nice within a session of its own, and the first to go when memory ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     with suppress(OSError):
         os.setsid()
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     for name, value in {"autogroup": "19", "oom_score_adj": "1000"}.items():
         with suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(value)

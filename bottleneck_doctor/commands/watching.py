@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ..launch import announce
 from ..launch.board import Board
-from ..launch.masking import mask
 from ..launch.onlookers import read_handover, show_interest
 from ..launch.runs import Running, lives
 from ..model.live import Ending, Handover, Look, Pace, Surroundings
@@ -19,7 +18,6 @@ from ..model.progress import Progress
 from .judging import Judge
 
 if TYPE_CHECKING:
-    from ..assemble.profile import Remains
     from ..model.report import Report
 
 NOW_NS = 10_000_000_000  # what "now" means: long enough for a number that can be read
@@ -32,7 +30,7 @@ class Follower:
 
     def __init__(self, run: Running) -> None:
         self.run = run
-        self.judge = Judge()
+        self.judge = Judge(run)
         self._board = Board(run.folder, in_command=False)
         self._end = announce.hold_ending(run.folder)
         self._output_before = _stamp(run.announcement.output)
@@ -66,7 +64,8 @@ class Follower:
         progress = self._progress(now_ns)
         front = progress[0] if progress else None
         now = self._pace(now_ns, progress)
-        self.judge.look(now_ns, self.run.folder, lambda: self._remains(now_ns))
+        if self._handover is not None:
+            self.judge.look(now_ns)
         silent_s = (now_ns - max(one.last_ns for one in progress)) / 1e9 if progress else 0.0
         state = "starting" if front is None else "stalled" if is_stalled(silent_s, now.step_s) else "running"
         self._last = Look(
@@ -80,6 +79,7 @@ class Follower:
             now=now,
             history=list(self._history),
             around=self._around,
+            judging=self.judge.is_asked,
             unjudged=self.judge.problem,
         )
         return self._last
@@ -142,36 +142,6 @@ class Follower:
         said = self.run.announcement
         pids = [one.pid for one in (said.supervisor, said.training) if one is not None]
         return any(announce.stat_of(pid)[:1] in (["T"], ["t"]) for pid in pids)
-
-    def _remains(self, now_ns: int) -> Remains | None:
-        """All that the report would be made of, if the run ended now; None before there is enough."""
-        from ..assemble.profile import Remains
-        from ..model.profile import Run
-
-        said, seen = self.run.announcement, self._handover
-        if seen is None:
-            return None
-        run = Run(
-            command=said.command,
-            script=said.script,
-            cwd=said.cwd,
-            started_at=said.started_at,
-            duration_s=(now_ns - said.origin_ns) / 1e9,
-            exit_status=0,
-            bdoc=said.bdoc,
-        )
-        return Remains(
-            folder=self.run.folder,
-            run=run,
-            machine=seen.machine,
-            origin_ns=said.origin_ns,
-            samples=seen.samples,
-            stacks=seen.stacks,
-            windows=seen.windows,
-            gaps=seen.gaps,
-            supervisor_cpu_s=seen.supervisor_cpu_s,
-            mask=mask,
-        )
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -30,6 +30,7 @@ STATES = {
     "stopped": "stopped: SIGCONT or `fg` continues it",
     "finishing": "the training has ended; bdoc is writing the profile",
 }
+TOO_EARLY = "too early to say"
 LAST_WORDS = "Ctrl-C leaves; the training goes on"
 
 
@@ -143,7 +144,7 @@ def _figures(look: Look, sheet: Sheet) -> list[tuple[str, str, str, str]]:
     step = "" if now.step_s is None else f"{words.seconds(now.step_s)}, {_rate(now)}"
     waits = sparkline([one.wait_share for one in history], room, top=1.0)
     times = sparkline([one.step_s for one in history], room)
-    rows = [("steps", " · ".join(_progress(look) or [STATES["starting"]]), "", "")]
+    rows = [("so far", " · ".join(_progress(look) or [STATES["starting"]]), "", "")]
     if step:
         rows.append(("step time", step, times, "cyan"))
     if now.wait_share is not None:
@@ -226,10 +227,11 @@ def _headline(look: Look, report: Report | None) -> str:
     if look.unjudged:
         return f"no verdict: {words.plain(look.unjudged)}"
     if report is None:
-        return "too early to say" if look.state not in ("ended", "killed") else ""
+        first = "no verdict yet: it is made in cycles that nobody else wants" if look.judging else TOO_EARLY
+        return first if look.state not in ("ended", "killed") else ""
     verdict = report.verdict
     if verdict.bound == "inconclusive":
-        return f"too early to say: {words.plain(verdict.summary)}"
+        return f"{TOO_EARLY}: {words.plain(verdict.summary)}"
     cause = "" if verdict.cause == "none" else f"{words.plain(verdict.cause)}, "
     sure = f"{cause}{words.plain(verdict.confidence)} confidence"
     steps = words.counted(report.quality.steady_steps, "steady step")
