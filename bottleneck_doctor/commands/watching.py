@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..launch import announce
 from ..launch.board import Board
-from ..launch.onlookers import read_handover, show_interest
+from ..launch.onlookers import HANDED_OVER, read_handover, show_interest
 from ..launch.runs import Running, lives
 from ..model.live import Ending, Handover, Look, Pace, Surroundings
 from ..model.progress import Progress
@@ -37,6 +37,7 @@ class Follower:
         self._looks: deque[tuple[int, list[Progress]]] = deque()
         self._history: deque[Pace] = deque(maxlen=LOOKS_AT_MOST)
         self._handover: Handover | None = None
+        self._handed_over: tuple[int, int] | None = None
         self._around = Surroundings()
         self._last: Look | None = None
 
@@ -131,9 +132,13 @@ class Follower:
         from ..analyse.live import recent, surroundings
         from ..assemble.samples import read_series
 
-        found = read_handover(self.run.folder)
-        if found is None or (self._handover is not None and found.t_ns == self._handover.t_ns):
+        stamp = _stamp(str(self.run.folder / HANDED_OVER))
+        if stamp is None or stamp == self._handed_over:
             return
+        found = read_handover(self.run.folder)
+        if found is None:
+            return
+        self._handed_over = stamp
         self._handover = found
         series = read_series(recent(found.samples), self.run.announcement.origin_ns)
         self._around = surroundings(series, found.machine)
