@@ -169,6 +169,9 @@ def _stand_alone() -> None:
         signal.signal(number, signal.SIG_DFL)
     with suppress(OSError):
         os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):  # whoever reads from our parent must not wait for us
+        os.dup2(nowhere, stream)
     for name, value in {"autogroup": "19", "oom_score_adj": "1000"}.items():
         with suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(value)

@@ -111,15 +111,11 @@ class Session:
         yield
         from .. import render  # noqa: F401
 
-        yield
-        from ..launch.runs import leavings, sweep
-
-        sweep(leavings())
-
     def ended(self, ended: Ended) -> None:
-        """Tell who watches how the training ended, before the folder goes."""
+        """Tell who watches how the training ended, before the folder goes; and clear up after those killed."""
         if self.presence is not None:
             self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
+            self.presence.clear_up()
 
     def _look(self, child: int, now_ns: int) -> None:
         if self.board is None or self.limit is None:

@@ -10,7 +10,9 @@ from bottleneck_doctor.model.profile import Machine
 from bottleneck_doctor.model.sample import Sample
 
 MACHINE = Machine("host", "6.1", "cpu", 2, 2.0)
-HANDOVER = Handover(7, MACHINE, samples=[Sample(5, "system", {"cpu_busy_s": 1.5, "pressure_scope": "cgroup"})])
+HANDOVER = Handover(
+    7, MACHINE, samples=[Sample(5, "system", {"cpu_busy_s": 1.5, "pressure_scope": "cgroup"})]
+)
 
 
 def test_an_announcement_comes_back_as_it_was() -> None:
