@@ -112,7 +112,7 @@ class Session:
         from .. import render  # noqa: F401
 
     def ended(self, ended: Ended) -> None:
-        """Tell who watches how the training ended, before the folder goes; and clear up after those killed."""
+        """Tell who watches how the training ended, before the folder goes; clear up after those killed."""
         if self.presence is not None:
             self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
             self.presence.clear_up()

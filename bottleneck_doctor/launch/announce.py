@@ -6,8 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from ..model.codec import decode_live, encode_live
 from ..model.live import Announcement, Ending, Lifetime
-from ..model.live_codec import decode, encode
 
 NAME = "run.json"
 ENDED = "ended.json"
@@ -16,7 +16,7 @@ BYTES_AT_MOST = 1 << 20
 
 def announce(folder: Path, announcement: Announcement) -> None:
     """Say that this run is there; again when more is known. What cannot be written is not said."""
-    replace(folder / NAME, encode(announcement))
+    replace(folder / NAME, encode_live(announcement))
     if not (folder / ENDED).exists():
         replace(folder / ENDED, b"")  # whoever holds this open learns the end, though the folder be gone
 
@@ -28,7 +28,7 @@ def announce_end(folder: Path, ending: Ending) -> None:
     except OSError:
         return
     try:
-        os.write(handle, encode(ending))
+        os.write(handle, encode_live(ending))
     except OSError:
         pass
     finally:
@@ -46,7 +46,7 @@ def read_announcement(folder: Path) -> Announcement | None:
     with os.fdopen(handle, "rb") as file:
         try:
             ours = _is_ours(os.fstat(handle), stat.S_ISREG)
-            return decode(file.read(BYTES_AT_MOST), Announcement) if ours else None
+            return decode_live(file.read(BYTES_AT_MOST), Announcement) if ours else None
         except OSError:
             return None
 
@@ -54,7 +54,7 @@ def read_announcement(folder: Path) -> Announcement | None:
 def read_ending(handle: int) -> Ending | None:
     """How the run ended, from its open file; None while it goes on."""
     try:
-        return decode(os.pread(handle, BYTES_AT_MOST, 0), Ending)
+        return decode_live(os.pread(handle, BYTES_AT_MOST, 0), Ending)
     except OSError:
         return None
 

@@ -1,4 +1,4 @@
-"""``bdoc watch`` beside real runs: how it finds them, what it says, how it ends, and that it touches nothing."""
+"""``bdoc watch`` beside real runs: what it finds and says, how it ends, and that it touches nothing."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def first_that(process: subprocess.Popen[str], fits: Callable[[dict[str, Any]], 
 
 
 def run_of(pid: int, script: str) -> Running:
-    said = Announcement(Lifetime(pid, 1), "here", ["python", script], script, "/home/a", "now", 5, "/p.json")
+    said = Announcement(Lifetime(pid, 1), "here", ["python", script], script, "/data", "now", 5, "/p.json")
     return Running(Path("/tmp") / f"{PREFIX}{pid}", said)
 
 
@@ -154,12 +154,7 @@ def test_it_ends_with_the_run_and_says_how_that_ended(place: Place) -> None:
     last = first_that(by_pid, lambda look: bool(look["state"] == "ended"))
     assert (last["exit_status"], last["profile"]) == (3, "kept.json")
     told, errors = by_name.communicate()
-    assert (
-        told.splitlines()[-1].endswith(
-            "ended with status 3 · profile in kept.json · bdoc report kept.json · too early to say"
-        )
-        or "ended with status 3 · profile in kept.json · bdoc report kept.json" in told.splitlines()[-1]
-    )
+    assert "ended with status 3 · profile in kept.json · bdoc report kept.json" in told.splitlines()[-1]
     assert (by_name.returncode, by_pid.wait(), errors) == (0, 0, "")
     assert job.wait() == 3
 
@@ -228,10 +223,12 @@ def test_the_verdict_so_far_comes_while_the_training_goes_on(place: Place) -> No
     assert 0 < look["data_wait_fraction"] < 1
     once = place.bdoc("watch", str(folder), "--once")
     told, _ = once.communicate()
-    assert (once.returncode, "confidence" in told) == (0, True)
+    assert once.returncode == 0
+    assert "confidence" in told or "no verdict yet" in told, "where no cycle is free there is no verdict"
     head = subprocess.run(
         f"{sys.executable} -c '{START}' watch {folder} | head -1",
-        shell=True, cwd=place.folder, env=place.environ, capture_output=True, text=True, timeout=60, check=False,
+        shell=True, cwd=place.folder, env=place.environ, capture_output=True, text=True, timeout=60,
+        check=False,
     )  # fmt: skip
     assert (head.stdout.count("\n"), head.stderr) == (1, "")
     assert (folder / "control").read_bytes() == control, "a watcher gives no orders"

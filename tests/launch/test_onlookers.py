@@ -83,3 +83,17 @@ def test_a_link_in_place_of_the_wish_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "watched").symlink_to(tmp_path / "precious")
     show_interest(tmp_path)
     assert not (tmp_path / "precious").exists()
+
+
+def test_a_handover_that_cannot_be_made_is_not_tried_again(tmp_path: Path) -> None:
+    asked = []
+
+    def broken() -> Handover:
+        asked.append(1)
+        raise ZeroDivisionError
+
+    host = Onlookers(tmp_path)
+    for look in range(20):
+        touch(tmp_path, 1 + look)
+        host.look(look * S, broken)
+    assert asked == [1]

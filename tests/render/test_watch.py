@@ -14,8 +14,8 @@ from bottleneck_doctor.render.watch import block, listed, plain_line, record
 from tests.render.reports import HEALTHY, INCONCLUSIVE, TYPICAL
 
 SAID = Announcement(
-    Lifetime(4242, 9), "here", ["/usr/bin/python", "train.py", "--epochs", "3"], "train.py", "/home/a", "now",
-    5, "/home/a/profile.json",
+    Lifetime(4242, 9), "here", ["/usr/bin/python", "train.py", "--epochs", "3"], "train.py", "/data", "now",
+    5, "/data/profile.json",
 )  # fmt: skip
 AROUND = Surroundings(2.0, 1.62, 0.11, {"cpu": 0.12, "io": 0.0, "memory": 0.0}, [0.87, 0.5], [0.4, 0.3])
 LOOK = Look(
@@ -33,8 +33,8 @@ def test_a_block_says_pace_machine_verdict_and_the_best_remedy() -> None:
     text = drawn(LOOK)
     for words in (
         "train.py --epochs 3", "pid 4242", "3 min 12 s", "1 204 steps", "2 ranks", "20.7 ms, 48.3/s", "59 %",
-        "job 1.62 of 2 cores · strangers 0.11", "busy 87 %, 50 %", "CPU 12 %", "so far", "confidence", "Ctrl-C",
-        TYPICAL.remedies[0].title[1:],
+        "job 1.62 of 2 cores · strangers 0.11", "busy 87 %, 50 %", "CPU 12 %", "so far",
+        "confidence", "Ctrl-C", TYPICAL.remedies[0].title[1:],
     ):  # fmt: skip
         assert words in " ".join(text.split())
 
@@ -125,4 +125,4 @@ def test_what_a_stranger_wrote_into_a_command_line_is_harmless() -> None:
 
 
 def test_a_list_names_pid_command_time_and_folder() -> None:
-    assert listed(SAID, 192.0) == "4242 · train.py --epochs 3 · 3 min 12 s · /home/a"
+    assert listed(SAID, 192.0) == "4242 · train.py --epochs 3 · 3 min 12 s · /data"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bottleneck_doctor.model.codec import decode_live as decode
+from bottleneck_doctor.model.codec import encode_live as encode
 from bottleneck_doctor.model.live import Announcement, Ending, Handover, Lifetime
-from bottleneck_doctor.model.live_codec import decode, encode
 from bottleneck_doctor.model.profile import Machine
 from bottleneck_doctor.model.sample import Sample
 
