@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ..model.report import Report
 
 EVERY_NS = 5_000_000_000
+# The first verdict is waited for by a person: half a second of CPU, once, politely. Nice 19 or the idle class
+# made that person wait for minutes where every core was busy.
+NICE, NICEST = 10, 19
 AGAIN_NS = 30_000_000_000  # after it was killed, by the kernel for memory perhaps
 REST = 20  # times what the last verdict cost in CPU time
 BYTES_PER_ROW_BYTE = 7  # of memory, while rows are read (4.1 with 17 full files: 557 MiB and 8 s)
@@ -88,6 +91,7 @@ class Judge:
             _work(theirs, self._run)
         theirs.close()
         self._line = ours
+        step_back(NICEST)  # for the rest of us there is no hurry
 
     def _take(self, now_ns: int) -> None:
         assert self._line is not None
@@ -100,14 +104,15 @@ class Judge:
         self._next_ns = now_ns + max(EVERY_NS, int(REST * self.cost_s * 1e9))
 
 
-def step_back() -> None:
-    """This process gives way to everything else that runs on the machine."""
+def step_back(by: int = NICE) -> None:
+    """This process gives way to others."""
     with suppress(OSError):
-        os.nice(19)
+        os.nice(by)
 
 
 def _work(line: Connection, run: Running) -> None:
     """In the child, which never returns. The first verdict is made politely, those after it in idle time."""
+    begun = False
     try:
         _stand_alone()
         while True:
@@ -115,8 +120,9 @@ def _work(line: Connection, run: Running) -> None:
             began_s = time.process_time()
             found = _judged(run, now_ns)
             line.send((found, time.process_time() - began_s))
-            with suppress(OSError):
-                os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            if not begun:
+                _be_idle()
+            begun = True
     except BaseException:  # nobody is left to judge for
         pass
     finally:
@@ -164,7 +170,7 @@ def _remains(run: Running, seen: Handover, now_ns: int) -> Remains:
 
 
 def _stand_alone() -> None:
-    """Nice within a session of its own, and the first to go when memory ends."""
+    """A session of its own, and the first to go when memory ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     with suppress(OSError):
@@ -172,9 +178,19 @@ def _stand_alone() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):  # whoever reads from our parent must not wait for us
         os.dup2(nowhere, stream)
-    for name, value in {"autogroup": "19", "oom_score_adj": "1000"}.items():
-        with suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(value)
+    _set("oom_score_adj", 1000)
+    _set("autogroup", NICE)  # where sessions are groups for the scheduler, niceness counts within one only
+
+
+def _be_idle() -> None:
+    _set("autogroup", NICEST)
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def _set(name: str, value: int) -> None:
+    with suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+        file.write(str(value))
 
 
 def _too_large(folder: Path) -> str:

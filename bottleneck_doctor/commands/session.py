@@ -113,9 +113,14 @@ class Session:
 
     def ended(self, ended: Ended) -> None:
         """Tell who watches how the training ended, before the folder goes; clear up after those killed."""
-        if self.presence is not None:
-            self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
-            self.presence.clear_up()
+        try:
+            if self.presence is not None:
+                self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
+                self.presence.clear_up()
+        except Exception as error:  # whatever fails of this, the script's status is to be told
+            from ..model.profile import Gap
+
+            self.gaps.append(Gap("watching", f"its end was not told: {type(error).__name__}: {error}"))
 
     def _look(self, child: int, now_ns: int) -> None:
         if self.board is None or self.limit is None:

@@ -1,12 +1,12 @@
-"""Follow a running job from another terminal: its pace, the machine, the verdict so far.
+"""Follow a running job from another terminal.
 
 \b
 bdoc watch            the run that goes on
 bdoc watch 4242       by the pid of bdoc, or of any process below it
 bdoc watch train.py   by a part of its command line, or by its run folder
 
-The verdict is what `bdoc report` would say if the run ended now. Watching costs the training nothing: figures
-come from the supervisor, and the verdict from cycles that nobody else wants.
+Shown are the pace and the machine in the last ten seconds, and the verdict so far: what `bdoc report` would
+say if the run ended now. The verdict is made in cycles that nobody else wants.
 
 Ctrl-C leaves and never touches the job. Exit status: 0 when the run has ended, however it did, 2 when there
 is nothing to watch or several runs to choose from, 130 after Ctrl-C.
@@ -59,10 +59,10 @@ def main(
 
     if every is not None and not (math.isfinite(every) and every > 0):
         raise UsageError(f"--every {every}: expected a number of seconds above 0")
-    step_back()
     chosen = _choose(run, wait)
     if chosen is None:
         return 2
+    step_back()
     follower = Follower(chosen)
     try:
         with unwinding():

@@ -97,6 +97,8 @@ class Follower:
 
         said = self.run.announcement
         gone = not lives(said.supervisor)
+        if ending is None and self._end is not None:  # it may have been said while we waited for a core
+            ending = announce.read_ending(self._end)
         if ending is None:
             survivor = said.training.pid if said.training and lives(said.training) else None
             self._last = replace(last, state="killed", survivor=survivor)
