@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from ..model.live import Pace, Surroundings
 from ..model.profile import Machine, Series
 from ..model.progress import Progress
 from ..model.sample import Sample
 from .host import FOREIGN_NOISE_CORES, rate
+from .steady import WARMUP_SHARE
+from .verdict import STEPS_AT_LEAST
 
 RECENT_NS = 10_000_000_000
 READINGS_AT_LEAST = 3  # of each sensor: late in a long run they are half a minute apart
 ABREAST = 0.9  # of the furthest one's steps: the others are no ranks of the same training (ours)
 STALLED_S = 10.0  # without a batch, and
 STALLED_STEPS = 10  # times a step's usual time: then something hangs, or evaluates, or saves (ours)
+ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verdict that can say anything
 PRESSURES = {"cpu": "pressure_cpu_some_s", "io": "pressure_io_some_s", "memory": "pressure_memory_some_s"}
 
 

@@ -112,7 +112,7 @@ def step_back(by: int = NICE) -> None:
 
 def _work(line: Connection, run: Running) -> None:
     """In the child, which never returns. The first verdict is made politely, those after it in idle time."""
-    begun = False
+    told = False
     try:
         _stand_alone()
         while True:
@@ -120,9 +120,9 @@ def _work(line: Connection, run: Running) -> None:
             began_s = time.process_time()
             found = _judged(run, now_ns)
             line.send((found, time.process_time() - began_s))
-            if not begun:
+            if not told and not isinstance(found, str) and found.verdict.bound != "inconclusive":
+                told = True
                 _be_idle()
-            begun = True
     except BaseException:  # nobody is left to judge for
         pass
     finally:

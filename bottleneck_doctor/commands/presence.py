@@ -10,7 +10,6 @@ from .. import __version__
 from ..launch import announce
 from ..launch.masking import mask
 from ..launch.onlookers import Onlookers
-from ..launch.runs import leavings, sweep
 from ..launch.supervise import Ended
 from ..model.live import Announcement, Ending, Handover, Lifetime
 from ..sense.machine import describe_machine
@@ -38,10 +37,6 @@ class Presence:
     def end(self, ended: Ended, stopped_by: str | None) -> None:
         """The training has ended."""
         announce.announce_end(self._folder, Ending(ended.exit_status, ended.signal, stopped_by))
-
-    def clear_up(self) -> None:
-        """Remove the folders of runs whose bdoc was killed and that nobody uses any more."""
-        sweep(leavings())
 
     def _seen(self, now_ns: int) -> Handover:
         """What a watcher needs to say the same as the report would."""

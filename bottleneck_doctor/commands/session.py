@@ -116,7 +116,9 @@ class Session:
         try:
             if self.presence is not None:
                 self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
-                self.presence.clear_up()
+            from ..launch.runs import leavings, sweep
+
+            sweep(leavings())
         except Exception as error:  # whatever fails of this, the script's status is to be told
             from ..model.profile import Gap
 

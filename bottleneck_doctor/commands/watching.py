@@ -49,12 +49,13 @@ class Follower:
     @property
     def informed(self) -> bool:
         """Whether all that a single look can show is there."""
-        judged = self.judge.report is not None or bool(self.judge.problem)
+        early = self._last is not None and self._last.steps < self._last.enough_steps
+        judged = early or self.judge.report is not None or bool(self.judge.problem)
         return self._handover is not None and judged
 
     def look(self) -> Look:
         """The run as it is now; once it is over, as it was last."""
-        from ..analyse.live import is_stalled, ranks_of
+        from ..analyse.live import ENOUGH_STEPS, is_stalled, ranks_of
 
         now_ns = time.monotonic_ns()
         ending = announce.read_ending(self._end) if self._end is not None else None
@@ -65,7 +66,7 @@ class Follower:
         progress = self._progress(now_ns)
         front = progress[0] if progress else None
         now = self._pace(now_ns, progress)
-        if self._handover is not None:
+        if self._handover is not None and front is not None and front.steps >= ENOUGH_STEPS:
             self.judge.look(now_ns)
         silent_s = (now_ns - max(one.last_ns for one in progress)) / 1e9 if progress else 0.0
         state = "starting" if front is None else "stalled" if is_stalled(silent_s, now.step_s) else "running"
@@ -80,6 +81,7 @@ class Follower:
             now=now,
             history=list(self._history),
             around=self._around,
+            enough_steps=ENOUGH_STEPS,
             judging=self.judge.is_asked,
             unjudged=self.judge.problem,
         )

@@ -98,6 +98,7 @@ class Look:
     around: Surroundings = field(default_factory=Surroundings)
     ending: Ending | None = None
     profile: str | None = None  # where it lies, once it does
+    enough_steps: int = 0  # for a verdict
     judging: bool = False  # a verdict is being made
     survivor: int | None = None  # the training's pid, where it outlived bdoc
     unjudged: str = ""  # why there is no verdict, where that is not for want of steps

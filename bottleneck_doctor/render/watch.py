@@ -227,8 +227,7 @@ def _headline(look: Look, report: Report | None) -> str:
     if look.unjudged:
         return f"no verdict: {words.plain(look.unjudged)}"
     if report is None:
-        first = "no verdict yet: it is made in cycles that nobody else wants" if look.judging else TOO_EARLY
-        return first if look.state not in ("ended", "killed") else ""
+        return _before(look) if look.state not in ("ended", "killed") else ""
     verdict = report.verdict
     if verdict.bound == "inconclusive":
         return f"{TOO_EARLY}: {words.plain(verdict.summary)}"
@@ -237,6 +236,14 @@ def _headline(look: Look, report: Report | None) -> str:
     steps = words.counted(report.quality.steady_steps, "steady step")
     bound = BOUNDS.get(verdict.bound, words.plain(verdict.bound))
     return f"{bound} so far: {words.plain(verdict.summary)} ({sure}, {steps})"
+
+
+def _before(look: Look) -> str:
+    if look.judging:
+        return "no verdict yet: it is made in cycles that nobody else wants"
+    if 0 < look.steps < look.enough_steps:
+        return f"{TOO_EARLY}: {words.count(look.steps)} of {words.counted(look.enough_steps, 'step')}"
+    return TOO_EARLY
 
 
 def _share_of(part: float | None, whole: float | None) -> float | None:

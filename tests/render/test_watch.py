@@ -61,6 +61,7 @@ def test_colours_only_where_they_are_wanted() -> None:
 
 def test_before_there_are_enough_steps_it_is_too_early_to_say() -> None:
     assert "too early to say" in drawn(LOOK, None)
+    assert "too early to say: 5 of 13 steps" in drawn(replace(LOOK, steps=5, enough_steps=13), None)
     assert f"too early to say: {INCONCLUSIVE.verdict.summary}" in " ".join(drawn(LOOK, INCONCLUSIVE).split())
 
 
