@@ -55,7 +55,7 @@ def plain_line(look: Look, report: Report | None, encoding: str) -> str:
     if look.now.wait_share is not None:
         parts.append(f"{words.percent(look.now.wait_share)} waiting for data")
     parts += [f"{label} {figure}" for label, figure in _machine(look)]
-    parts.append(_headline(look, report))
+    parts += [_headline(look, report), *_grounds(report)]
     if (best := best_of(report)) is not None:
         parts.append(f"best so far: {words.plain(best.title)} {words.ratio(best.predicted_speedup.likely)}")
     return words.fit(" · ".join(part for part in parts if part), encoding) + "\n"
@@ -144,7 +144,7 @@ def _figures(look: Look, sheet: Sheet) -> list[tuple[str, str, str, str]]:
     step = "" if now.step_s is None else f"{words.seconds(now.step_s)}, {_rate(now)}"
     waits = sparkline([one.wait_share for one in history], room, top=1.0)
     times = sparkline([one.step_s for one in history], room)
-    rows = [("so far", " · ".join(_progress(look) or [STATES["starting"]]), "", "")]
+    rows = [("progress", " · ".join(_progress(look) or [STATES["starting"]]), "", "")]
     if step:
         rows.append(("step time", step, times, "cyan"))
     if now.wait_share is not None:
@@ -210,6 +210,7 @@ def _verdict(sheet: Sheet, look: Look, report: Report | None) -> None:
     colour = COLOURS.get(report.verdict.bound if report else "inconclusive", "yellow")
     first, colon, rest = headline.partition(":")
     sheet.line((first + colon, f"bold {colour}"), words.short(rest, 2 * sheet.width - len(first) - 8))
+    sheet.line((" · ".join(_grounds(report)), "dim"), indent=2)
     best = best_of(report)
     if report is None or best is None:
         return
@@ -223,7 +224,7 @@ def _verdict(sheet: Sheet, look: Look, report: Report | None) -> None:
 
 
 def _headline(look: Look, report: Report | None) -> str:
-    """The bound, the cause and how sure that is; or why there is no saying yet."""
+    """The bound and why; or why there is no saying yet."""
     if look.unjudged:
         return f"no verdict: {words.plain(look.unjudged)}"
     if report is None:
@@ -231,11 +232,17 @@ def _headline(look: Look, report: Report | None) -> str:
     verdict = report.verdict
     if verdict.bound == "inconclusive":
         return f"{TOO_EARLY}: {words.plain(verdict.summary)}"
-    cause = "" if verdict.cause == "none" else f"{words.plain(verdict.cause)}, "
-    sure = f"{cause}{words.plain(verdict.confidence)} confidence"
+    return f"{BOUNDS.get(verdict.bound, words.plain(verdict.bound))} so far: {words.plain(verdict.summary)}"
+
+
+def _grounds(report: Report | None) -> list[str]:
+    """The cause by its id, how sure that is, and of how many steps; nothing before there is a verdict."""
+    if report is None or report.verdict.bound == "inconclusive":
+        return []
+    verdict = report.verdict
+    cause = [] if verdict.cause == "none" else [words.plain(verdict.cause)]
     steps = words.counted(report.quality.steady_steps, "steady step")
-    bound = BOUNDS.get(verdict.bound, words.plain(verdict.bound))
-    return f"{bound} so far: {words.plain(verdict.summary)} ({sure}, {steps})"
+    return [*cause, f"{words.plain(verdict.confidence)} confidence", steps]
 
 
 def _before(look: Look) -> str:
