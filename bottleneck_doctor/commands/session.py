@@ -90,17 +90,17 @@ class Session:
         from ..sense.sensors import open_sensors
 
         yield
-        if self.folder is not None:
-            from .presence import Presence
-
-            self.presence = Presence(self.folder, self, child)
-            yield
         board = self.board
         self.sensors = open_sensors(child, board.fetching if board is not None else list)
         if board is not None:
             from ..sense.windows import Windows
 
             self.windows = Windows(self.options.profiler, self.options.py_spy, board.ask_for_profile)
+        yield
+        if self.folder is not None:
+            from .presence import Presence
+
+            self.presence = Presence(self.folder, self, child)
         yield
         from ..assemble import profile  # noqa: F401
 
