@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -216,21 +215,20 @@ def test_the_verdict_so_far_comes_while_the_training_goes_on(place: Place) -> No
     job, folder = place.job(TRAINING, "--no-profiler", "--no-py-spy")
     control = (folder / "control").read_bytes()
     watch = place.bdoc("watch", str(folder), "--json", "--every", "0.5")
-    look = first_that(watch, lambda look: (look["verdict"] or {}).get("steady_steps", 0) > 100)
+    pipe = f"{sys.executable} -c '{START}' watch {folder} | head -1"
+    head = subprocess.run(
+        pipe, shell=True, cwd=place.folder, env=place.environ, capture_output=True, text=True, check=False
+    )
+    assert (head.stdout.count("\n"), head.stderr) == (1, "")
+    look = first_that(watch, lambda look: (look["verdict"] or {}).get("steady_steps", 0) > 0)
+    once = place.bdoc("watch", str(folder), "--once")
     assert look["state"] == "running"
     assert look["steps"] >= look["verdict"]["steady_steps"]
     assert 0 < look["step_time_s"] < 1
     assert 0 < look["data_wait_fraction"] < 1
-    once = place.bdoc("watch", str(folder), "--once")
     told, _ = once.communicate()
     assert once.returncode == 0
     assert "confidence" in told or "no verdict yet" in told, "where no cycle is free there is no verdict"
-    head = subprocess.run(
-        f"{sys.executable} -c '{START}' watch {folder} | head -1",
-        shell=True, cwd=place.folder, env=place.environ, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
-    assert (head.stdout.count("\n"), head.stderr) == (1, "")
     assert (folder / "control").read_bytes() == control, "a watcher gives no orders"
     place.end()
     assert watch.wait(60) == 0
@@ -240,7 +238,6 @@ def test_the_verdict_so_far_comes_while_the_training_goes_on(place: Place) -> No
 
 def test_it_waits_for_a_run_to_begin(place: Place) -> None:
     watch = place.bdoc("watch", "--wait", "--json", "--every", "0.2", "nobody-else-s.py")
-    time.sleep(0.1)
     (place.folder / "nobody-else-s.py").write_text(WAITING)
     place.bdoc("run", "--quiet", "nobody-else-s.py", start_new_session=True)
     first_that(watch, lambda look: bool(look["state"] == "starting"))
