@@ -1,5 +1,4 @@
-"""Profiles, reports and what a run tells its watchers as bytes: the one place that writes them, and that
-distrusts what it reads."""
+"""Profiles, reports and the words of a running job as bytes: the one place that writes and distrusts them."""
 
 from __future__ import annotations
 
