@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 SHORTEST_S = 1e-8  # nothing shorter can be seen, and rounding leaves such
@@ -61,10 +62,8 @@ def clipped(pieces: Iterable[Piece], begin: float, end: float) -> list[Piece]:
 def one_at_a_time(pieces: Iterable[Piece]) -> list[Piece]:
     """The pieces in order, each cut where the next begins: a process that ends may overlap its successor."""
     ordered = sorted(pieces, key=lambda one: one.begin)
-    following = [one.begin for one in ordered[1:]] + [float("inf")]
-    return _visible(
-        [one._replace(end=min(one.end, begin)) for one, begin in zip(ordered, following, strict=True)]
-    )
+    cut = [one._replace(end=min(one.end, later.begin)) for one, later in pairwise(ordered)]
+    return _visible([*cut, *ordered[-1:]])
 
 
 def _visible(pieces: list[Piece]) -> list[Piece]:

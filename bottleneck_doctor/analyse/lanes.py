@@ -6,11 +6,13 @@ from itertools import pairwise
 
 from ..model.diagnosis import Diagnosis, Inputs
 from ..model.lanes import Excerpt
-from ..model.picture import Lanes, Pieces
+from ..model.picture import LOOP_PIECES, Lanes, Pieces
 from .inputs import Split, fetches_of, rows_within, split_blocked
 from .lane import Piece, clipped, layered
 from .worker_lanes import fetch_pieces, worker_lanes
 
+SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # no more are kept; a profile may come from anywhere
+PIECES_AT_MOST = 8000  # that these can come to
 HEARD = ("backward", "optimizer", "exchange", "copy", "sync")  # seen only in steps that are looked at
 
 
@@ -22,7 +24,9 @@ def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
     mine = (loop.loader, loop.pid, loop.thread)
     kept = (one for one in diagnosis.profile.excerpts if (one.loader, one.pid, one.thread) == mine)
     excerpt = next((one for one in kept if one.end_s > one.start_s and one.steps > 0), None)
-    return _lay_out(excerpt, _split(diagnosis, excerpt)) if excerpt is not None else None
+    if excerpt is None or len(excerpt.spans.t) > SPANS_AT_MOST or len(excerpt.fetches.t) > FETCHES_AT_MOST:
+        return None
+    return _lay_out(excerpt, _split(diagnosis, excerpt))
 
 
 def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
@@ -31,7 +35,8 @@ def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
     waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
     lanes = [_loop_lane(excerpt, spans, _own_fetches(excerpt, split, waits)), *workers.values()]
-    rows = [(number, piece) for number, lane in enumerate(lanes) for piece in sorted(lane)]
+    rows = [(number, one) for number, lane in enumerate(lanes) for one in sorted(lane, key=_begin)]
+    rows = rows[:PIECES_AT_MOST]
     return Lanes(
         begin_s=begin,
         end_s=end,
@@ -46,6 +51,10 @@ def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
             batch=[piece.batch for _, piece in rows],
         ),
     )
+
+
+def _begin(piece: Piece) -> float:
+    return piece.begin
 
 
 def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> Split:
@@ -68,11 +77,13 @@ def _mean_split(inputs: Inputs) -> Split:
 
 
 def _spans(excerpt: Excerpt) -> list[Piece]:
-    """The excerpt's spans in order; opening an iterator is waiting for data."""
+    """The excerpt's spans in order; opening an iterator is waiting for data. Kinds that only a newer version
+    knows are left out."""
     columns = (excerpt.spans.t, excerpt.spans.length_s, excerpt.spans.what, excerpt.spans.batch)
     pieces = (
         Piece(t, t + length, "wait" if what == "opening" else what, batch)
         for t, length, what, batch in zip(*columns, strict=True)
+        if what == "opening" or what in LOOP_PIECES
     )
     return sorted(pieces, key=lambda one: (one.begin, -one.end))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from statistics import median
 
 from .steps import Point, Sums
 
@@ -13,6 +14,7 @@ STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apa
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
 LOOKS_AT_LEAST = 4  # or the lanes would be gaps with specks in them
 WARMUP_STEPS, WARMUP_SHARE = 10, 0.34  # set aside here as in the analysis
+PARTS = 16  # of a loop, to tell what is typical of it (ours)
 PACE_COUNTS = 0.5  # how an untypical step time weighs against an untypical share of waiting (ours)
 UNSEEN_COSTS = 1.0  # as much as that share being off by so much, were no step seen (ours)
 SHORT_COSTS = 0.1  # the same, had it no steps (ours)
@@ -58,8 +60,8 @@ def choose(
     found = [one for length in lengths for one in _stretches(track, warmup, length)]
     found = [one for one in found if not _overlaps(one, disturbed)]
     apart = [one for one in found if not evaluation.between(one.begin, one.end)]
-    whole = track.stretch(min(bisect_left(track.steps, warmup), len(points) - 2), len(points) - 1)
-    return min(apart or found, key=lambda one: _oddness(one, whole), default=None)
+    waiting, pace = _typical(track, warmup)
+    return min(apart or found, key=lambda one: _oddness(one, waiting, pace), default=None)
 
 
 class _Track:
@@ -91,10 +93,19 @@ def _overlaps(one: Stretch, disturbed: list[tuple[int, int]]) -> bool:
     return any(begin < one.end and one.begin < end for begin, end in disturbed)
 
 
-def _oddness(one: Stretch, whole: Stretch) -> float:
-    """How unlike the whole loop a stretch is, how much of it nobody saw, and how little it shows."""
-    typical = whole.wall / max(1, whole.steps)
-    pace = min(1.0, abs(one.wall / one.steps / typical - 1))
+def _typical(track: _Track, warmup: int) -> tuple[float, float]:
+    """The share of waiting and the nanoseconds per step of the loop's parts, half of which have less: of what
+    changes for good in mid-run, the longer part counts."""
+    total = track.steps[-1]
+    edges = (warmup + (total - warmup) * place // PARTS for place in range(PARTS + 1))
+    places = sorted({bisect_left(track.steps, edge) for edge in edges})
+    parts = [track.stretch(first, last) for first, last in pairwise(places)] or [track.stretch(0, 1)]
+    return median(one.waiting for one in parts), median(one.wall / one.steps for one in parts)
+
+
+def _oddness(one: Stretch, waiting: float, pace: float) -> float:
+    """How unlike the rest of the loop a stretch is, how much of it nobody saw, and how little it shows."""
+    off = min(1.0, abs(one.wall / one.steps / pace - 1))
     unseen = 1 - one.looks / one.steps
     short = max(0.0, 1 - one.steps / STEPS_AIMED_AT)
-    return abs(one.waiting - whole.waiting) + PACE_COUNTS * pace + UNSEEN_COSTS * unseen + SHORT_COSTS * short
+    return abs(one.waiting - waiting) + PACE_COUNTS * off + UNSEEN_COSTS * unseen + SHORT_COSTS * short

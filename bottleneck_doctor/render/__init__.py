@@ -1,12 +1,12 @@
-"""A report as text: for a terminal, as markdown, as JSON, as a page."""
+"""A report in its formats: words for a screen or a pull request, numbers for programs, drawings for files."""
 
 from __future__ import annotations
 
-from ..model.picture import Picture
+from ..model.picture import Picture, Timeline
 from ..model.report import Report
 
-FORMATS = ("terminal", "markdown", "json", "html", "flamegraph", "speedscope")
-DRAWN = ("html", "flamegraph", "speedscope")  # those that are given the picture, too, and go into a file
+DRAWN = ("html", "trace", "flamegraph", "speedscope")  # given the picture, too; a file's, not a terminal's
+FORMATS = ("terminal", "markdown", "json", *DRAWN)
 DEFAULT_WIDTH = 80
 
 
@@ -27,16 +27,11 @@ def render(
         from ..model.codec import encode_report
 
         return encode_report(report).decode()
-    if format in ("flamegraph", "speedscope"):
-        assert picture is not None, "these formats are nothing but the picture"
-        return _stacks(report, format, picture)
+    if format in DRAWN:
+        return _drawn(report, format, picture or Picture(Timeline(report.run.duration_s)))
     from .compose import compose
     from .document import WHOLE, Lengths
 
-    if format == "html":
-        from .html import html_page
-
-        return html_page(compose(report, WHOLE), report, picture)
     if format == "markdown":
         from .markdown import markdown_page
 
@@ -46,7 +41,17 @@ def render(
     return terminal(compose(report, WHOLE if details else Lengths()), width or DEFAULT_WIDTH, color, encoding)
 
 
-def _stacks(report: Report, format: str, picture: Picture) -> str:
+def _drawn(report: Report, format: str, picture: Picture) -> str:
+    if format == "html":
+        from .compose import compose
+        from .document import WHOLE
+        from .html import html_page
+
+        return html_page(compose(report, WHOLE), report, picture)
+    if format == "trace":
+        from .trace import trace
+
+        return trace(report, picture)
     if format == "speedscope":
         from .speedscope import speedscope_file
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..model.picture import Lanes, Picture
+from ..model.picture import Lanes, Mark, Picture, Timeline
 from ..model.report import Report
 from . import words
 from .document import Document
@@ -73,8 +73,8 @@ def html_body(document: Document, shown: Shown) -> str:
 
 def show(report: Report, picture: Picture | None) -> Shown:
     """The figures that there are, and their numbers as tables."""
-    timeline = timeline_figure(picture.timeline) if picture else None
-    lanes = picture.lanes if picture else None
+    lanes = picture.lanes if picture and picture.lanes and _has_length(picture.lanes) else None
+    timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
     stairs = staircase_figure(report.remedies)
     drawn = {
         "staircase": stairs,
@@ -95,6 +95,19 @@ def show(report: Report, picture: Picture | None) -> Shown:
             "libraries": [one.own_share for one in report.functions if not one.users],
             "operators": [one.share for one in report.operators],
         },
+    )
+
+
+def _has_length(lanes: Lanes) -> bool:
+    return (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0
+
+
+def _with_lanes(timeline: Timeline, lanes: Lanes | None) -> Timeline:
+    """The timeline, in which one sees where the steps are that the lanes draw."""
+    if lanes is None:
+        return timeline
+    return replace(
+        timeline, marks=[*timeline.marks, Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")]
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
+from bottleneck_doctor.model.picture import Curve, Mark, Picture, Timeline
 from bottleneck_doctor.model.report import Report
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose
@@ -124,3 +126,26 @@ def test_the_largest_picture_makes_a_page_of_at_most_6_mib() -> None:
 def test_strings_of_ten_thousand_signs_in_a_picture_are_cut() -> None:
     page = render(WATCHED, "html", picture=attacked(PICTURE, "<" * 10_000))
     assert len(page.encode()) <= 6 * 2**20
+
+
+NONE = float("nan")
+ODD = [
+    Timeline(float("inf"), [Curve("step_time_s", "step", [1.0], [0.02])]),
+    Timeline(NONE, [Curve("step_time_s", "step", [1.0], [0.02])]),
+    Timeline(-3.0, [Curve("step_time_s", "step", [1.0], [0.02])]),
+    Timeline(5.0, [Curve("step_time_s", "step", [NONE, 2.0], [float("inf"), 1e308])]),
+    Timeline(5.0, [Curve("job_cores", "cpu", [1.0, 9.0], [-1.0, -2.0])], [Mark("phase", NONE, 1.0)]),
+    Timeline(5.0, [Curve("job_cores", "cpu", [1.0], [1e-300])], [Mark("lanes", 9.0, float("inf"))]),
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("length_s", [0.0, -1.0, NONE, float("inf"), 1e-9])
+def test_odd_numbers_make_a_page_whose_charts_are_whole(odd: Timeline, length_s: float) -> None:
+    picture = Picture(odd, replace(lanes(), end_s=lanes().begin_s + length_s))
+    shown = show(TYPICAL, picture)
+    assert html_body(compose(TYPICAL, WHOLE), shown)
+    for figure in shown.figures.values():
+        for name in ("xaxis", "yaxis"):
+            assert all(math.isfinite(end) for end in figure.layout[name]["range"]), name
+        assert "nan" not in str(figure.layout)

@@ -98,7 +98,7 @@ def test_every_chart_and_button_is_reached_by_the_tab_key(browser: Browser, page
     body.send_keys("\ue004")
     assert browser.run("return document.activeElement.className") == "skip"
     reached = set()
-    for _ in range(60):
+    for _ in range(40):
         browser.driver.switch_to.active_element.send_keys("\ue004")
         reached.add(
             browser.run("return document.activeElement.dataset.figure ?? document.activeElement.className")
@@ -153,6 +153,14 @@ def test_the_theme_follows_the_system_until_it_is_chosen(browser: Browser, page:
     assert browser.run("return document.documentElement.dataset.theme") == "light"
     browser.wait_for(f"document.querySelector('{TIMELINE} .plot')._fullLayout.font.color !== '{dark}'")
     browser.run("localStorage.clear()")
+
+
+def test_lines_to_write_can_be_copied_or_are_selected(browser: Browser, page: str) -> None:
+    browser.show(page)
+    button = browser.driver.find_element("css selector", "button.copy")
+    button.click()
+    browser.wait_for("document.getElementById('said').textContent")
+    assert button.text in ("copied", "selected")
 
 
 def test_paper_gets_everything_opened_and_charts_of_its_width(browser: Browser, page: str) -> None:

@@ -10,6 +10,7 @@ from .. import words
 
 STEPS = (1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 4
+HEADING_X, HEADING_Y = -66, 5  # pixels: above the tick labels, too, where a telephone has room
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def heading(text: str, y: float, x: float = 0.0) -> dict[str, Any]:
         "yref": "paper",
         "xanchor": "left",
         "yanchor": "bottom",
+        "xshift": HEADING_X,
+        "yshift": HEADING_Y,
         "showarrow": False,
         "align": "left",
         "font": {"size": 12, "color": "var(--ink)"},

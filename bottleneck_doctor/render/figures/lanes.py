@@ -75,7 +75,7 @@ def lane_names(lanes: Lanes) -> list[str]:
 def lanes_figure(lanes: Lanes) -> Figure:
     """A Gantt chart of the steps; pieces of one batch know each other by ``customdata``."""
     told, names = clock(lanes.end_s - lanes.begin_s), lane_names(lanes)
-    since = f"{told.unit} since {words.seconds(lanes.begin_s)} of the run"
+    since = f"{told.unit}, from {words.seconds(lanes.begin_s)} into the run"
     layout: dict[str, Any] = {
         "xaxis": time_axis((lanes.end_s - lanes.begin_s) * told.scale, since),
         "yaxis": {

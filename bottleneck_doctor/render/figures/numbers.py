@@ -26,7 +26,7 @@ class Table:
 
 def timeline_table(timeline: Timeline) -> Table:
     """The mean of each curve in each tenth of the run, by the points that are drawn."""
-    part_s = timeline.duration_s / PARTS
+    part_s = (words.drawn(timeline.duration_s) or 0.0) / PARTS
     heads = [f"from {words.seconds(part_s * part)}" for part in range(PARTS)]
     rows = []
     for curve in timeline.curves:

@@ -39,7 +39,7 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
             **TICKS, "showline": True, "linecolor": "var(--line)",
         },
         "yaxis": _speedups(low, high),
-        "margin": {"l": 48, "r": 10, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
+        "margin": {"l": 48, "r": 26, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
         "hoverlabel": HOVER, "dragmode": False,
     }  # fmt: skip
     data = [_spans(ranges), _dots(shown, reached if named else [])]
@@ -125,4 +125,5 @@ def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
         ],
         "textposition": "middle right",
         "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": told, "hoverinfo": "text",
+        "cliponaxis": False,
     }  # fmt: skip

@@ -19,7 +19,7 @@ PLOTS = {
     ("cpu", "share"): "workers busy",
     ("io", "bytes_per_s"): "reads",
     ("io", "share"): "processors idle for disks",
-    ("pressure", "share"): "stalled for want of",
+    ("pressure", "share"): "stalled for",
     ("memory", "bytes"): "memory",
 }
 UNITS = ("bytes_per_s", "per_s", "share", "fraction", "bytes", "cores", "s")
@@ -49,7 +49,13 @@ MARKS = {
     "evaluation": "var(--shade-evaluation)",
     "checkpoint": "var(--shade-checkpoint)",
     "instrument": "var(--shade-instrument)",
+    "lanes": "var(--accent)",
 }
+UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
+SPIKE = {
+    "showspikes": True, "spikemode": "across", "spikesnap": "cursor", "spikethickness": 1,
+    "spikedash": "solid", "spikecolor": "var(--soft)",
+}  # fmt: skip
 OTHER = "var(--shade)"
 LEAST_TOP = 0.05  # a share that is always below 5 % is not drawn as if it were large
 OUTLIER = 6.0  # a maximum above so many times the 95th percentile leaves the plot at its top
@@ -60,21 +66,22 @@ Plot = tuple[str, str]  # the group of its curves, and what they are measured in
 def timeline_figure(timeline: Timeline) -> Figure | None:
     """Small multiples of all curves that were measured, and a ribbon of marks; None without any."""
     plots = {plot: curves for plot, curves in plots_of(timeline).items() if not flat(curves)}
-    if not plots or not timeline.duration_s > 0:
+    if not plots or not words.drawn(timeline.duration_s) or timeline.duration_s < 0:
         return None
+    marks = [mark for mark in timeline.marks if None not in map(words.drawn, (mark.begin_s, mark.end_s))]
     told = clock(timeline.duration_s)
-    kinds = list(dict.fromkeys(mark.kind for mark in timeline.marks))
+    kinds = list(dict.fromkeys(mark.kind for mark in marks))
     ribbon = RIBBON * len(kinds)
     inner = ribbon + len(plots) * (PLOT + TITLE)
     height = inner + TOP + BOTTOM
     data: list[dict[str, Any]] = []
-    layout = _layout(timeline, told)
+    layout = _layout(timeline.duration_s, marks, told)
     if kinds:
-        _draw_ribbon(data, layout, timeline.marks, kinds, told, 1 - ribbon / inner)
+        _draw_ribbon(data, layout, marks, kinds, told, 1 - ribbon / inner)
     for row, (plot, curves) in enumerate(plots.items()):
         top = inner - ribbon - row * (PLOT + TITLE) - TITLE
         _draw_plot(data, layout, plot, curves, told, ((top - PLOT) / inner, top / inner), row)
-    layout["xaxis"]["anchor"] = _axis("y", len(plots) - 1)
+    layout["xaxis"] |= {"anchor": _axis("y", len(plots) - 1), **SPIKE}
     label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
     return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
 
@@ -98,16 +105,16 @@ def unit_of(name: str) -> str:
     return next((unit for unit in UNITS if name.endswith(f"_{unit}")), "")
 
 
-def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
+def _layout(duration_s: float, marks: list[Mark], told: Clock) -> dict[str, Any]:
     return {
-        "xaxis": time_axis(timeline.duration_s * told.scale, f"{told.unit} since the run began"),
+        "xaxis": time_axis(duration_s * told.scale, f"{told.unit} since the run began"),
         "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
         "showlegend": False,
         "hovermode": "x",
         "hoversubplots": "axis",
         "hoverlabel": HOVER,
         "annotations": [],
-        "shapes": _shades(timeline.marks, told),
+        "shapes": _shades(marks, told),
         "barmode": "overlay",
         "uniformtext": {"mode": "hide", "minsize": 10},  # a name that does not fit is in the hover
     }
@@ -115,21 +122,21 @@ def _layout(timeline: Timeline, told: Clock) -> dict[str, Any]:
 
 def _shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
     """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
-    strips: dict[str, list[str]] = {}
+    strips: dict[str, str] = {}
+    lines, first = "", min((mark.begin_s for mark in marks if mark.kind == "phase"), default=0.0)
     for mark in marks:
         begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
-        strip = f"M{begin},0V1H{end}V0Z" if mark.kind != "phase" else f"M{begin},0V1" * (mark.begin_s > 0)
-        strips.setdefault(mark.kind, []).append(strip)
-    shared = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
-    return [
-        {**shared, "path": "".join(parts), "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
-        if kind == "phase"
-        else {
-            **shared, "path": "".join(parts), "line": {"width": 0}, "fillcolor": MARKS.get(kind, OTHER),
-            "opacity": 0.13,
-        }
-        for kind, parts in strips.items()
-    ]  # fmt: skip
+        if mark.kind not in UNSHADED:
+            strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
+        elif mark.kind == "phase" and mark.begin_s > first:
+            lines += f"M{begin},0V1"
+    placed = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
+    dotted = {**placed, "path": lines, "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
+    shaded = [
+        {**placed, "path": path, "line": {"width": 0}, "fillcolor": MARKS.get(kind, OTHER), "opacity": 0.13}
+        for kind, path in strips.items()
+    ]
+    return [*shaded, dotted] if lines else shaded
 
 
 def _draw_ribbon(
@@ -159,7 +166,8 @@ def _draw_ribbon(
             "textfont": {"size": 10, "color": "var(--ink)"},
             "marker": {
                 "color": MARKS.get(kind, OTHER), "opacity": 0.3 if kind == "phase" else 0.85,
-                "line": {"width": 1, "color": "var(--paper)"},
+                # What is narrower than a pixel still shows, at any zoom.
+                "line": {"width": 1.5, "color": MARKS.get(kind, OTHER)},
             },
         })  # fmt: skip
 
@@ -188,11 +196,12 @@ def _draw_plot(
     for place, curve in enumerate(curves):
         color, dash = LINES[place % len(LINES)]
         name = words.in_chart(curve_words(curve))
+        when = f" at %{{x:.4~g}} {told.unit}" if (row, place) == (0, 0) else ""
         data.append({
             "type": "scatter", "mode": "lines", "yaxis": _axis("y", row), "name": name,
             "x": [words.drawn(t * told.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
             "text": [words.quantity(curve.name, value) for value in curve.value],
-            "hovertemplate": f"{name or title} %{{text}}<extra></extra>",
+            "hovertemplate": f"{name or title} %{{text}}{when}<extra></extra>",
             "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
         })  # fmt: skip
 

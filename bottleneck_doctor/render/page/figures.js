@@ -27,6 +27,7 @@ function layoutOf(spec, width) {
   layout.autosize = false;
   layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
   layout.font = { family: style.fontFamily, size: 12, color: style.color, ...layout.font };
+  if (layout.hoverlabel) layout.hoverlabel.font.family = style.fontFamily;
   layout.dragmode ??= matchMedia("(pointer: coarse)").matches ? false : "zoom";
   return layout;
 }

@@ -23,7 +23,7 @@ def test_quantities_of_one_group_in_unlike_units_get_plots_of_their_own() -> Non
     found = headings(PICTURE.timeline)
     assert [text.partition("</b>")[0].removeprefix("<b>") for text in found] == [
         "step time", "data wait", "GPU", "cores busy", "workers busy", "reads", "processors idle for disks",
-        "stalled for want of", "memory",
+        "stalled for", "memory",
     ]  # fmt: skip
     assert "this job" in found[3]
     assert "others" in found[3]
