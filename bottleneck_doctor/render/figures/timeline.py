@@ -58,6 +58,7 @@ SPIKE = {
 }  # fmt: skip
 OTHER = "var(--shade)"
 LEAST_TOP = 0.05  # a share that is always below 5 % is not drawn as if it were large
+FEW = 8  # points that are also dots: a line needs two
 OUTLIER = 6.0  # a maximum above so many times the 95th percentile leaves the plot at its top
 LONGEST_MARK, LONGEST_KIND = 60, 12
 Plot = tuple[str, str]  # the group of its curves, and what they are measured in
@@ -198,11 +199,13 @@ def _draw_plot(
         name = words.in_chart(curve_words(curve))
         when = f" at %{{x:.4~g}} {told.unit}" if (row, place) == (0, 0) else ""
         data.append({
-            "type": "scatter", "mode": "lines", "yaxis": _axis("y", row), "name": name,
+            "type": "scatter", "mode": "lines+markers" if len(curve.t) <= FEW else "lines",
+            "yaxis": _axis("y", row), "name": name,
             "x": [words.drawn(t * told.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
             "text": [words.quantity(curve.name, value) for value in curve.value],
             "hovertemplate": f"{name or title} %{{text}}{when}<extra></extra>",
             "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
+            "marker": {"color": color, "size": 4},
         })  # fmt: skip
 
 
