@@ -29,7 +29,7 @@ class Browser:
         self.driver, self.folder = driver, folder
 
     def show(self, page: str, width: int = 1100, dark: bool = False) -> None:
-        """Load the page from a file and wait until all of its charts are drawn; a narrow screen is touched."""
+        """Load the page and wait until all of its charts are drawn; a narrow screen is a touched one."""
         file = self.folder / "page.html"
         file.write_text(page, encoding="utf-8")
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
