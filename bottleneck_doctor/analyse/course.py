@@ -14,6 +14,7 @@ from .outside import judge_gap
 from .steady import outside_steps, steps_of
 
 POINTS_AT_MOST = 1000  # a screen shows no more
+LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (ours)
 FETCHES_AT_LEAST = 4  # in a stretch, or their mean says nothing
 STRETCHES = 100  # of the run, for what is known of some batches only
 
@@ -48,7 +49,8 @@ def all_steps(diagnosis: Diagnosis) -> list[Step]:
 
 
 def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
-    """Means of the steps that ended in each stretch, and the longest of them."""
+    """Means of the steps that ended in each stretch, and the longest of them: that is known where few share a
+    row, or the part of a long run that was seen closely would look rough beside a smooth rest."""
     mean, high = Curve("step_time_s", "step"), Curve("step_time_high_s", "step")
     wait = Curve("data_wait_share", "wait")
     for group in _buckets(steps, max(duration, steps[-1].t if steps else 0.0) / POINTS_AT_MOST):
@@ -58,7 +60,7 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
         begin, end = group[0].t - group[0].wall * group[0].steps, group[-1].t
         for curve, value in (
             (mean, wall / count),
-            (high, max(step.wall for step in group)),
+            (high, max(step.wall for step in group) if count <= LOOSE * len(group) else None),
             (wait, min(1.0, waited / wall) if wall > 0 else None),
         ):
             curve.t.append(max(0.0, (begin + end) / 2))

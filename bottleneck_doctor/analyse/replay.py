@@ -142,6 +142,10 @@ class _Job:
     width: float = 1.0
     waking: float = 0.0
 
+    def __post_init__(self) -> None:
+        alone = self.cpu + self.stored + self.rest
+        self.computing, self.reading = self.cpu / alone, self.stored / alone  # shares of its time, alone
+
     def whole(self, load: _Load) -> float:
         """Seconds that all of it takes under a load."""
         return self.cpu * load.cpu + self.stored * load.io + self.rest + self.waking * load.full
@@ -234,10 +238,11 @@ class _Pipeline:
         jobs = busy + ([self.turn] if self.turn is not None else [])
         if not jobs:
             return
-        elapsed = min(job.left * job.whole(load) for job in jobs)
+        wholes = [job.whole(load) for job in jobs]
+        elapsed = min([job.left * whole for job, whole in zip(jobs, wholes, strict=True)])
         self.now += elapsed
-        for job in jobs:
-            job.left -= elapsed / max(job.whole(load), LITTLE)
+        for job, whole in zip(jobs, wholes, strict=True):
+            job.left -= elapsed / max(whole, LITTLE)
         for place, worker in enumerate(self.workers):
             if worker is not None and worker.left <= 1e-9:
                 self.ready.add(worker.batch)
@@ -256,9 +261,9 @@ class _Pipeline:
     def _load(self, busy: list[_Job]) -> _Load:
         """What the cores and the storage are asked for at this instant."""
         scenario = self.scenario
-        workers = demand = sum(job.cpu / (job.cpu + job.stored + job.rest) for job in busy)
+        workers = demand = sum([job.computing for job in busy])
         if self.turn is not None:
             demand += self.turn.width * self.turn.cpu / (self.turn.cpu + self.turn.rest)
-        reading = sum(job.stored / (job.cpu + job.stored + job.rest) for job in busy)
+        reading = sum([job.reading for job in busy])
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
         return _Load(cpu_stretch(scenario, demand), read_stretch(scenario, reading), full)

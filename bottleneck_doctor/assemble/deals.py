@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..agent import wire
@@ -41,10 +42,15 @@ def bases(group: list[Iteration]) -> dict[int, int]:
     return found
 
 
-def read_deals(diary: Diary, group: list[Iteration], loader: Loader | None) -> Deals:
-    """Who got which batches in each pass of a loop; empty where the order is not certain: batches handed over
-    as they come, or a data set that each worker iterates through for itself, where workers may run dry."""
-    if loader is None or not loader.in_order or loader.dataset_kind != "map":
+def read_deals(
+    diary: Diary, group: list[Iteration], loader: Loader | None, made: Mapping[int, int] | None = None
+) -> Deals:
+    """Who got which batches in each pass of a loop; empty where the order is not certain, as batches are
+    handed over as they come. ``made`` = how many fetches each worker process is known to have made: where
+    each iterates through the data for itself, turns are kept until the first may have run dry, and
+    what it then adds up to over several passes is not known."""
+    runs_dry = loader is not None and loader.dataset_kind != "map"
+    if loader is None or not loader.in_order or (runs_dry and loader.persistent_workers):
         return {}
     crews: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for row in diary.of(wire.WORKERS):
@@ -54,11 +60,13 @@ def read_deals(diary: Diary, group: list[Iteration], loader: Loader | None) -> D
     broken: set[int] = set()
     for one in group:
         crew = begun.get(one.begin, [])
+        least = min(((made or {}).get(pid, 0) for pid, _ in crew), default=0) * len(crew)
+        batches = min(one.batches, least) if runs_dry else one.batches
         for pid, worker in crew:
             known = deals.setdefault(pid, [])
             if pid not in broken:
                 before = known[-1].before + _dealt(known[-1]) if known else 0
-                known.append(Deal(one.begin, base[one.number], len(crew), worker, before, one.batches))
+                known.append(Deal(one.begin, base[one.number], len(crew), worker, before, batches))
         if one.end is None or one.end.b != 1:  # left early: what was made ahead and thrown away is not known
             broken.update(pid for pid, _ in crew)
     return deals

@@ -12,6 +12,7 @@ from .steps import Point, Sums
 
 STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apart on a screen (ours)
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
+TRIED_AT_MOST = 4000  # of a long run not every place is tried
 LOOKS_AT_LEAST = 4  # or the lanes would be gaps with specks in them
 WARMUP_STEPS, WARMUP_SHARE = 10, 0.34  # set aside here as in the analysis
 PARTS = 16  # of a loop, to tell what is typical of it (ours)
@@ -82,7 +83,8 @@ class _Track:
 
 def _stretches(track: _Track, warmup: int, aimed_at: int) -> Iterator[Stretch]:
     """One stretch from each point on: as many steps as are aimed at, or what is left at the loop's end."""
-    for first in range(bisect_left(track.steps, warmup), len(track.steps) - 1):
+    begin, end = bisect_left(track.steps, warmup), len(track.steps) - 1
+    for first in range(begin, end, max(1, (end - begin) // TRIED_AT_MOST)):
         last = min(bisect_left(track.steps, track.steps[first] + aimed_at), len(track.steps) - 1)
         one = track.stretch(first, last)
         if STEPS_AT_LEAST <= one.steps <= STEPS_AT_MOST and one.looks >= LOOKS_AT_LEAST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from ..agent import wire
@@ -60,10 +61,13 @@ def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHE
     return table
 
 
-def books_of(crew: Crew) -> list[tuple[Row, Row, Row]]:
-    """FETCH, BATCH and COUNT of one fetch, which share their start."""
+def books_of(crew: Crew, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
+    """FETCH, BATCH and COUNT of each fetch, which share their start; of all fetches, or of those that began
+    at ``wanted`` instants."""
     found: dict[int, dict[int, Row]] = {}
     for row in crew.diary.rows:
+        if wanted is not None and row.t not in wanted:
+            continue
         if row.kind in (wire.FETCH, wire.BATCH, wire.COUNT) and crew.thing in (None, row.thing):
             found.setdefault(row.t, {})[row.kind] = row
     return [

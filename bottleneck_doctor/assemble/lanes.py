@@ -61,14 +61,10 @@ class _Reader:
             for one in everything
             if (one.thread, one.loader, one.role) == (loop.thread, loop.loader, loop.role)
         ]
-        self.made = [
-            sorted(((*rows, one) for rows in books_of(one)), key=lambda rows: rows[0].t)
-            for one in crew
-            if one.thing is None or one.diary.pid == loop.pid
-        ]
+        self.crew = [one for one in crew if one.thing is None or one.diary.pid == loop.pid]
         self.points = line_up(self.group)
         self.base = bases(self.group)
-        self.deals = read_deals(diary, self.group, loader)
+        self.deals = read_deals(diary, self.group, loader, _made(self.crew))
 
     def read(self, windows: list[Window], origin: int, spans: int, fetches: int) -> Excerpt | None:
         """Some typical steps, as many as there is room for; None where none were seen well enough."""
@@ -138,11 +134,16 @@ class _Reader:
     def _fetches(self, stretch: Stretch) -> list[Fetched]:
         """The fetches under way in the stretch, and of each process the one before and the one after."""
         found: list[Fetched] = []
-        for mine in self.made:
-            early = sum(rows[0].t + rows[0].duration <= stretch.begin for rows in mine)
-            late = sum(rows[0].t < stretch.end for rows in mine)
+        for crew in self.crew:
+            mine = [
+                row for row in crew.diary.rows if row.kind == wire.FETCH and crew.thing in (None, row.thing)
+            ]
+            mine.sort()
+            early = sum(row.t + row.duration <= stretch.begin for row in mine)
+            late = sum(row.t < stretch.end for row in mine)
             if early < late or 0 < late < len(mine):  # in it, or idle all through it
-                found += mine[max(0, early - 1) : late + 1]
+                wanted = {row.t for row in mine[max(0, early - 1) : late + 1]}
+                found += [(*rows, crew) for rows in books_of(crew, wanted)]
         return sorted(found, key=lambda rows: rows[0].t)
 
     def _append(self, table: Fetches, fetch: Row, batch: Row, count: Row, crew: Crew, origin: int) -> None:
@@ -157,6 +158,15 @@ class _Reader:
         table.collate_s.append(_seconds(max(0, batch.duration)))
         table.collate_cpu_s.append(_seconds(max(0, batch.a)))
         table.batch.append(known)
+
+
+def _made(crew: list[Crew]) -> dict[int, int]:
+    """How many fetches each worker process is known to have made."""
+    return {
+        one.diary.pid: max((row.a for row in one.diary.rows if row.kind == wire.COUNT), default=0)
+        for one in crew
+        if one.thing is None
+    }
 
 
 def _seconds(nanoseconds: int) -> float:

@@ -27,9 +27,8 @@ Value = dict[str, object]
 
 def trace(report: Report, picture: Picture) -> str:
     """JSON in the Trace Event Format; without lanes, where none of the steps were kept."""
-    events = sorted(_course(picture.timeline), key=_instant)
-    if picture.lanes is not None:
-        events += sorted(_lanes(picture.lanes), key=_instant)
+    lanes = _lanes(picture.lanes) if picture.lanes is not None else ()
+    events = sorted([*_course(picture.timeline), *lanes], key=_instant)
     whole = {
         "displayTimeUnit": "ms",
         "otherData": _summary(report),

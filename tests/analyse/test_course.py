@@ -57,6 +57,14 @@ def test_a_rare_long_step_is_in_the_high_curve_however_many_steps_share_a_point(
     assert max(values) == 9.0
 
 
+def test_where_many_steps_share_a_row_the_longest_of_them_is_not_known() -> None:
+    table = RUN.loops[0].table
+    merged = replace(table, steps=[1] * 150 + [8] * 150)
+    found = curves(replace(RUN, loops=[replace(RUN.loops[0], table=merged)]))["step_time_high_s"].value
+    assert all(value is not None for value in found[:149])
+    assert all(value is None for value in found[151:])
+
+
 def test_counters_become_rates_between_two_readings() -> None:
     found = curves(sensed(RUN, job_cpu_s=[0.0, 1.5, 3.0, 4.0], cpu_busy_s=[10.0, 12.0, 15.0, 16.5]))
     assert found["job_cores"].t == [0.5, 1.5, 2.5]

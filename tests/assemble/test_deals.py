@@ -9,7 +9,14 @@ from bottleneck_doctor.model.profile import Loader
 from tests.assemble.diaries import MS, PID, Script, asks, diary, ends, loader_fact, opens, row, trains
 
 
-def deals(passes: list[int], pids: list[list[int]], *, left: tuple[int, ...] = (), **loader: object) -> Deals:
+def deals(
+    passes: list[int],
+    pids: list[list[int]],
+    *,
+    left: tuple[int, ...] = (),
+    made: dict[int, int] | None = None,
+    **loader: object,
+) -> Deals:
     """What passes of so many batches gave to these worker processes; those ``left`` were left early."""
     script, t = Script(), 0.0
     for place, (batches, crew) in enumerate(zip(passes, pids, strict=True)):
@@ -29,7 +36,7 @@ def deals(passes: list[int], pids: list[list[int]], *, left: tuple[int, ...] = (
     key = f"{PID}:1"
     group = read_iterations(found, {(PID, 1): key})
     given = {"num_workers": len(pids[0]), **loader}
-    return read_deals(found, group, Loader(key, "dataloader", PID, **given))  # type: ignore[arg-type]
+    return read_deals(found, group, Loader(key, "dataloader", PID, **given), made)  # type: ignore[arg-type]
 
 
 def begin_of(place: int, batches: int) -> int:
@@ -65,9 +72,16 @@ def test_what_was_made_ahead_when_a_loop_left_early_is_no_batch_and_what_follows
     assert batch_of(found, 201, begin_of(1, 5) + MS, 6) is None
 
 
-def test_the_order_is_not_known_where_batches_come_as_they_are_done_or_workers_may_run_dry() -> None:
+def test_the_order_is_not_known_where_batches_come_as_they_are_done() -> None:
     assert deals([5], [[201, 202]], in_order=False) == {}
-    assert deals([5], [[201, 202]], dataset_kind="iterable") == {}
+
+
+def test_workers_that_iterate_for_themselves_keep_their_turns_until_one_may_have_run_dry() -> None:
+    found = deals([9], [[201, 202]], made={201: 6, 202: 3}, dataset_kind="iterable")
+    assert [batch_of(found, 201, MS, number) for number in (1, 3, 4)] == [0, 4, None]
+    assert batch_of(found, 202, MS, 3) == 5
+    stay = {"dataset_kind": "iterable", "persistent_workers": True}
+    assert deals([9], [[201, 202]], made={201: 6, 202: 3}, **stay) == {}
 
 
 def test_a_process_that_nobody_introduced_has_no_batches() -> None:

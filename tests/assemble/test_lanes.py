@@ -85,6 +85,38 @@ def test_an_older_profile_without_such_steps_is_read(told: tuple[Profile, Course
     assert decode_profile(json.dumps(older).encode()).excerpts == []
 
 
+def test_everything_that_the_loops_thread_was_seen_in_is_kept_with_its_name(tmp_path: Path) -> None:
+    file = book(tmp_path, 100)
+    file.fact(fact="loader", thing=1, dataset="Rows", file="train.py", line=1, num_workers=0)
+    file.row(wire.EPOCH, MS, MS, 1, thing=1)
+    for step in range(1, 41):
+        t = 100 * step * MS
+        file.row(wire.NEXT, t, 10 * MS, step, MS, 10 * step * MS, step, step, 1)
+        file.row(wire.LOOP, t, 1, step * MS, step * MS, 0, wire.NOTHING, 0, 1)
+        file.row(wire.DEVICE_COPY, t + 12 * MS, MS, 0, 4096, 0, 1, 1, thing=1)
+        file.row(wire.BACKWARD, t + 20 * MS, 30 * MS, MS)
+        file.row(wire.EXCHANGE, t + 40 * MS, 10 * MS, MS, 0, 0, 0, 0, thing=1)
+        file.row(wire.OPTIMIZER, t + 55 * MS, 5 * MS, step, MS)
+        file.row(wire.DEVICE_WAIT, t + 62 * MS, 3 * MS, 0, 0, MS, thing=2)
+        file.row(wire.COLLECTION, t + 66 * MS, MS, 2)
+        file.row(wire.OPERATION, t + 70 * MS, 4 * MS, MS, 0, 0, 1, thing=3)
+        file.row(
+            wire.OPERATION, t + 80 * MS, 4 * MS, MS, 0, 1, 5, thing=4
+        )  # five calls, of which one ended here
+        file.row(wire.BACKWARD, t + 20 * MS, 30 * MS, MS, thread=1)  # somebody else's
+    run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 4.2, 0)
+    (kept,) = assemble(Remains(tmp_path, run, Machine("box", "6", "cpu", 2, 2.0), 0)).excerpts
+    of_a_step = [
+        (round(1e3 * (t - kept.start_s)), round(1e3 * length), what)
+        for t, length, what in zip(kept.spans.t, kept.spans.length_s, kept.spans.what, strict=True)
+        if 0 <= t - kept.start_s < 0.1
+    ]
+    assert of_a_step == [
+        (2, 1, "copy"), (10, 30, "backward"), (30, 10, "exchange"), (45, 5, "optimizer"), (52, 3, "sync"),
+        (56, 1, "collect"), (60, 4, "checkpoint"), (90, 10, "wait"),
+    ]  # fmt: skip
+
+
 def test_all_ranks_together_keep_no_more_than_a_profile_has_room_for(tmp_path: Path) -> None:
     for rank in range(12):
         file = book(tmp_path, 100 + rank)

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.reporting``: how long a report about 100,000 steps and 16 workers takes, and where."""
+"""``python -m tests.bench.reporting``: how long a report on a run of 100,000 steps and 16 workers takes."""
 
 from __future__ import annotations
 
