@@ -59,9 +59,13 @@ CUDA and NVML number unlike GPUs differently unless CUDA_DEVICE_ORDER=PCI_BUS_ID
 may hide the training's GPU from bdoc. Where torch does not name its device, or the name is none of those that
 NVML shows, the driver's numbers are not those of the GPU that was used.""",
     "python-stacks-py-spy": """\
-py-spy took no stack samples: it is missing, or may not read the training's memory. The lines in which the
-time goes are not known; verdict and predictions do not need them. `bdoc env` names the setting to change,
-mostly kernel.yama.ptrace_scope or the container's SYS_PTRACE capability.""",
+py-spy took no stack samples: it is missing or not made for this machine, or may not read the training's
+memory. The lines in which the time goes are not known then; verdict and predictions do not need them. The
+gap, and `bdoc env`, name the one thing to do. In a container: start it with `--cap-add SYS_PTRACE`.
+Elsewhere it is mostly kernel.yama.ptrace_scope: at 1 the training lets bdoc's py-spy in by itself, at 2
+root alone may look, at 3 nobody until the machine is booted with another setting. Processes that hide
+their memory, and those of other users, need a py-spy with the capability: `sudo setcap cap_sys_ptrace+ep
+PATH/py-spy`, or bdoc as the user who trains.""",
     "what-blocked-threads-wait-for": """\
 /proc/PID/syscall may not be read, so that a sleeping worker's system call is not known. Storage, network
 and locks can then not be told apart well, and findings about them abstain.""",

@@ -29,7 +29,7 @@ class Browser:
         self.driver, self.folder = driver, folder
 
     def show(self, page: str, width: int = 1100, dark: bool = False) -> None:
-        """Load the page from a file and wait until all of its charts are drawn."""
+        """Load the page and wait until all of its charts are drawn; a narrow screen is a touched one."""
         file = self.folder / "page.html"
         file.write_text(page, encoding="utf-8")
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -42,6 +42,7 @@ class Browser:
             deviceScaleFactor=1,
             mobile=width < 500,
         )
+        self.command("Emulation.setTouchEmulationEnabled", enabled=width < 500)
         self.driver.get_log("browser"), self.driver.get_log("performance")  # what earlier pages left
         self.driver.get(file.as_uri())
         self.wait_for("window.bdocReady")
@@ -65,6 +66,17 @@ class Browser:
         """Press keys, one after the other, in the element."""
         for key in keys:
             self.driver.find_element("css selector", selector).send_keys(key)
+
+    def swipe(self, selector: str) -> None:
+        """Move a finger upwards from the middle of the element."""
+        into_view = (
+            "arguments[0].scrollIntoView({block: 'center'}); return arguments[0].getBoundingClientRect()"
+        )
+        box = self.run(into_view, self.driver.find_element("css selector", selector))
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        for kind, up in [("touchStart", 0), *(("touchMove", 20 * step) for step in range(1, 11))]:
+            self.command("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y - up}])
+        self.command("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def errors(self) -> list[str]:
         """What the console complained about, refusals of the page's own policy among it."""

@@ -92,6 +92,14 @@ def test_buttons_zoom_for_those_without_keys(browser: Browser, page: str) -> Non
     assert end - begin < whole[1] - whole[0]
 
 
+def test_a_finger_on_a_chart_scrolls_the_page(browser: Browser, page: str) -> None:
+    browser.show(page, width=360)
+    browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", LANES)
+    before = browser.run("return scrollY")
+    browser.swipe(LANES)
+    browser.wait_for(f"scrollY > {before} + 50")
+
+
 def test_every_chart_and_button_is_reached_by_the_tab_key(browser: Browser, page: str) -> None:
     browser.show(page)
     body = browser.driver.find_element("css selector", "body")

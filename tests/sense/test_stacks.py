@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from bottleneck_doctor.model.profile import Stack
-from bottleneck_doctor.sense.pyspy import INSTALL, REPAIR, find_py_spy
+from bottleneck_doctor.sense.pyspy import INSTALL, REPAIR, find_py_spy, with_running
 from bottleneck_doctor.sense.stacks import MOST_TARGETS, StackWindow, start_window
 from tests.sense.conftest import Start
 
@@ -110,6 +111,46 @@ def test_a_window_that_is_cut_short_keeps_what_it_saw(start: Start) -> None:
         pytest.skip(f"py-spy may not look here: {window.gaps[0].why}")
     assert stacks
     assert spies() == []
+
+
+WAITING = """
+import os, socket, threading, time
+lock, nothing, pair = threading.Lock(), os.pipe(), socket.socketpair()
+lock.acquire()
+def sleeping(): time.sleep(60)
+def locked(): lock.acquire()
+def reading(): os.read(nothing[0], 1)
+def receiving(): pair[0].recv(1)
+def burning():
+    while True: sum(range(1000))
+for work in (sleeping, locked, reading, receiving, burning):
+    threading.Thread(target=work, daemon=True).start()
+print("ready", flush=True)
+burning()  # a second one: each has the interpreter's lock half of the time
+"""
+
+
+@needs_py_spy
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="py-spy cannot tell who sleeps in older interpreters")
+def test_whatever_a_thread_is_blocked_in_it_is_not_awake(start: Start) -> None:
+    """In the kernel or in C, Python's own lock included: who waits for that is on no core either."""
+    child = start(WAITING)
+    window, awake = start_window([child.pid], 2, 50), start_window([child.pid], 2, 50, idle=False)
+    stacks = finish(window)
+    finish(awake)
+    if any("may not look" in gap.why for gap in window.gaps):
+        pytest.skip(f"py-spy may not look here: {window.gaps[0].why}")
+    seen, running = Counter[str](), Counter[str]()
+    for stack in with_running(window.by_target, awake.by_target):
+        for name in {frame.partition(" ")[0] for frame in stack.frames}:
+            seen[name] += stack.count
+            running[name] += stack.running or 0
+    assert stacks
+    for name in ("sleeping", "locked", "reading", "receiving"):
+        assert seen[name] >= 20
+        assert running[name] <= 0.1 * seen[name], name
+    assert running["burning"] >= 0.3 * seen["burning"], "of two, one has the interpreter's lock"
 
 
 @needs_py_spy

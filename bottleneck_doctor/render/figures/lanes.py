@@ -9,7 +9,7 @@ from .. import words
 from ..page.figure import Figure
 from .axes import HOVER, TICKS, clock, time_axis
 
-LANE, TOP, BOTTOM = 28, 34, 44  # heights in pixels
+LANE, NARROWEST, SCREEN, TOP, BOTTOM = 28, 12, 560, 34, 44  # heights in pixels
 TALL, HIGH, LOW, THIN = 0.82, 0.62, 0.42, 0.12  # of a lane
 LONGEST_KIND = 40
 # What each kind of piece is called, and how tall it stands: work is tall, waiting is low, rest is thin.
@@ -87,9 +87,14 @@ def lanes_figure(lanes: Lanes) -> Figure:
         "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
     }  # fmt: skip
     data = [_trace(lanes, kind, told.scale, names) for kind in kinds_in(lanes)]
-    height = LANE * len(names) + TOP + BOTTOM
+    height = _lane_height(len(names)) * len(names) + TOP + BOTTOM
     label = f"Lanes: what the loop and {words.counted(len(lanes.workers), 'worker')} did in some steps"
     return Figure(data, layout, height, label, moves="xaxis", sort="lanes", extra={"unit": told.unit})
+
+
+def _lane_height(lanes: int) -> int:
+    """Pixels; many lanes are narrow ones, so that a screen holds all."""
+    return max(NARROWEST, min(LANE, SCREEN // lanes))
 
 
 def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str, Any]:

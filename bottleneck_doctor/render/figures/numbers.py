@@ -9,8 +9,9 @@ from ...model.report import Remedy
 from .. import words
 from ..staircase import is_alternative
 from .lanes import called, kinds_in, lane_names
+from .marks import mark_words
+from .plots import curve_words, flat, plot_words, plots_of, unit_of
 from .staircase import stairs_of
-from .timeline import curve_words, flat, mark_words, plot_words, plots_of, unit_of
 
 PARTS = 10  # of the run, for which means are told
 MOST_MARKS = 40

@@ -60,3 +60,8 @@ def test_kinds_that_a_later_version_may_have_are_drawn_and_harmless() -> None:
     pieces = Pieces([0, 9], [0.0, 0.0], [0.1, 0.1], ["<b>new</b>", "wait"], [None, 1])
     figure = lanes_figure(replace(lanes(), pieces=pieces))
     assert "<b>new" not in str(figure.data)
+
+
+def test_many_workers_get_narrow_lanes_and_all_fit_a_screen() -> None:
+    assert lanes_figure(lanes(workers=2)).height < lanes_figure(lanes(workers=16)).height
+    assert lanes_figure(lanes(workers=44, steps=50)).height < 700

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.picture import Curve, Mark, Timeline
-from bottleneck_doctor.render.figures.timeline import timeline_figure, unit_of
-from tests.render.scenes import LARGEST, PICTURE, timeline
+from bottleneck_doctor.render.figures.timeline import timeline_figure
+from tests.render.scenes import PICTURE, timeline
 
 STEADY = Curve("step_time_s", "step", [1.0, 2.0, 3.0], [0.02, 0.021, 0.02])
 
@@ -56,12 +56,6 @@ def test_a_share_of_the_whole_is_drawn_against_the_whole() -> None:
     assert figure.layout["yaxis"]["ticktext"] == ["0 %", "50 %", "100 %"]
 
 
-def test_marks_of_one_kind_are_one_shape_however_many_there_are() -> None:
-    figure = timeline_figure(LARGEST.timeline)
-    assert figure is not None
-    assert len(figure.layout["shapes"]) == 5
-
-
 def test_time_is_told_in_the_unit_of_the_run() -> None:
     titles = []
     for duration in (20.0, 1200.0, 86_400.0):
@@ -90,11 +84,3 @@ def test_names_and_labels_cannot_be_markup() -> None:
     figure = timeline_figure(run)
     assert figure is not None
     assert "<a" not in str(figure.data) + str(figure.layout)
-
-
-@pytest.mark.parametrize(
-    ("name", "unit"),
-    [("job_read_bytes_per_s", "bytes_per_s"), ("job_rss_bytes", "bytes"), ("step_time_s", "s"), ("odd", "")],
-)
-def test_units_are_read_from_the_ends_of_names(name: str, unit: str) -> None:
-    assert unit_of(name) == unit
