@@ -39,7 +39,7 @@ def difference_text(difference: Difference) -> str:
         words.short(words.plain(side), LONGEST_FACT) if isinstance(side, str) else words.count(side)
         for side in (difference.base, difference.new)
     )
-    return f"{difference.what} differs: {before} and {after}"
+    return f"{words.plain(difference.what)} differs: {before} and {after}"
 
 
 def _verdict(verdict: Verdict) -> str:

@@ -62,7 +62,7 @@ def regression_text(regression: Regression) -> str:
     fails = f"fails when slower than the baseline by more than {words.percent(regression.limit)}"
     if regression.change is None:
         why = "; ".join([words.plain(regression.why), *map(difference_text, regression.differences)])
-        names = " ".join(f"--allow-different {one.what}" for one in regression.differences)
+        names = " ".join(f"--allow-different {words.plain(one.what)}" for one in regression.differences)
         allow = f"; {names} overlooks that" if regression.refused and names else ""
         slug = "not-comparable" if regression.refused else "cannot-say"
         return f"cannot say: {why}{allow}; {fails} [{slug}]"
@@ -82,8 +82,8 @@ def moved(regression: Regression) -> str:
 def noise_text(regression: Regression) -> str:
     """How many runs, and by how much unchanged ones differ."""
     runs = f"{words.counted(regression.base_runs, 'run')} against {words.count(regression.new_runs)}"
-    differ = "taken to differ" if regression.assumed else "which differ"
-    return f"{runs}, {differ} by {words.percent(regression.noise)} unchanged"
+    differ = "are taken to differ" if regression.assumed else "differ"
+    return f"{runs}; unchanged runs {differ} by {words.percent(regression.noise)}"
 
 
 def careful(regression: Regression) -> list[str]:

@@ -46,7 +46,7 @@ def test_a_threshold_is_one_line_with_the_numbers_behind_it(judgement: Judgement
     assert outcome_lines(Outcome(judgement.status, [judgement])) == [line]
 
 
-RUNS = "5 runs against 5, which differ by 2 % unchanged"
+RUNS = "5 runs against 5; unchanged runs differ by 2 %"
 MOVED = Regression(
     1, 0.05, 5, 5, base_s=0.1, new_s=0.11, change=0.1, low=0.08, high=0.12, noise=0.02, sees=0.08, wanted=0.1
 )
@@ -69,8 +69,8 @@ TORCH = Difference("torch", "2.13", "2.14", refuses=True)
         ),
         (
             replace(ONE, repeats=6),
-            "ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); 1 run against 1, taken to differ by 3 %"
-            f" unchanged; {SLOWER}; within the noise; could see only changes above 21 %:"
+            "ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); 1 run against 1; unchanged runs are"
+            f" taken to differ by 3 %; {SLOWER}; within the noise; could see only changes above 21 %:"
             " 6 runs on each side would show 10 %",
         ),
         (
