@@ -9,13 +9,12 @@ belief from before (``BELIEVED``, worth ``BELIEVED_WORTH`` runs), as in the mode
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Of the standard deviation of log step times between runs: what unchanged jobs showed on a machine that had
 # nothing else to do, rounded up (docs/ci.md, measured by `python -m tests.bench.repeats`).
-BELIEVED = 0.03
+BELIEVED = 0.02
 BELIEVED_WORTH = 4.0
 # One-sided 95 %: the lower end of a 90 % interval, and the power that "would be seen" promises.
 NORMAL_95 = 1.6449
@@ -44,13 +43,15 @@ class Change:
 
 
 def change_between(base: Sequence[Measured], new: Sequence[Measured]) -> Change:
-    """The change of the geometric mean from one side to the other; each side has at least one run."""
+    """The change of the geometric mean from one side to the other; each side has at least one run.
+
+    A run counts by how sure it is of itself: a disturbed one neither moves the mean nor hides a change.
+    """
     assert base and new and all(run.value > 0 for run in (*base, *new))
-    sides = [[math.log(run.value) for run in side] for side in (base, new)]
-    means = [statistics.fmean(logs) for logs in sides]
-    noise, freedom = _between(base, new, sides)
-    spread = math.sqrt(sum((noise**2 + _within(side)) / len(side) for side in (base, new)))
-    moved, reach = means[1] - means[0], quantile_95(freedom) * spread
+    noise, freedom = _between(base, new)
+    (before, unsure), (after, unsure_too) = (_mean(side, noise) for side in (base, new))
+    moved, spread = after - before, math.sqrt(unsure + unsure_too)
+    reach = quantile_95(freedom) * spread
     return Change(
         math.expm1(moved), math.expm1(moved - reach), math.expm1(moved + reach), noise, spread, freedom
     )
@@ -65,12 +66,11 @@ def repeats_to_see(
     wanted: float, limit: float, base: Sequence[Measured], new: Sequence[Measured]
 ) -> int | None:
     """How many runs a side would show a true change of ``wanted``; None when ``MOST_REPEATS`` would not."""
-    now = change_between(base, new)
-    each = now.noise**2 + (_within(base) + _within(new)) / 2
+    noise = change_between(base, new).noise
+    both = sum(_mean(side, noise)[1] * len(side) for side in (base, new))
     for count in range(1, MOST_REPEATS + 1):
         freedom = BELIEVED_WORTH + 2 * (count - 1)
-        planned = Change(0.0, 0.0, 0.0, now.noise, math.sqrt(2 * each / count), freedom)
-        if would_see(planned, limit) <= wanted:
+        if would_see(Change(0.0, 0.0, 0.0, noise, math.sqrt(both / count), freedom), limit) <= wanted:
             return count
     return None
 
@@ -86,19 +86,30 @@ def quantile_95(freedom: float) -> float:
     return z + sum(term / freedom ** (place + 1) for place, term in enumerate(terms))
 
 
-def _between(
-    base: Sequence[Measured], new: Sequence[Measured], sides: list[list[float]]
-) -> tuple[float, float]:
-    """The noise between runs beside the one within them, and the degrees of freedom of that estimate."""
-    squares = sum((log - statistics.fmean(logs)) ** 2 for logs in sides for log in logs)
-    freedom = sum(len(logs) - 1 for logs in sides)
-    # What scatter the runs' own errors explain already; both sides weigh by how many runs speak for them.
-    explained = sum((len(side) - 1) * _within(side) for side in (base, new))
-    shown = max(0.0, squares - explained)
+def _between(base: Sequence[Measured], new: Sequence[Measured]) -> tuple[float, float]:
+    """The noise between runs beside the one within them, and the degrees of freedom of that estimate.
+
+    By moments, as DerSimonian and Laird (1986) do for studies that are not equally sure of themselves.
+    """
+    shown = room = 0.0
+    for side in (base, new):
+        weights = [1 / (BELIEVED**2 + run.error**2) for run in side]
+        whole, mean = sum(weights), _weighted(side, weights)
+        squares = sum(w * (math.log(run.value) - mean) ** 2 for w, run in zip(weights, side, strict=True))
+        explained = sum(w * (1 - w / whole) * run.error**2 for w, run in zip(weights, side, strict=True))
+        shown += squares - explained
+        room += whole - sum(w * w for w in weights) / whole
+    freedom = len(base) + len(new) - 2
+    variance = max(0.0, shown) / room if freedom else 0.0
     total = BELIEVED_WORTH + freedom
-    return math.sqrt((BELIEVED_WORTH * BELIEVED**2 + shown) / total), total
+    return math.sqrt((BELIEVED_WORTH * BELIEVED**2 + freedom * variance) / total), total
 
 
-def _within(side: Sequence[Measured]) -> float:
-    """The mean variance within the runs of a side."""
-    return statistics.fmean(run.error**2 for run in side)
+def _mean(side: Sequence[Measured], noise: float) -> tuple[float, float]:
+    """The mean of a side's logarithms and the variance of that mean."""
+    weights = [1 / (noise**2 + run.error**2) for run in side]
+    return _weighted(side, weights), 1 / sum(weights)
+
+
+def _weighted(side: Sequence[Measured], weights: list[float]) -> float:
+    return sum(w * math.log(run.value) for w, run in zip(weights, side, strict=True)) / sum(weights)

@@ -57,10 +57,11 @@ class Regression:
     """Repeats of a job against those of its baseline.
 
     ``what``: ``step`` or ``sample``, whose seconds are compared. ``change`` = new / base - 1 with its 90 %
-    interval; ``noise`` the standard deviation between runs as a share, ``assumed`` where no side has repeats.
-    ``sees`` is the smallest change that would have failed 95 times of 100; ``repeats`` as many runs a side
-    as would show ``wanted``, None where too many. ``why`` says why nothing can be said, ``differences`` what
-    else differs and, where that is why, ``refused``.
+    interval. ``base_contended`` and ``new_contended``: shares of the measured steps that other programs on
+    the machine cost; the seconds of neither side hold them. ``noise``: the standard deviation between runs as
+    a share, ``assumed`` where no side has repeats. ``sees`` is the smallest change that would have failed 95
+    times of 100; ``repeats`` as many runs a side as would show ``wanted``, None where too many. ``why`` says
+    why nothing can be said, ``differences`` what else differs and, where that is why, ``refused``.
     """
 
     status: int
@@ -70,6 +71,8 @@ class Regression:
     what: str = "step"
     base_s: float | None = None
     new_s: float | None = None
+    base_contended: float | None = None
+    new_contended: float | None = None
     change: float | None = None
     low: float | None = None
     high: float | None = None

@@ -6,6 +6,8 @@ from ..model.outcome import CANNOT_SAY, EXCEEDED, HOLDS, Condition, Gate, Judgem
 from . import words
 from .comparison import difference_text
 
+# Of a step; less is lost in the noise.
+WORTH_SAYING = 0.01
 SIGNS = {HOLDS: "ok  ", EXCEEDED: "FAIL", CANNOT_SAY: "?   "}
 VERDICTS = {HOLDS: "holds", EXCEEDED: "fails", CANNOT_SAY: "cannot say"}
 
@@ -66,7 +68,7 @@ def regression_text(regression: Regression) -> str:
         allow = f"; {names} overlooks that" if regression.refused and names else ""
         slug = "not-comparable" if regression.refused else "cannot-say"
         return f"cannot say: {why}{allow}; {fails} [{slug}]"
-    return f"{moved(regression)}; {noise_text(regression)}; {fails}{_blind(regression)}"
+    return "; ".join([moved(regression), *noise_text(regression), fails]) + _blind(regression)
 
 
 def moved(regression: Regression) -> str:
@@ -79,11 +81,16 @@ def moved(regression: Regression) -> str:
     return f"{name} {times}, {words.change(regression.change)} ({low} to {high})"
 
 
-def noise_text(regression: Regression) -> str:
-    """How many runs, and by how much unchanged ones differ."""
+def noise_text(regression: Regression) -> list[str]:
+    """How many runs, by how much unchanged ones differ, and what other programs cost them."""
     runs = f"{words.counted(regression.base_runs, 'run')} against {words.count(regression.new_runs)}"
     differ = "are taken to differ" if regression.assumed else "differ"
-    return f"{runs}; unchanged runs {differ} by {words.percent(regression.noise)}"
+    said = [runs, f"unchanged runs {differ} by {words.percent(regression.noise)}"]
+    shares = (regression.base_contended or 0.0, regression.new_contended or 0.0)
+    if max(shares) >= WORTH_SAYING:
+        lost = " and ".join(map(words.percent, shares))
+        said.append(f"other programs on the machine cost {lost} of it, not counted")
+    return said
 
 
 def careful(regression: Regression) -> list[str]:

@@ -64,8 +64,8 @@ def _regression(regression: Regression | None) -> Iterator[str]:
     """The noise behind the comparison, and what else differs."""
     if regression is None:
         return
-    text = regression_text(regression) if regression.change is None else noise_text(regression)
-    lines = [text, *(f"careful: {said}" for said in careful(regression))]
+    texts = [regression_text(regression)] if regression.change is None else noise_text(regression)
+    lines = [*texts, *(f"careful: {said}" for said in careful(regression))]
     yield "\n".join(f"- {markdown(line)}" for line in lines)
 
 
