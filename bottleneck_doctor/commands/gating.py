@@ -23,7 +23,7 @@ def conditions(
     asker = "--fail-if" if fail_if else origin(settings, "fail-if")
     found += [gate.parse_condition(text, names, asker) for text in fail_if or settings.fail_if]
     gate.refuse_contradictions(found)
-    return found
+    return list(dict.fromkeys(found))
 
 
 def regression_limit(given: str | None, has_baseline: bool, settings: Settings) -> float:

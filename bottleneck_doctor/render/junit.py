@@ -37,12 +37,15 @@ def junit(gate: Gate, version: str) -> bytes:
 
 
 def _properties(gate: Gate, version: str) -> ElementTree.Element:
-    """Whose numbers these are; of several profiles each verdict."""
+    """Whose numbers these are; the verdict and the data wait of each profile."""
     found = ElementTree.Element("properties")
     pairs = [("bdoc", version), ("gate", VERDICTS[gate.status])]
     for one in gate.checked:
         verdict = one.report.verdict
         pairs.append((f"verdict of {one.profile}", f"{verdict.bound}, {verdict.cause}: {verdict.summary}"))
+        wait = one.report.metrics.get("data_wait_fraction")
+        if wait is not None and wait.value is not None:
+            pairs.append((f"data_wait_fraction of {one.profile}", words.exact(wait.value)))
     for name, value in pairs:
         ElementTree.SubElement(found, "property", name=words.plain(name), value=words.plain(value))
     return found

@@ -81,5 +81,6 @@ def test_the_suite_knows_the_version_the_outcome_the_verdict_and_how_long_the_ru
     properties = {one.get("name"): one.get("value") for one in found.iter("property")}
     assert properties["bdoc"] == "1.2.3"
     assert properties["gate"] == "fails"
+    assert properties["data_wait_fraction of a.json"] == "0.6213"
     assert str(properties["verdict of a.json"]).startswith("cpu, input.preprocess: making batches")
     assert (found.get("time"), suite(SEVERAL).get("time")) == ("38.210", "1146.300")
