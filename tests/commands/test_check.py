@@ -188,6 +188,13 @@ def test_every_file_that_was_asked_for_is_written_whatever_the_outcome(
     assert ("::error " in capsys.readouterr().out) is bool(status)
 
 
+def test_a_threshold_given_twice_is_judged_once(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    store("typical")
+    asked = ["--fail-if", "step_time_s > 1", "--fail-if", "step_time_s  >  1.0"]
+    assert main(["check", *asked]) == 0
+    assert capsys.readouterr().out.count("step_time_s") == 1
+
+
 def test_a_check_that_is_refused_leaves_no_file(store: Store, folder: Path) -> None:
     store("typical")
     assert main(["check", "absent.json", "--max-data-wait", "0.2", "--junit", "out.xml"]) == 2

@@ -1,4 +1,4 @@
-"""What is shipped for CI has been run: the action's own shell; recipes are valid by their readers' schemas."""
+"""What is shipped for CI has been run: the action's own shell; recipes are valid by their schemas."""
 
 from __future__ import annotations
 
