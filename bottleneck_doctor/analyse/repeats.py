@@ -31,9 +31,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Change:
-    """New over base - 1 with its 90 % interval. ``noise``: the standard deviation between runs, as a share;
-    ``spread`` that of the change itself, in logarithms, with ``freedom`` degrees."""
+    """From ``base`` to ``new``; ``change`` is new / base - 1 with its 90 % interval.
 
+    ``noise``: the standard deviation between runs, as a share; ``spread`` that of the change itself, in
+    logarithms, with ``freedom`` degrees.
+    """
+
+    base: float
+    new: float
     change: float
     low: float
     high: float
@@ -52,14 +57,13 @@ def change_between(base: Sequence[Measured], new: Sequence[Measured]) -> Change:
     (before, unsure), (after, unsure_too) = (_mean(side, noise) for side in (base, new))
     moved, spread = after - before, math.sqrt(unsure + unsure_too)
     reach = quantile_95(freedom) * spread
-    return Change(
-        math.expm1(moved), math.expm1(moved - reach), math.expm1(moved + reach), noise, spread, freedom
-    )
+    change, low, high = (math.expm1(end) for end in (moved, moved - reach, moved + reach))
+    return Change(math.exp(before), math.exp(after), change, low, high, noise, spread, freedom)
 
 
-def would_see(change: Change, limit: float) -> float:
-    """The smallest true change whose lower end is beyond ``limit`` in 95 of 100 tries, with this noise."""
-    return math.expm1(math.log1p(limit) + 2 * quantile_95(change.freedom) * change.spread)
+def would_see(spread: float, freedom: float, limit: float) -> float:
+    """The smallest true change that is beyond ``limit`` in 95 of 100 tries, given the noise of a change."""
+    return math.expm1(math.log1p(limit) + 2 * quantile_95(freedom) * spread)
 
 
 def repeats_to_see(
@@ -70,7 +74,7 @@ def repeats_to_see(
     both = sum(_mean(side, noise)[1] * len(side) for side in (base, new))
     for count in range(1, MOST_REPEATS + 1):
         freedom = BELIEVED_WORTH + 2 * (count - 1)
-        if would_see(Change(0.0, 0.0, 0.0, noise, math.sqrt(both / count), freedom), limit) <= wanted:
+        if would_see(math.sqrt(both / count), freedom, limit) <= wanted:
             return count
     return None
 

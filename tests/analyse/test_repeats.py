@@ -35,7 +35,7 @@ def test_one_run_a_side_knows_only_what_was_believed() -> None:
     change = change_between(runs(1.0), runs(1.1))
     assert change.noise == BELIEVED
     assert change.freedom == BELIEVED_WORTH
-    assert change.change == pytest.approx(0.1)
+    assert (change.base, change.new, change.change) == pytest.approx((1.0, 1.1, 0.1))
     reach = quantile_95(BELIEVED_WORTH) * math.sqrt(2) * math.hypot(BELIEVED, 0.001)
     assert change.low == pytest.approx(1.1 * math.exp(-reach) - 1)
     assert change.high == pytest.approx(1.1 * math.exp(reach) - 1)
@@ -86,7 +86,8 @@ def test_the_interval_holds_the_truth_nine_times_of_ten(noise: float, repeats: i
 
 
 def test_more_repeats_see_less_and_as_many_as_are_advised_see_enough() -> None:
-    sees = [would_see(change_between(runs(*[1.0] * n), runs(*[1.0] * n)), 0.03) for n in range(1, 8)]
+    changes = [change_between(runs(*[1.0] * n), runs(*[1.0] * n)) for n in range(1, 8)]
+    sees = [would_see(change.spread, change.freedom, 0.03) for change in changes]
     assert sees == sorted(sees, reverse=True)
     needed = repeats_to_see(0.1, 0.03, runs(1.0), runs(1.0))
     assert needed is not None
