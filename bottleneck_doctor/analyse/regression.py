@@ -15,9 +15,9 @@ from .silence import silence
 # Where no limit is given. Smaller ones would fail for drifts of the machine that no repeat shows, larger ones
 # leave too little room below a regression of 10 %: both rates are in docs/ci.md.
 DEFAULT_LIMIT = 0.03
-# How far to trust the part of a step that other programs cost, of its logarithm: a crowded core also has cold
-# caches. Measured on one job while up to three quarters of its step went that way (docs/ci.md).
-CORRECTION_ERROR = 0.05
+# How far not to trust the part of a step that other programs cost, of its logarithm: a crowded core also has
+# cold caches. With 2 % between runs it explains the scatter of a job that so lost up to 73 % of its steps.
+CORRECTION_ERROR = 0.03
 # A gate should see a regression of a tenth, or of twice what it tolerates where that is more.
 WANTED = 0.10
 

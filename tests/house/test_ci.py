@@ -129,7 +129,7 @@ def test_the_action_refuses_nonsense_and_obeys_none_of_it(
 def test_the_action_runs_a_training_and_marks_its_lines(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.bdoc]\nmax-data-wait = 0.1\n")
     given = {
-        "install": "", "script": f"'{JOB}' --steps 80", "repeats": "2",
+        "install": "", "script": f"'{JOB}' --steps 80",
         "fail-if": "data_wait_fraction > 0.2\n\nstep_time_s > 100",
     }  # fmt: skip
     ran = carry_out(tmp_path, given, REPORT)
@@ -138,10 +138,23 @@ def test_the_action_runs_a_training_and_marks_its_lines(tmp_path: Path) -> None:
     assert 0.2 < float(ran.outputs["data-wait-fraction"]) < 1
     assert "::error title=" in ran.said
     profiles = sorted((tmp_path / "bdoc-results" / "profiles").iterdir())
-    assert [path.name for path in profiles] == ["1.json", "2.json"]
+    assert [path.name for path in profiles] == ["1.json"]
     assert json.loads(profiles[0].read_text())["run"]["command"][-1] == "80"
     if not REPORT:
         assert (tmp_path / ran.outputs["report"]).stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_repeats_are_profiles_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys; print(sys.argv)")
+    given = {"install": "", "script": "train.py 'two words' $HOME", "repeats": "2", "max-data-wait": "0.2"}
+    ran = carry_out(tmp_path, given, REPORT)
+    assert (ran.status, ran.outputs["profiles"]) == (3, "bdoc-results/profiles")
+    assert ran.said.count("['train.py', 'two words', '$HOME']") == 2
+    assert [path.name for path in sorted((tmp_path / "bdoc-results" / "profiles").iterdir())] == [
+        "1.json",
+        "2.json",
+    ]
 
 
 @pytest.mark.slow
