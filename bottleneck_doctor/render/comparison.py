@@ -34,12 +34,12 @@ def comparison_text(comparison: Comparison, encoding: str = "utf-8") -> str:
 
 
 def difference_text(difference: Difference) -> str:
-    """``cores differs: 4 and 8``."""
+    """``different cores: 4 and 8``."""
     before, after = (
         words.short(words.plain(side), LONGEST_FACT) if isinstance(side, str) else words.count(side)
         for side in (difference.base, difference.new)
     )
-    return f"{words.plain(difference.what)} differs: {before} and {after}"
+    return f"different {words.plain(difference.what)}: {before} and {after}"
 
 
 def _verdict(verdict: Verdict) -> str:

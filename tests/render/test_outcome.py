@@ -89,7 +89,7 @@ TORCH = Difference("torch", "2.13", "2.14", refuses=True)
         ),
         (
             Regression(3, 0.05, 1, 1, why="not comparable", refused=True, differences=[TORCH]),
-            "?    cannot say: not comparable; torch differs: 2.13 and 2.14; --allow-different torch overlooks"
+            "?    cannot say: not comparable; different torch: 2.13 and 2.14; --allow-different torch overlooks"
             f" that; {SLOWER} [not-comparable]",
         ),
     ],
@@ -102,8 +102,8 @@ def test_a_baseline_is_the_last_line(regression: Regression, line: str) -> None:
 def test_what_else_differs_stands_below_the_comparison() -> None:
     told = replace(MOVED, differences=[TORCH, Difference("workers", 2, 4)])
     assert gate_lines(Gate(1, [], told))[1:] == [
-        "     careful: torch differs: 2.13 and 2.14",
-        "     careful: workers differs: 2 and 4",
+        "     careful: different torch: 2.13 and 2.14",
+        "     careful: different workers: 2 and 4",
     ]
 
 
