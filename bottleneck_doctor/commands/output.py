@@ -83,11 +83,10 @@ def append(path: str, text: str, option: str) -> None:
 
 def writable(path: str, option: str) -> None:
     """Refuse a place that cannot be written to before any work is done; leaves no file behind."""
-    folder = os.path.dirname(os.path.realpath(path))
-    why = ""
     if not path or "\0" in path:
-        why = "not a name of a file"
-    elif os.path.isdir(path):
+        raise UsageError(f"{option} {path!r}: not a name of a file")
+    folder, why = os.path.dirname(os.path.realpath(path)), ""
+    if os.path.isdir(path):
         why = "it is a folder"
     elif os.path.exists(path):
         why = "" if os.access(path, os.W_OK) else "this user may not write to it"

@@ -89,8 +89,8 @@ TORCH = Difference("torch", "2.13", "2.14", refuses=True)
         ),
         (
             Regression(3, 0.05, 1, 1, why="not comparable", refused=True, differences=[TORCH]),
-            "?    cannot say: not comparable; different torch: 2.13 and 2.14; --allow-different torch overlooks"
-            f" that; {SLOWER} [not-comparable]",
+            "?    cannot say: not comparable; different torch: 2.13 and 2.14; --allow-different torch"
+            f" overlooks that; {SLOWER} [not-comparable]",
         ),
     ],
 )  # fmt: skip
