@@ -27,6 +27,15 @@ def run(output: str, target: str, args: list[str], module: bool) -> None:
             _save(profiler, output)
 
 
+def _told(error: Exception) -> None:
+    """Says it as Python would, without the frames that are ours and not the script's."""
+    ours = (__file__, cProfile.__file__, runpy.__file__, "<frozen runpy>")
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in ours:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+
+
 def _save(profiler: cProfile.Profile, output: str) -> None:
     try:
         profiler.dump_stats(output)
@@ -38,4 +47,8 @@ if __name__ == "__main__":
     _output, *_rest = sys.argv[1:]
     _module = _rest[0] == "-m"
     _target, *_args = _rest[_module:]
-    run(_output, _target, _args, _module)
+    try:
+        run(_output, _target, _args, _module)
+    except Exception as _error:
+        _told(_error)
+        sys.exit(1)

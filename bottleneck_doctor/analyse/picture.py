@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ..model.diagnosis import Diagnosis
-from ..model.picture import Picture, Timeline
+from ..model.picture import Picture
+from .call_paths import call_paths
+from .course import course_of
+from .lanes import lanes_of
 
 
 def picture_of(diagnosis: Diagnosis) -> Picture:
     """Total: any diagnosis has a picture, which may be empty."""
-    return Picture(Timeline(diagnosis.profile.run.duration_s))
+    return Picture(course_of(diagnosis), lanes_of(diagnosis), call_paths(diagnosis.profile))

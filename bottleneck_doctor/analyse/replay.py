@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from operator import attrgetter, mul
 from typing import TypeVar
 
 from ..model.diagnosis import Change, Scenario, Turn, Work
@@ -38,8 +39,8 @@ def apply(change: Change, base: Scenario) -> Scenario:
     settings = {name: value for name in SETTINGS if (value := getattr(change, name)) is not None}
     return replace(
         base,
-        works=tuple(_scaled(work, change, WORK_PARTS) for work in base.works),
-        turns=tuple(_scaled(turn, change, TURN_PARTS) for turn in base.turns),
+        works=_scaled(base.works, change, WORK_PARTS),
+        turns=_scaled(base.turns, change, TURN_PARTS),
         hand_over=base.hand_over * change.ipc,
         serialise=base.serialise * change.ipc,
         transfer=base.transfer * change.ipc,
@@ -51,13 +52,25 @@ def apply(change: Change, base: Scenario) -> Scenario:
     )
 
 
-def _scaled(part: Part, change: Change, names: tuple[str, ...]) -> Part:
-    return type(part)(*(getattr(part, name) * getattr(change, name) for name in names))
+def _scaled(parts: tuple[Part, ...], change: Change, names: tuple[str, ...]) -> tuple[Part, ...]:
+    """The parts with their costs scaled; most questions leave most costs alone, and there are thousands."""
+    factors = attrgetter(*names)(change)
+    if not parts or all(factor == 1.0 for factor in factors):
+        return parts
+    build, costs = type(parts[0]), attrgetter(*names)
+    return tuple(build(*map(mul, costs(part), factors)) for part in parts)
+
+
+def step_seconds(scenario: Scenario) -> float:
+    """Mean seconds per step, the restart of the pipeline at each epoch included."""
+    used = BATCHES + scenario.workers * max(1, scenario.prefetch)  # the replay never comes to the others
+    if len(scenario.works) > used:
+        scenario = replace(scenario, works=scenario.works[:used])
+    return _step_seconds(scenario)
 
 
 @lru_cache(maxsize=512)  # a report asks 30 different questions, each several times
-def step_seconds(scenario: Scenario) -> float:
-    """Mean seconds per step, the restart of the pipeline at each epoch included."""
+def _step_seconds(scenario: Scenario) -> float:
     arrivals = _serial(scenario) if scenario.workers == 0 else _Pipeline(scenario).run()
     count = len(arrivals)
     half = count // 2
@@ -128,6 +141,10 @@ class _Job:
     rest: float
     width: float = 1.0
     waking: float = 0.0
+
+    def __post_init__(self) -> None:
+        alone = self.cpu + self.stored + self.rest
+        self.computing, self.reading = self.cpu / alone, self.stored / alone  # shares of its time, alone
 
     def whole(self, load: _Load) -> float:
         """Seconds that all of it takes under a load."""
@@ -221,10 +238,11 @@ class _Pipeline:
         jobs = busy + ([self.turn] if self.turn is not None else [])
         if not jobs:
             return
-        elapsed = min(job.left * job.whole(load) for job in jobs)
+        wholes = [job.whole(load) for job in jobs]
+        elapsed = min([job.left * whole for job, whole in zip(jobs, wholes, strict=True)])
         self.now += elapsed
-        for job in jobs:
-            job.left -= elapsed / max(job.whole(load), LITTLE)
+        for job, whole in zip(jobs, wholes, strict=True):
+            job.left -= elapsed / max(whole, LITTLE)
         for place, worker in enumerate(self.workers):
             if worker is not None and worker.left <= 1e-9:
                 self.ready.add(worker.batch)
@@ -243,9 +261,9 @@ class _Pipeline:
     def _load(self, busy: list[_Job]) -> _Load:
         """What the cores and the storage are asked for at this instant."""
         scenario = self.scenario
-        workers = demand = sum(job.cpu / (job.cpu + job.stored + job.rest) for job in busy)
+        workers = demand = sum([job.computing for job in busy])
         if self.turn is not None:
             demand += self.turn.width * self.turn.cpu / (self.turn.cpu + self.turn.rest)
-        reading = sum(job.stored / (job.cpu + job.stored + job.rest) for job in busy)
+        reading = sum([job.reading for job in busy])
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
         return _Load(cpu_stretch(scenario, demand), read_stretch(scenario, reading), full)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from ..agent import wire
@@ -46,7 +47,7 @@ def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHE
     opened: dict[tuple[int, int], Row] = {}
     seen = 0
     for crew in crews:
-        mine = list(_triples(crew))
+        mine = list(books_of(crew))
         triples += [(fetch, batch, count, crew.worker) for fetch, batch, count in mine]
         opened |= {(crew.worker, row.t): row for row in crew.diary.of(wire.CONTAINER) if _for(crew, row)}
         seen += max((count.a for _, _, count in mine), default=0) if crew.thing is None else 0
@@ -60,10 +61,13 @@ def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHE
     return table
 
 
-def _triples(crew: Crew) -> list[tuple[Row, Row, Row]]:
-    """FETCH, BATCH and COUNT of one fetch share their start."""
+def books_of(crew: Crew, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
+    """FETCH, BATCH and COUNT of each fetch, which share their start; of all fetches, or of those that began
+    at ``wanted`` instants."""
     found: dict[int, dict[int, Row]] = {}
     for row in crew.diary.rows:
+        if wanted is not None and row.t not in wanted:
+            continue
         if row.kind in (wire.FETCH, wire.BATCH, wire.COUNT) and crew.thing in (None, row.thing):
             found.setdefault(row.t, {})[row.kind] = row
     return [

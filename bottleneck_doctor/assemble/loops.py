@@ -25,7 +25,7 @@ def read_loops(diary: Diary, iterations: list[Iteration], origin: int) -> list[L
 def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
     first = group[0]
     points = line_up(group)
-    away = _evaluations(first, everything) if first.role == "train" else _between(group, everything)
+    away = evaluations(first, everything) if first.role == "train" else _between(group, everything)
     others = _waits_for_others(first, everything) if first.role == "train" else sums([])
     table = tabulate(
         points, read_marks(diary, first.thread), Gone(away, _looks(diary, group)), others, origin
@@ -54,7 +54,7 @@ def _looks(diary: Diary, group: list[Iteration]) -> Sums:
     return sums((row.t, row.duration) for row in diary.of(wire.LOOK) if row.t in mine)
 
 
-def _evaluations(first: Iteration, everything: list[Iteration]) -> Sums:
+def evaluations(first: Iteration, everything: list[Iteration]) -> Sums:
     """The time that evaluation took on this loop's thread, in pieces during which no training batch came."""
     same = [one for one in everything if one.thread == first.thread and one.role == "evaluation"]
     trained = _trained(first, everything)

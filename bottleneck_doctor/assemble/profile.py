@@ -13,6 +13,7 @@ from .device import read_devices
 from .drivers import read_drivers, settle
 from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
+from .lanes import read_excerpts
 from .loaders import read_loaders
 from .loops import read_loops, read_outside
 from .making import read_making
@@ -87,7 +88,7 @@ def assemble(remains: Remains) -> Profile:
             for diary in trainers
             for operation in read_operations(diary, origin) + read_collectives(diary)
         ][:128],
-        stacks=read_stacks(remains.stacks),
+        stacks=read_stacks(remains.stacks, processes),
         operators=[operator for diary in trainers for operator in _operators(diary, traces)][:64],
         computing=read_computing(trainers, crews, origin),
         series=read_series(remains.samples, origin),
@@ -100,6 +101,7 @@ def assemble(remains: Remains) -> Profile:
         startups=read_startups(trainers, origin)[:64],
         device=device,
         other_devices=others,
+        excerpts=read_excerpts(loops, loaders, crews, diaries, iterations, windows, origin),
     )
 
 

@@ -37,7 +37,25 @@ def known_format(asked: str | None, defaults: Settings) -> str:
     from ..render import FORMATS
 
     name = defaults.format if asked is None else asked
-    origin = settings.origin(defaults, "format") if asked is None else "--format"
     if name not in FORMATS:
-        raise UsageError(f"{origin} {name!r}: no such format, there are {', '.join(FORMATS)}")
+        raise UsageError(
+            f"{_origin(asked, defaults)} {name!r}: no such format, there are {', '.join(FORMATS)}"
+        )
     return name
+
+
+def printed_format(asked: str | None, defaults: Settings) -> str:
+    """The same for the end of a run, which prints: formats that only files hold are for ``bdoc report``."""
+    from ..render import DRAWN
+
+    name = known_format(asked, defaults)
+    if name in DRAWN:
+        raise UsageError(
+            f"{_origin(asked, defaults)} {name!r}: a run prints terminal, markdown or json; afterwards "
+            f"`bdoc report --format {name} -o FILE` writes this"
+        )
+    return name
+
+
+def _origin(asked: str | None, defaults: Settings) -> str:
+    return settings.origin(defaults, "format") if asked is None else "--format"

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
+from ..model.refusal import UsageError
 from . import settings
-from .options import Format
 from .output import Screen, say, screen, write
-from .reading import known_format, report_of
+from .reading import known_format, report_and_picture, report_of
+
+# What a file's name says about its format, where nothing else does.
+ENDINGS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 
 
 def main(
     profile: Annotated[str | None, typer.Argument(help="The profile.", show_default="profile.json")] = None,
-    format: Format = None,
-    output: Annotated[str | None, typer.Option("-o", "--output", help="Write to this file instead.")] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="terminal (the default), markdown, json; in a file also html."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="Write to this file instead; .html, .md, .json say the format."),
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
 ) -> int:
     """Show verdict, evidence and ranked remedies of a profile."""
-    from ..render import render
+    from ..render import DRAWN, render
 
     defaults = settings.load()
-    asked = known_format(format, defaults)
-    report = report_of(profile or defaults.output)
-    shown = Screen(100, False, "utf-8") if output or asked == "json" else screen(sys.stdout)
+    named = ENDINGS.get(os.path.splitext(output or "")[1].lower())
+    asked = named if format is None and named and defaults.format == "terminal" else format
+    asked = known_format(asked, defaults)
+    path = profile or defaults.output
+    drawn = asked in DRAWN
+    if drawn and not output and sys.stdout.isatty():
+        raise UsageError(f"--format {asked} is no text for a terminal: name a file with -o, or pipe it on")
+    report, picture = report_and_picture(path) if drawn else (report_of(path), None)
+    shown = Screen(100, False, "utf-8") if output or drawn or asked == "json" else screen(sys.stdout)
     text = render(
-        report, asked, width=shown.width, color=shown.color, encoding=shown.encoding, details=details
+        report,
+        asked,
+        picture=picture,
+        width=shown.width,
+        color=shown.color,
+        encoding=shown.encoding,
+        details=details,
     )
     if output:
         write(output, text.encode())

@@ -24,7 +24,7 @@ from ..model.refusal import UsageError
 from . import settings
 from .gating import conditions
 from .options import DataFn, FailIf, Format, MaxDataWait, Python
-from .reading import known_format
+from .reading import printed_format
 from .settings import Settings
 
 LAUNCHED = "bottleneck_doctor.launched"
@@ -120,7 +120,7 @@ def main(
         conditions=conditions(max_data_wait or [], fail_if or [], defaults),
         max_steps=_steps(max_steps, defaults),
         max_seconds=_seconds(max_seconds, defaults),
-        format=known_format(format, defaults),
+        format=printed_format(format, defaults),
         quiet=quiet or defaults.quiet,
         profiler=not (no_profiler or defaults.no_profiler),
         py_spy=not (no_py_spy or defaults.no_py_spy),

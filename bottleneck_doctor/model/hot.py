@@ -13,7 +13,9 @@ class HotFunction:
 
     ``own_share``, of the role's ``n`` samples, is the function itself; for the user's own functions
     (``users``) it includes the library code that they called. ``total_share`` includes whatever was called.
-    The line is the one it was seen in most.
+    The line is the one it was seen in most. ``on_cpu_share`` is the share of its own samples in which the
+    thread was on a core or ready for one, not blocked: asleep, in a lock, reading; None where that was not
+    seen, or in fewer than 20 samples.
     """
 
     function: str
@@ -23,6 +25,7 @@ class HotFunction:
     own_share: float
     total_share: float
     n: int
+    on_cpu_share: float | None = None
 
 
 @dataclass(frozen=True)

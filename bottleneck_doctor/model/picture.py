@@ -14,7 +14,7 @@ class Curve:
     """One quantity over the run; None where it was not measured.
 
     ``name`` ends in its unit, as metrics do (``step_time_s``, ``job_cores``, ``gpu_busy_share``); ``group``
-    names the plot that it belongs to: step, wait, cpu, gpu, io or pressure.
+    names the plot that it belongs to: step, wait, cpu, gpu, io, pressure or memory.
     """
 
     name: str
@@ -46,8 +46,11 @@ class Timeline:
 class Pieces:
     """What the lanes are made of, one row each, in columns of equal length.
 
-    ``lane`` counts from 0, the training loop; ``what`` is one of ``LOOP_PIECES`` or ``WORKER_PIECES``;
-    ``batch`` numbers the batch that it is about, alike in a worker's lane and in the loop's; None if unknown.
+    ``lane`` counts from 0, the training loop; ``what`` is one of ``LOOP_PIECES``, in a worker's lane of
+    ``WORKER_PIECES``. A loop that makes its batches itself has no workers, and its waits are divided as a
+    worker's fetches are. ``batch`` numbers the batch that it is about, alike in a worker's lane and in the
+    loop's, from 0 at the loop's first; None if unknown. Pieces of a lane do not overlap; they are in order of
+    lane and time. "sync" is waiting for the device, "unseen" a stretch that was not looked at closely.
     """
 
     lane: list[int] = field(default_factory=list)
@@ -58,10 +61,10 @@ class Pieces:
 
 
 LOOP_PIECES = (
-    "wait", "compute", "backward", "optimizer", "copy", "exchange", "checkpoint", "logging", "collect",
-    "evaluation", "unseen",
+    "wait", "compute", "backward", "optimizer", "copy", "sync", "exchange", "checkpoint", "logging",
+    "collect", "evaluation", "unseen",
 )  # fmt: skip
-WORKER_PIECES = ("cpu", "storage", "network", "blocked", "queue", "collate", "hand over", "idle")
+WORKER_PIECES = ("cpu", "storage", "network", "blocked", "queue", "collate", "hand over", "idle", "unseen")
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Lanes:
 
     ``workers`` are the numbers of lanes 1, 2, ...; ``wait_share`` is the data wait of these steps, to be held
     against the steady window's. Within a fetch the kernel's books give lengths, not an order: the parts
-    stand in the order of ``WORKER_PIECES``.
+    stand in the order of ``WORKER_PIECES``. A fetch that was under way at either end is drawn whole.
     """
 
     begin_s: float

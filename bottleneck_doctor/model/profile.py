@@ -14,6 +14,7 @@ from .computing import Computing
 from .device import DeviceFacts
 from .fetches import Blocked, FetchTable, HotFiles, Payload, Repeats
 from .instruments import Cost, Operation, Operator, Series, Stack, Window
+from .lanes import Excerpt
 from .location import Location
 from .loops import Epochs, Loader, Loop, Outside, StepTable
 from .making import Making
@@ -83,3 +84,4 @@ class Profile:
     startups: list[Startup] = field(default_factory=list)
     device: DeviceFacts | None = None
     other_devices: list[DeviceFacts] = field(default_factory=list)
+    excerpts: list[Excerpt] = field(default_factory=list)

@@ -1,10 +1,12 @@
-"""A report as text: for a terminal, as markdown, as JSON."""
+"""A report in its formats: words for a screen or a pull request, numbers for programs, drawings for files."""
 
 from __future__ import annotations
 
+from ..model.picture import Picture, Timeline
 from ..model.report import Report
 
-FORMATS = ("terminal", "markdown", "json")
+DRAWN = ("html", "trace", "flamegraph", "speedscope")  # given the picture, too; a file's, not a terminal's
+FORMATS = ("terminal", "markdown", "json", *DRAWN)
 DEFAULT_WIDTH = 80
 
 
@@ -12,18 +14,21 @@ def render(
     report: Report,
     format: str,
     *,
+    picture: Picture | None = None,
     width: int | None = None,
     color: bool = False,
     encoding: str = "utf-8",
     details: bool = False,
 ) -> str:
-    """The report in one of ``FORMATS``. JSON and markdown are whole; a terminal's screen says what matters
-    first, and everything with ``details``."""
+    """The report in one of ``FORMATS``. JSON, markdown and pages are whole; a terminal's screen says what
+    matters first, and everything with ``details``. ``picture`` is for the formats in ``DRAWN``."""
     assert format in FORMATS, f"no format {format!r}"
     if format == "json":
         from ..model.codec import encode_report
 
         return encode_report(report).decode()
+    if format in DRAWN:
+        return _drawn(report, format, picture or Picture(Timeline(report.run.duration_s)))
     from .compose import compose
     from .document import WHOLE, Lengths
 
@@ -34,3 +39,23 @@ def render(
     from .terminal import terminal
 
     return terminal(compose(report, WHOLE if details else Lengths()), width or DEFAULT_WIDTH, color, encoding)
+
+
+def _drawn(report: Report, format: str, picture: Picture) -> str:
+    if format == "html":
+        from .compose import compose
+        from .document import WHOLE
+        from .html import html_page
+
+        return html_page(compose(report, WHOLE), report, picture)
+    if format == "trace":
+        from .trace import trace
+
+        return trace(report, picture)
+    if format == "speedscope":
+        from .speedscope import speedscope_file
+
+        return speedscope_file(report, picture)
+    from .flamegraph import flamegraph_page
+
+    return flamegraph_page(report, picture)

@@ -91,12 +91,14 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class HotRow:
-    """One function or operator: its own share, and the share or time beside it."""
+    """One function or operator: its own share, and the share or time beside it; ``state`` says whether it
+    was on a core or blocked, where that was seen."""
 
     own: str
     beside: str
     name: str
     place: str
+    state: str = ""
 
 
 @dataclass(frozen=True)

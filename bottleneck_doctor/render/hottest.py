@@ -7,7 +7,10 @@ from ..model.profile import Location
 from . import words
 from .document import HotRow, Hottest
 
-ROLES = {"trainer": "the training thread", "worker": "the workers"}
+ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
+# Of a function's samples: twenty tell such shares from a half, and no finer word is needed (ours).
+AWAKE = 0.8
+ASLEEP = 0.2
 
 
 def compose_functions(functions: list[HotFunction], cwd: str, longest: int, least: float) -> Hottest:
@@ -24,8 +27,21 @@ def _function(one: HotFunction, cwd: str) -> HotRow:
     role = " (worker)" if one.role == "worker" else ""
     name = words.plain(one.function) + role
     return HotRow(
-        words.percent(one.own_share), words.percent(one.total_share), name, place(one.location, cwd)
+        words.percent(one.own_share),
+        words.percent(one.total_share),
+        name,
+        place(one.location, cwd),
+        state(one.on_cpu_share),
     )
+
+
+def state(on_cpu_share: float | None) -> str:
+    """``on CPU``, ``blocked``, ``mixed, 40 % on CPU``; empty where it was not seen."""
+    if on_cpu_share is None:
+        return ""
+    if ASLEEP < on_cpu_share < AWAKE:
+        return f"mixed, {words.percent(on_cpu_share)} on CPU"
+    return "on CPU" if on_cpu_share >= AWAKE else "blocked"
 
 
 def compose_operators(operators: list[HotOperator], longest: int, least: float) -> Hottest:

@@ -20,13 +20,16 @@ def hottest(document: Document) -> Iterator[str]:
         yield folded("Environment", table(("what", ""), rows))
 
 
-def _rows(title: str, found: Hottest, heads: tuple[str, str, str, str]) -> str:
+def _rows(title: str, found: Hottest, heads: tuple[str, ...]) -> str:
     if not found.rows:
         return ""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (row.own, row.beside, cell(code(row.name)), cell(code(row.place)) if ":" in row.place else row.place)
         for row in found.rows
     ]
+    if any(row.state for row in found.rows):
+        heads = (*heads, "")
+        rows = [(*cells, row.state) for cells, row in zip(rows, found.rows, strict=True)]
     return folded(title, f"{markdown(found.taken)}\n\n{table(heads, rows)}")
 
 

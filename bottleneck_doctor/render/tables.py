@@ -35,7 +35,8 @@ def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str]) -
 def _row(sheet: Sheet, row: HotRow, longest: int) -> None:
     name = _fitting(sheet, row.name)
     padded = set_cell_size(name, longest) if cell_len(name) < longest else name
-    sheet.line(f"{padded}  ", (row.place, "dim"), indent=2, lead=f"{row.own:>6} {row.beside:>9}  ")
+    state = f"  {row.state}" if row.state else ""
+    sheet.line(f"{padded}  ", (row.place, "dim"), state, indent=2, lead=f"{row.own:>6} {row.beside:>9}  ")
 
 
 def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:

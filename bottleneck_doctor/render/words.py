@@ -169,6 +169,16 @@ def code(text: str) -> str:
     return f"{fence}{pad}{safe}{pad}{fence}"
 
 
+def in_chart(text: str) -> str:
+    """Foreign text in a chart, whose library reads some HTML in every string."""
+    return plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def drawn(value: float | None) -> float | None:
+    """A number as a chart places it: six digits, None where there is none."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
 def capital(text: str) -> str:
     """The first letter large, the rest as it is."""
     return text[:1].upper() + text[1:]

@@ -17,6 +17,7 @@ from .descriptors import Descriptors
 from .hot_files import HotFiles
 from .mounts import read_mounts
 from .pace import Pace
+from .ptrace import what_allows
 from .threads import Thread
 
 PERIOD_NS = 20_000_000
@@ -46,7 +47,7 @@ class BlockedSampler:
         self._threads: dict[tuple[int, int], Thread] = {}
         self._bins = Bins()
         self._channels: Counter[tuple[str, str]] = Counter()
-        self._refused = ""
+        self._refused, self._refuser = "", 0
         self._ignored_threads = 0
 
     def read(self, now_ns: int) -> None:
@@ -83,8 +84,7 @@ class BlockedSampler:
                 Gap(
                     "what blocked threads wait for",
                     f"/proc/<pid>/syscall cannot be read: {self._refused}; only their state letter was used",
-                    "run as the same user as the training with `sudo sysctl kernel.yama.ptrace_scope=0`,"
-                    " or give the container `--cap-add SYS_PTRACE`",
+                    what_allows(self._refuser, self._root),
                 )
             )
         if self._ignored_threads > 0:
@@ -113,7 +113,8 @@ class BlockedSampler:
         except (OSError, ValueError):  # ended between being named and being read
             self._forget(pid, tid)
             return
-        self._refused = self._refused or thread.refused
+        if thread.refused and not self._refused:
+            self._refused, self._refuser = thread.refused, pid
         name = "running" if seen is None else self._name(pid, *seen, now_ns)
         self._bins.add(now_ns, pid, name)
 

@@ -7,16 +7,18 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ..model.profile import Gap, Stack
-from .reading import read_number, read_text
+from .ptrace import what_allows, why_refused, yama_scope
+from .reading import read_text
 
 WHAT = "python stacks (py-spy)"
 MOST_PATHS = 400
-ALLOW = "sudo sysctl kernel.yama.ptrace_scope=0, or `--cap-add SYS_PTRACE` for a container"
+INSTALL = "pip install py-spy"
+REPAIR = "pip install --force-reinstall py-spy"  # a wheel for another machine, or a file that was damaged
 
 _PROCESS = re.compile(r'process (\d+):"')
 _THREAD = re.compile(r"(?:^|;)thread \(([^)]*)\)(?:: ([^;]*))?")
@@ -46,11 +48,18 @@ def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS)
     ]
 
 
-def with_running(stacks: list[Stack], awake: list[Stack]) -> list[Stack]:
-    """The stacks with the samples of a second look, at threads on or ready for a core alone; unchanged when
-    that look saw nothing, which may also mean that it failed."""
-    if not awake:
-        return stacks
+def with_running(looks: Mapping[int, list[Stack]], awake: Mapping[int, list[Stack]]) -> list[Stack]:
+    """The stacks of each process, with the samples of a second look, at threads on or ready for a core alone.
+
+    Where the second look failed the stacks stay without them; where it saw nobody, all slept.
+    """
+    found: list[Stack] = []
+    for target, stacks in looks.items():
+        found += _marked(stacks, awake[target]) if target in awake else stacks
+    return sorted(found, key=lambda stack: -stack.count)[: 2 * MOST_PATHS]
+
+
+def _marked(stacks: list[Stack], awake: list[Stack]) -> list[Stack]:
     counts = Counter({_path(one): one.count for one in awake})
     known = [replace(one, running=counts.pop(_path(one), 0)) for one in stacks]
     missed = [replace(one, count=0, running=left) for one in awake if (left := counts.pop(_path(one), 0))]
@@ -61,19 +70,20 @@ def _path(stack: Stack) -> tuple[int, str, tuple[str, ...]]:
     return stack.pid, stack.thread, tuple(stack.frames)
 
 
-def explain(pid: int, message: str, root: Path = Path("/")) -> Gap:
-    """Why py-spy saw nothing of ``pid``, from what it said and what /proc says."""
+def explain(pid: int, message: str, root: Path = Path("/"), program: str | None = None) -> Gap:
+    """Why py-spy saw nothing of ``pid``, from what it said and what /proc says; and what would allow it."""
     if _has_ended(pid, root):
         return Gap(WHAT, f"process {pid} has ended before the window was over")
-    scope = read_number(root / "proc/sys/kernel/yama/ptrace_scope") or 0
     # With --subprocesses py-spy says "no python processes" also when it may not look at any.
-    if _REFUSED.search(message) or not _may_read_memory(pid, root):
-        return Gap(WHAT, f"reading the memory of process {pid} is not permitted", ALLOW)
-    if "No python processes" in message and scope > 0:
-        why = f"py-spy may not attach to process {pid}: kernel.yama.ptrace_scope is {scope}"
-        return Gap(WHAT, why, ALLOW)
-    said = _ERROR.search(message)
-    return Gap(WHAT, said.group(1) if said else f"py-spy ended without stacks of process {pid}")
+    none = "No python processes" in message
+    if _REFUSED.search(message) or not _may_read_memory(pid, root) or (none and yama_scope(root)):
+        why = why_refused(pid, root)
+        said = f"py-spy may not look into process {pid}" + (f": {why}" if why else "")
+        return Gap(WHAT, said, what_allows(pid, root, program))
+    if none:
+        return Gap(WHAT, f"py-spy does not know the Python of process {pid}", "pip install --upgrade py-spy")
+    error = _ERROR.search(message)
+    return Gap(WHAT, error.group(1) if error else f"py-spy ended without stacks of process {pid}")
 
 
 def _has_ended(pid: int, root: Path) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..model.profile import Gap, Stack
-from .pyspy import MOST_PATHS, WHAT, explain, find_py_spy, parse_folded
+from .pyspy import INSTALL, MOST_PATHS, REPAIR, WHAT, explain, find_py_spy, parse_folded
 
 MOST_TARGETS = 8
 LONGEST_WINDOW_S = 60.0
@@ -28,14 +28,18 @@ class StackWindow:
         self, pids: Sequence[int], seconds: float, options: Sequence[str], program: str | None
     ) -> None:
         self.gaps: list[Gap] = []
+        self.by_target: dict[
+            int, list[Stack]
+        ] = {}  # of those that could be looked at; [] if nobody was there
         self._folder = self._make_folder()
         self._deadline_s = time.monotonic() + seconds + GRACE_S
         self._spies: dict[int, subprocess.Popen[bytes]] = {}
         self._stacks: list[Stack] | None = None
+        self._program = program
         if self._folder is None:
             return
         if program is None:
-            self.gaps.append(Gap(WHAT, "py-spy was not found", "pip install py-spy"))
+            self.gaps.append(Gap(WHAT, "py-spy was not found", INSTALL))
             return
         if len(pids) > MOST_TARGETS:
             why = f"{len(pids) - MOST_TARGETS} of {len(pids)} processes were left out to bound the cost"
@@ -78,29 +82,31 @@ class StackWindow:
                     start_new_session=True,
                 )
         except OSError as error:
-            self.gaps.append(Gap(WHAT, f"{command[0]} cannot be started: {error}", "pip install py-spy"))
+            self.gaps.append(Gap(WHAT, f"{command[0]} cannot be started: {error.strerror}", REPAIR))
 
     def _finish(self) -> None:
-        stacks: list[Stack] = []
         for pid, spy in self._spies.items():
             overdue = spy.poll() is None
             _end(spy)
-            found = parse_folded(self._text(pid, "raw").splitlines(), pid)
+            told = self._text(pid, "raw")
+            found = parse_folded((told or "").splitlines(), pid)
+            if told is not None:  # py-spy writes the file when it has looked, even if at nobody
+                self.by_target[pid] = found
             if not found and overdue:
                 self.gaps.append(Gap(WHAT, f"py-spy had not finished with process {pid} when it was stopped"))
             elif not found:
-                self.gaps.append(explain(pid, self._text(pid, "log")))
-            stacks += found
+                self.gaps.append(explain(pid, self._text(pid, "log") or "", program=self._program))
+        stacks = [stack for found in self.by_target.values() for stack in found]
         self._stacks = sorted(stacks, key=lambda stack: -stack.count)[:MOST_PATHS]
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _text(self, pid: int, suffix: str) -> str:
+    def _text(self, pid: int, suffix: str) -> str | None:
         assert self._folder is not None
         try:
             return (self._folder / f"{pid}.{suffix}").read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return ""
+            return None
 
 
 def start_window(

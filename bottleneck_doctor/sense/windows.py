@@ -59,11 +59,11 @@ class Windows:
         assert self._spying is not None and self._awake is not None
         found, awake = self._spying.poll(), self._awake.poll()
         if found is not None and awake is not None:
-            self._file(with_running(found, awake), now_ns, origin_ns)
+            self._file(now_ns, origin_ns)
 
-    def _file(self, found: list[Stack], now_ns: int, origin_ns: int) -> None:
-        assert self._spying is not None
-        self.stacks += found
+    def _file(self, now_ns: int, origin_ns: int) -> None:
+        assert self._spying is not None and self._awake is not None
+        self.stacks += with_running(self._spying.by_target, self._awake.by_target)
         self.gaps += self._spying.gaps
         self.windows.append(Window("py-spy", (self._begun_ns - origin_ns) / 1e9, (now_ns - origin_ns) / 1e9))
         self._spying = self._awake = None
@@ -73,8 +73,7 @@ class Windows:
         if self._spying is not None and self._awake is not None:
             self._spying.close()
             self._awake.close()
-            stacks = with_running(self._spying.poll() or [], self._awake.poll() or [])
-            self._file(stacks, now_ns, origin_ns)
+            self._file(now_ns, origin_ns)
 
 
 def _warm(front: Progress, now_ns: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.hot import LISTED, hot_functions, hot_operators, is_users
+from bottleneck_doctor.analyse.hot import LISTED, TELLING, hot_functions, hot_operators, is_users
 from bottleneck_doctor.model.profile import Operator, Outside, Profile, Stack
 from tests.model.profiles import PROFILE
 
@@ -75,6 +75,25 @@ def test_each_role_has_shares_of_its_own() -> None:
 
 def test_a_stack_that_only_the_look_at_awake_threads_met_is_no_sample() -> None:
     assert hot_functions(seen((0, ["train (train.py:5)"]))) == []
+
+
+def states(*stacks: tuple[int, int | None, list[str]]) -> dict[str, float | None]:
+    """on_cpu_share by function, from samples, those of them awake, and frames."""
+    told = [Stack(10, "trainer", "MainThread", frames, count, awake) for count, awake, frames in stacks]
+    return {one.function: one.on_cpu_share for one in hot_functions(replace(PROFILE, stacks=told))}
+
+
+def test_a_function_is_on_the_cpu_in_the_share_of_its_own_samples_that_were_awake() -> None:
+    found = states((40, 10, [MAIN, ITEM, LOAD]), (40, 40, [MAIN, ITEM]), (20, 0, [MAIN]))
+    assert found == {"Photos.__getitem__": 0.625, "main": 0.0, "load": 0.25}
+
+
+def test_a_second_look_may_see_more_than_the_first_but_no_share_is_above_one() -> None:
+    assert states((30, 33, [MAIN]), (0, 2, [MAIN])) == {"main": 1.0}
+
+
+def test_too_few_samples_or_no_second_look_say_nothing_of_the_cpu() -> None:
+    assert states((TELLING - 1, 5, [ITEM]), (200, None, [MAIN])) == {"Photos.__getitem__": None, "main": None}
 
 
 def test_noise_and_length_are_bounded() -> None:

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
     """Writes a profile whose report is the one of this name: commands are tested apart from analysis."""
 
-    def write_up(profile: Profile) -> Report:
+    def write_up(profile: Profile, diagnosis: object = None) -> Report:
         assert profile.run.script is not None
         report = REPORTS[profile.run.script]
         later_s = profile.run.duration_s - RUN.duration_s

@@ -35,14 +35,13 @@ def test_a_profile_by_name_is_read(store: Store, capsys: pytest.CaptureFixture[s
     assert "balanced" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("format", ["html", "", "JSON"])
+@pytest.mark.parametrize("format", ["pdf", "", "JSON"])
 def test_a_format_that_does_not_exist_is_refused_before_anything_is_read(
     format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "absent.json", "--format", format]) == 2
-    assert (
-        f"--format {format!r}: no such format, there are terminal, markdown, json" in capsys.readouterr().err
-    )
+    refusal = f"--format {format!r}: no such format, there are terminal, markdown, json, html"
+    assert refusal in capsys.readouterr().err
 
 
 def test_a_report_can_be_written_to_a_file(
@@ -109,3 +108,34 @@ def test_an_ascii_terminal_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(sys, "stdout", out)
         assert main(["report"]) == 0
     assert "x2.5 (x2.2-2.6, by replay)" in (tmp_path / "out.txt").read_text("ascii")
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("r.html", "<!doctype html>"), ("R.HTM", "<!doctype html>"), ("r.md", "## CPU-bound"), ("r.json", "{")],
+)
+def test_the_ending_of_a_file_says_its_format(name: str, begins: str, store: Store, folder: Path) -> None:
+    store("typical")
+    assert main(["report", "-o", name]) == 0
+    assert (folder / name).read_text().startswith(begins)
+
+
+def test_a_format_that_was_asked_for_outweighs_the_ending(store: Store, folder: Path) -> None:
+    store("typical")
+    assert main(["report", "--format", "markdown", "-o", "report.html"]) == 0
+    assert (folder / "report.html").read_text().startswith("## CPU-bound")
+    (folder / "pyproject.toml").write_text('[tool.bdoc]\nformat = "markdown"\n')
+    assert main(["report", "-o", "report.json"]) == 0
+    assert (folder / "report.json").read_text().startswith("## CPU-bound")
+
+
+def test_a_page_goes_into_a_pipe_but_not_onto_a_terminal(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store("typical")
+    assert main(["report", "--format", "html"]) == 0
+    assert capsys.readouterr().out.startswith("<!doctype html>")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["report", "--format", "html"]) == 2
+    refusal = "bdoc: --format html is no text for a terminal: name a file with -o, or pipe it on [usage]\n"
+    assert capsys.readouterr() == ("", refusal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pstats
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,12 @@ CPROFILED = {
     "exits": "import sys; print(__name__, sys.argv, sys.path[0]); sys.exit(3)",
     "raises": "raise KeyError('x')",
     "is interrupted": "import os; os.kill(os.getpid(), 2)",
+    "has threads": """
+import threading
+thread = threading.Thread(target=print, args=("from a thread",))
+thread.start()
+thread.join()
+""",
     "spawns": """
 import multiprocessing
 def twice(number):
@@ -34,6 +41,15 @@ def test_under_cprofile_a_script_ends_as_without(source: str, module: bool, fold
     assert (told.status, told.out) == plain(folder, *line, "a", "-m")
     assert any("train.py" in file for file, _, _ in pstats.Stats(str(folder / "profile.prof")).stats)  # type: ignore[attr-defined]
     assert "cProfile's times in profile.prof" in told.err
+
+
+@pytest.mark.parametrize("source", ["def f():\n    raise KeyError('x')\nf()", "x = ("])
+def test_what_a_script_says_about_its_failure_is_its_own(source: str, folder: Path) -> None:
+    """No frame of the runner, of runpy or of cProfile stands in the traceback."""
+    name = script(folder, source)
+    told = bdoc(folder, "--quiet", "--cprofile", name)
+    without = subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True, check=False)
+    assert (told.status, told.err) == (without.returncode, without.stderr)
 
 
 def test_where_cprofile_cannot_tell_it_is_said(folder: Path) -> None:

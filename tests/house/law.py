@@ -51,7 +51,7 @@ LAWS = {
     "analyse": _law("model", not_stdlib=WORLD),
     "findings": _law("model analyse", not_stdlib=WORLD),
     "prescribe": _law("model analyse findings"),
-    "render": _law("model", "rich"),
+    "render": _law("model", "jinja2 plotly rich"),
     "calibrate": _law("model"),
     "commands": _law("model launch sense assemble calibrate analyse prescribe render", "typer tomli"),
 }

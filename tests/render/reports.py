@@ -197,12 +197,12 @@ WATCHED = replace(
         "memory_bytes": 1 << 34,
     },
     functions=[
-        HotFunction("Photos.__getitem__", DATA, "worker", True, 0.918, 0.918, 389),
+        HotFunction("Photos.__getitem__", DATA, "worker", True, 0.918, 0.918, 389, 0.97),
         HotFunction(
-            "Trainer.wait_for_the_next_batch_of_all_the_loaders", TRAIN, "trainer", True, 0.8, 0.8, 98
+            "Trainer.wait_for_the_next_batch_of_all_the_loaders", TRAIN, "trainer", True, 0.8, 0.8, 98, 0.0
         ),
         HotFunction("main", TRAIN, "trainer", True, 0.041, 1.0, 98),
-        HotFunction("ImageFile.load", LIBRARY, "worker", False, 0.744, 0.744, 389),
+        HotFunction("ImageFile.load", LIBRARY, "worker", False, 0.744, 0.744, 389, 0.41),
     ],
     operators=[
         HotOperator("aten::addmm", 2.0, 0.0041, 0.0, 0.82),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.model.profile import Stack
-from bottleneck_doctor.sense import pyspy
-from bottleneck_doctor.sense.pyspy import ALLOW, explain, find_py_spy, parse_folded, with_running
+from bottleneck_doctor.sense import ptrace, pyspy
+from bottleneck_doctor.sense.pyspy import explain, find_py_spy, parse_folded, with_running
 from tests.sense.conftest import Plant
 
 MAIN = "<module> (/home/me/train.py:15);main (/home/me/train.py:13)"
@@ -49,18 +48,27 @@ def test_a_broken_line_gives_nothing(line: str) -> None:
     assert parse_folded([line], 1) == []
 
 
-def test_a_refusal_names_the_command_that_allows_it() -> None:
-    gap = explain(os.getpid(), "Permission Denied: Try running again with elevated permissions")
-    assert gap.do == ALLOW
+def test_a_refusal_names_the_one_thing_that_allows_it(plant: Plant) -> None:
+    root = plant({"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", ".dockerenv": ""})
+    gap = explain(7, "Permission Denied: Try running again with elevated permissions", root)
+    assert gap.why == "py-spy may not look into process 7"
+    assert gap.do == "start the container with `--cap-add SYS_PTRACE`"
 
 
-def test_yama_is_found_out_behind_no_python_processes(plant: Plant) -> None:
+@pytest.mark.parametrize(
+    ("scope", "do"),
+    [("1", "sudo sysctl kernel.yama.ptrace_scope=0"), ("2", "sudo sysctl kernel.yama.ptrace_scope=1")],
+)
+def test_yama_is_found_out_behind_no_python_processes(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, scope: str, do: str
+) -> None:
+    monkeypatch.setattr(ptrace, "in_container", lambda root: False)
     root = plant(
-        {"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", "proc/sys/kernel/yama/ptrace_scope": "1\n"}
+        {"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", "proc/sys/kernel/yama/ptrace_scope": scope}
     )
     gap = explain(7, "Error: No python processes found in process 7 or any of its subprocesses", root)
-    assert "ptrace_scope is 1" in gap.why
-    assert gap.do == ALLOW
+    assert gap.why == f"py-spy may not look into process 7: kernel.yama.ptrace_scope is {scope}"
+    assert gap.do == do
 
 
 @pytest.mark.parametrize("stat", [None, "7 (python) Z 1\n"])
@@ -69,12 +77,18 @@ def test_a_process_that_has_ended_is_said_to_have(plant: Plant, stat: str | None
     assert "has ended" in explain(7, "Permission Denied", root).why
 
 
+def test_an_interpreter_that_py_spy_does_not_know_asks_for_a_newer_one(plant: Plant) -> None:
+    root = plant({"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": ""})
+    gap = explain(7, "Error: No python processes found in process 7 or any of its subprocesses", root)
+    assert (gap.why, gap.do) == (
+        "py-spy does not know the Python of process 7",
+        "pip install --upgrade py-spy",
+    )
+
+
 def test_another_error_is_passed_on(plant: Plant) -> None:
     root = plant({"proc/7/stat": "7 (bash) S 1\n", "proc/7/mem": ""})
-    assert (
-        explain(7, "Error: No python processes found\n\nStack backtrace:", root).why
-        == "No python processes found"
-    )
+    assert explain(7, "Error: the moon is full\n\nStack backtrace:", root).why == "the moon is full"
 
 
 def test_the_executable_is_the_given_one_or_beside_the_interpreter(
@@ -90,10 +104,16 @@ def test_the_executable_is_the_given_one_or_beside_the_interpreter(
 
 def test_a_second_look_says_who_was_awake() -> None:
     asleep, awake = Stack(1, "", "T", ["f"], 9), Stack(1, "", "T", ["g"], 5)
-    known = with_running([asleep, awake], [Stack(1, "", "T", ["g"], 4), Stack(1, "", "T", ["h"], 2)])
+    second = [Stack(1, "", "T", ["g"], 4), Stack(1, "", "T", ["h"], 2)]
+    known = with_running({1: [asleep, awake]}, {1: second})
     assert [(one.frames[0], one.count, one.running) for one in known] == [
         ("f", 9, 0),
         ("g", 5, 4),
         ("h", 0, 2),
     ]
-    assert with_running([asleep], []) == [asleep], "a look that saw nothing may have failed"
+
+
+def test_a_second_look_that_failed_says_nothing_and_one_that_saw_nobody_says_that_all_slept() -> None:
+    one, other = Stack(1, "", "T", ["f"], 9), Stack(3, "", "T", ["f"], 5)
+    known = with_running({1: [one], 2: [other]}, {2: []})
+    assert [(stack.pid, stack.running) for stack in known] == [(1, None), (3, 0)]

@@ -18,6 +18,10 @@ class Look:
     def __init__(self, stacks: list[Stack]) -> None:
         self.stacks, self.over, self.gaps = stacks, False, [Gap("stacks", "a reason")]
 
+    @property
+    def by_target(self) -> dict[int, list[Stack]]:
+        return {1: self.stacks}
+
     def poll(self) -> list[Stack] | None:
         return self.stacks if self.over else None
 

@@ -1,0 +1,136 @@
+"""Lays out some steps of the training loop and of its workers, from the excerpt that the profile keeps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ..model.diagnosis import Diagnosis, Inputs
+from ..model.lanes import Excerpt
+from ..model.picture import LOOP_PIECES, Lanes, Pieces
+from .inputs import Split, fetches_of, rows_within, split_blocked
+from .lane import Piece, clipped, layered
+from .worker_lanes import fetch_pieces, worker_lanes
+
+SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # no more are kept; a profile may come from anywhere
+PIECES_AT_MOST = 8000  # that these can come to
+HEARD = ("backward", "optimizer", "exchange", "copy", "sync")  # seen only in steps that are looked at
+
+
+def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
+    """The lanes of the loop that the report is about; None where none of its steps were kept."""
+    loop = diagnosis.loop
+    if loop is None:
+        return None
+    mine = (loop.loader, loop.pid, loop.thread)
+    kept = (one for one in diagnosis.profile.excerpts if (one.loader, one.pid, one.thread) == mine)
+    excerpt = next((one for one in kept if one.end_s > one.start_s and one.steps > 0), None)
+    if excerpt is None or len(excerpt.spans.t) > SPANS_AT_MOST or len(excerpt.fetches.t) > FETCHES_AT_MOST:
+        return None
+    return _lay_out(excerpt, _split(diagnosis, excerpt))
+
+
+def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
+    begin, end = excerpt.start_s, excerpt.end_s
+    spans = _spans(excerpt)
+    waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
+    workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
+    lanes = [_loop_lane(excerpt, spans, _own_fetches(excerpt, split, waits)), *workers.values()]
+    rows = [(number, one) for number, lane in enumerate(lanes) for one in sorted(lane, key=_begin)]
+    rows = rows[:PIECES_AT_MOST]
+    return Lanes(
+        begin_s=begin,
+        end_s=end,
+        workers=list(workers),
+        steps=excerpt.steps,
+        wait_share=min(1.0, excerpt.wait_s / (end - begin)),
+        pieces=Pieces(
+            lane=[number for number, _ in rows],
+            begin_s=[piece.begin for _, piece in rows],
+            length_s=[piece.end - piece.begin for _, piece in rows],
+            what=[piece.what for _, piece in rows],
+            batch=[piece.batch for _, piece in rows],
+        ),
+    )
+
+
+def _begin(piece: Piece) -> float:
+    return piece.begin
+
+
+def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> Split:
+    """How blocked time divides: as it was seen in these steps, else as in the whole steady window."""
+    table = fetches_of(diagnosis.profile, excerpt.loader)
+    if table is not None and table.t:
+        rows = rows_within(table, excerpt.start_s, excerpt.end_s)
+        split = split_blocked(diagnosis.profile, table, rows, excerpt.start_s, excerpt.end_s)
+        if split.samples or not diagnosis.inputs.blocked_samples:
+            return split
+    return _mean_split(diagnosis.inputs)
+
+
+def _mean_split(inputs: Inputs) -> Split:
+    blocked = inputs.storage + inputs.network + inputs.wait
+    if blocked <= 0:
+        return Split(0.0, 0.0, {"other": 1.0}, 0)
+    waits = {name: value / blocked for name, value in inputs.waits.items()}
+    return Split(inputs.storage / blocked, inputs.network / blocked, waits, inputs.blocked_samples)
+
+
+def _spans(excerpt: Excerpt) -> list[Piece]:
+    """The excerpt's spans in order; opening an iterator is waiting for data. Kinds that only a newer version
+    knows are left out."""
+    columns = (excerpt.spans.t, excerpt.spans.length_s, excerpt.spans.what, excerpt.spans.batch)
+    pieces = (
+        Piece(t, t + length, "wait" if what == "opening" else what, batch)
+        for t, length, what, batch in zip(*columns, strict=True)
+        if what == "opening" or what in LOOP_PIECES
+    )
+    return sorted(pieces, key=lambda one: (one.begin, -one.end))
+
+
+def _own_fetches(excerpt: Excerpt, split: Split, waits: dict[int, Piece]) -> list[Piece]:
+    """The fetches that the loop made itself, inside its waits."""
+    table, found = excerpt.fetches, []
+    for place, worker in enumerate(table.worker):
+        t, end = table.t[place], table.t[place] + table.wall_s[place]
+        wait = next((one for one in waits.values() if one.begin <= t and end <= one.end), None)
+        if worker < 0 and wait is not None:
+            found += fetch_pieces(table, place, split, wait.batch)
+    return found
+
+
+def _loop_lane(excerpt: Excerpt, spans: list[Piece], inside: list[Piece]) -> list[Piece]:
+    """The loop's time without gaps. What no hook saw of a step is computing; where steps followed that were
+    not looked at, the step ends with what was last heard of it, and the rest is unseen."""
+    numbered = [one for one in spans if one.what == "wait" and one.batch is not None]
+    laid = layered([*spans, *inside])
+    known = [_with_batch(one, numbered) for one in laid]
+    found: list[Piece] = []
+    edges = [*numbered, Piece(excerpt.end_s, excerpt.end_s, "wait", None)]
+    for one, later in pairwise(edges):
+        skipped = one.batch is not None and later.batch is not None and later.batch > one.batch + 1
+        heard = [piece.end for piece in spans if piece.what in HEARD and one.end <= piece.begin < later.begin]
+        until = max(heard, default=one.end) if skipped else later.begin
+        within = [piece for piece in known if one.end <= piece.begin < later.begin]
+        found += _filled(within, one.end, until, "compute", one.batch)
+        found += _filled(within, until, later.begin, "unseen", None)
+    return clipped([*known, *found], excerpt.start_s, excerpt.end_s)
+
+
+def _with_batch(piece: Piece, waits: list[Piece]) -> Piece:
+    """A piece of a step is about the batch that came last; evaluation and other loaders' waits are not."""
+    if piece.batch is not None or piece.what in ("wait", "evaluation"):
+        return piece
+    last = next((one for one in reversed(waits) if one.end <= piece.begin + 1e-9), None)
+    return piece._replace(batch=last.batch if last is not None else None)
+
+
+def _filled(pieces: list[Piece], begin: float, end: float, what: str, batch: int | None) -> list[Piece]:
+    """What the pieces leave free between two instants."""
+    found, reached = [], begin
+    for one in pieces:
+        if one.begin > reached:
+            found.append(Piece(reached, min(one.begin, end), what, batch))
+        reached = max(reached, one.end)
+    found.append(Piece(reached, end, what, batch))
+    return clipped(found, begin, end)

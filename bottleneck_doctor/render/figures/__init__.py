@@ -1,0 +1,1 @@
+"""What Plotly draws, built as plain data; only the page knows colours."""

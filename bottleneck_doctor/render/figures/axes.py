@@ -1,0 +1,106 @@
+"""Axes whose ticks are words: round numbers of a quantity, and the unit in which a run's time is told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .. import words
+
+STEPS = (1.0, 2.0, 5.0, 10.0)
+MOST_TICKS = 4
+HEADING_X, HEADING_Y = -66, 5  # pixels: above the tick labels, too, where a telephone has room
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How instants are shown: seconds times ``scale``, in ``unit``."""
+
+    scale: float
+    unit: str
+
+
+def clock(length_s: float) -> Clock:
+    """The unit in which a stretch of so many seconds has numbers of one to three digits."""
+    if length_s < 1:
+        return Clock(1e3, "ms")
+    if length_s < 300:
+        return Clock(1.0, "s")
+    return Clock(1 / 60, "min") if length_s < 3 * 3600 else Clock(1 / 3600, "h")
+
+
+def ticks(name: str, top: float) -> tuple[list[float], list[str]]:
+    """Round values from 0 to at most ``top`` of a metric, and each in words."""
+    if not top > 0:
+        return [0.0], [words.quantity(name, 0.0)]
+    unit = 1024.0 ** max(0, int(math.log(top, 1024))) if "bytes" in name else 1.0
+    least = top / unit / MOST_TICKS
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(one * power for one in STEPS if one * power >= least * 0.999) * unit
+    values = [step * place for place in range(int(top / step * 1.001) + 1)]
+    return values, [words.quantity(name, value) for value in values]
+
+
+def value_axis(name: str, top: float, domain: tuple[float, float]) -> dict[str, Any]:
+    """A vertical axis from 0 to ``top`` that stands still, its ticks in words."""
+    values, texts = ticks(name, top)
+    return {
+        "domain": list(domain),
+        "range": [0, top],
+        "fixedrange": True,
+        "tickvals": values,
+        "ticktext": texts,
+        "gridcolor": "var(--grid)",
+        "zerolinecolor": "var(--line)",
+        **TICKS,
+    }
+
+
+def time_axis(length: float, title: str) -> dict[str, Any]:
+    """The horizontal axis from 0 to ``length``, which can be zoomed but not left."""
+    return {
+        "range": [0, length],
+        "minallowed": 0,
+        "maxallowed": length,
+        "title": {"text": title, "font": {"size": 12, "color": "var(--soft)"}, "standoff": 8},
+        **TICKS,
+        "nticks": 8,
+        "gridcolor": "var(--grid)",
+        "zeroline": False,
+        "showline": True,
+        "linecolor": "var(--line)",
+    }
+
+
+def heading(text: str, y: float, x: float = 0.0) -> dict[str, Any]:
+    """A line of words above a plot, at a height of the page's 0 to 1."""
+    return {
+        "text": text,
+        "x": x,
+        "y": y,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "xshift": HEADING_X,
+        "yshift": HEADING_Y,
+        "showarrow": False,
+        "align": "left",
+        "font": {"size": 12, "color": "var(--ink)"},
+    }
+
+
+# The ticks themselves are air between words and plot.
+TICKS = {
+    "tickfont": {"color": "var(--soft)", "size": 11},
+    "ticks": "outside",
+    "ticklen": 4,
+    "tickcolor": "rgba(0,0,0,0)",
+}
+HOVER = {
+    "bgcolor": "var(--paper)",
+    "bordercolor": "var(--line)",
+    "font": {"color": "var(--ink)", "size": 12},
+    "align": "left",
+}

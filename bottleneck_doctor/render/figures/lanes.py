@@ -1,0 +1,126 @@
+"""Who waits for whom: the training loop on top, a lane for each worker below, on one time axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.picture import Lanes
+from .. import words
+from ..page.figure import Figure
+from .axes import HOVER, TICKS, clock, time_axis
+
+LANE, TOP, BOTTOM = 28, 34, 44  # heights in pixels
+TALL, HIGH, LOW, THIN = 0.82, 0.62, 0.42, 0.12  # of a lane
+LONGEST_KIND = 40
+# What each kind of piece is called, and how tall it stands: work is tall, waiting is low, rest is thin.
+LOOP = {
+    "wait": ("waits for a batch", LOW),
+    "compute": ("forward and rest", TALL),
+    "backward": ("backward", TALL),
+    "optimizer": ("optimizer", TALL),
+    "copy": ("copies to the device", TALL),
+    "sync": ("waits for the device", LOW),
+    "exchange": ("waits for other ranks", LOW),
+    "checkpoint": ("checkpoint", HIGH),
+    "logging": ("logging", HIGH),
+    "collect": ("garbage collection", HIGH),
+    "evaluation": ("evaluation", HIGH),
+    "unseen": ("not looked at", THIN),
+}
+WORKER = {
+    "cpu": ("on the CPU", TALL),
+    "storage": ("blocked on storage", LOW),
+    "network": ("blocked on the network", LOW),
+    "blocked": ("blocked on something else", LOW),
+    "queue": ("ready, waits for a core", LOW),
+    "collate": ("collates", TALL),
+    "hand over": ("hands over", LOW),
+    "idle": ("has nothing to do", THIN),
+}
+KINDS = {**LOOP, **WORKER}
+
+
+def color(kind: str) -> str:
+    """The colour of a kind of piece, as page.css names it."""
+    return f"var(--{kind.replace(' ', '-')})" if kind in KINDS else "var(--unseen)"
+
+
+def called(kind: str) -> tuple[str, float]:
+    """The words for a kind of piece, and how tall it stands."""
+    return KINDS.get(kind, (words.short(words.plain(kind), LONGEST_KIND), LOW))
+
+
+def kinds_in(lanes: Lanes) -> list[str]:
+    """The kinds that occur, in the order in which they are explained."""
+    found = set(lanes.pieces.what)
+    return [kind for kind in KINDS if kind in found] + sorted(found - set(KINDS))
+
+
+def legend(lanes: Lanes) -> list[tuple[str, list[tuple[str, str, float]]]]:
+    """What occurs in the loop's lane and in the workers': its words, colour and height, 0 to 1."""
+    of_loop = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane == 0}
+    of_workers = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane > 0}
+    told = []
+    for whose, found in (("the loop", of_loop), ("a worker", of_workers)):
+        kinds = [kind for kind in kinds_in(lanes) if kind in found]
+        told.append((whose, [(called(kind)[0], color(kind), called(kind)[1]) for kind in kinds]))
+    return [(whose, some) for whose, some in told if some]
+
+
+def lane_names(lanes: Lanes) -> list[str]:
+    """The loop, then the workers by their numbers."""
+    return ["loop", *(f"worker {words.count(number)}" for number in lanes.workers)]
+
+
+def lanes_figure(lanes: Lanes) -> Figure:
+    """A Gantt chart of the steps; pieces of one batch know each other by ``customdata``."""
+    told, names = clock(lanes.end_s - lanes.begin_s), lane_names(lanes)
+    since = f"{told.unit}, from {words.seconds(lanes.begin_s)} into the run"
+    layout: dict[str, Any] = {
+        "xaxis": time_axis((lanes.end_s - lanes.begin_s) * told.scale, since),
+        "yaxis": {
+            "range": [len(names) - 0.5, -0.5], "fixedrange": True, "showgrid": False, "zeroline": False,
+            "tickvals": list(range(len(names))), "ticktext": names,
+            **TICKS, "tickfont": {"color": "var(--ink)", "size": 11},
+        },
+        "barmode": "overlay", "showlegend": False, "hovermode": "closest", "hoverlabel": HOVER,
+        "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
+    }  # fmt: skip
+    data = [_trace(lanes, kind, told.scale, names) for kind in kinds_in(lanes)]
+    height = LANE * len(names) + TOP + BOTTOM
+    label = f"Lanes: what the loop and {words.counted(len(lanes.workers), 'worker')} did in some steps"
+    return Figure(data, layout, height, label, moves="xaxis", sort="lanes", extra={"unit": told.unit})
+
+
+def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str, Any]:
+    """All pieces of one kind."""
+    pieces = lanes.pieces
+    rows = [row for row, what in enumerate(pieces.what) if what == kind]
+    name, tall = called(kind)
+    return {
+        "type": "bar", "orientation": "h", "name": words.in_chart(name), "width": tall,
+        "y": [pieces.lane[row] for row in rows],
+        "base": [words.drawn((pieces.begin_s[row] - lanes.begin_s) * scale) for row in rows],
+        "x": [words.drawn(pieces.length_s[row] * scale) for row in rows],
+        "customdata": [pieces.batch[row] for row in rows],
+        "hovertext": [_said(lanes, row, name, names) for row in rows], "hoverinfo": "text",
+        "marker": {"color": color(kind), "line": {"width": 0}, "pattern": _pattern(kind)},
+    }  # fmt: skip
+
+
+def _pattern(kind: str) -> dict[str, Any]:
+    """The loop's waiting is hatched: it is what one looks for, with or without colours."""
+    if kind != "wait":
+        return {}
+    return {"shape": "/", "size": 5, "solidity": 0.35, "bgcolor": color(kind), "fgcolor": "var(--paper)"}
+
+
+def _said(lanes: Lanes, row: int, name: str, names: list[str]) -> str:
+    pieces = lanes.pieces
+    lane, batch = pieces.lane[row], pieces.batch[row]
+    who = names[lane] if 0 <= lane < len(names) else ""
+    about = f" · batch {words.count(batch)}" if batch is not None else ""
+    begin = words.seconds(pieces.begin_s[row] - lanes.begin_s)
+    return (
+        f"<b>{who}</b> {words.in_chart(name)}{about}<br>{words.seconds(pieces.length_s[row])}, from {begin}"
+    )

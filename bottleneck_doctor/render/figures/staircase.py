@@ -1,0 +1,129 @@
+"""The staircase of predicted speedups: each remedy's own range, and what all up to it bring together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.report import Remedy, Speedup
+from .. import words
+from ..page.figure import Figure
+from .axes import HOVER, TICKS
+
+HEIGHT = 260
+MOST = 16  # stairs that can be told apart on a telephone
+MOST_NAMED = 6  # stairs that have room for numbers there
+HIGHEST = 1e4  # a speedup above this is drawn as this
+STEPS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3)
+LONGEST_TITLE = 60
+
+
+def stairs_of(remedies: list[Remedy]) -> list[Remedy]:
+    """The remedies that are drawn: those that speed up, as the list beside the chart numbers them."""
+    return [remedy for remedy in remedies if remedy.predicted_speedup.likely >= 1][:MOST]
+
+
+def staircase_figure(remedies: list[Remedy]) -> Figure | None:
+    """Columns in the order of the ranked list; None where there is nothing to climb."""
+    shown = stairs_of(remedies)
+    if not shown:
+        return None
+    places, named = list(range(len(shown) + 1)), len(shown) <= MOST_NAMED
+    reached = _reached(shown)
+    ranges = [remedy.predicted_speedup for remedy in shown]
+    low, high = _ends([value for one in ranges for value in (one.low, one.high, one.likely)] + reached)
+    layout: dict[str, Any] = {
+        "xaxis": {
+            "tickvals": places, "ticktext": ["now", *(str(rank) for rank in places[1:])],
+            "range": [-0.6, len(shown) + 0.6], "fixedrange": True, "showgrid": False, "zeroline": False,
+            "title": {"text": "remedies, in their order", "font": {"size": 12, "color": "var(--soft)"}},
+            **TICKS, "showline": True, "linecolor": "var(--line)",
+        },
+        "yaxis": _speedups(low, high),
+        "margin": {"l": 48, "r": 26, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
+        "hoverlabel": HOVER, "dragmode": False,
+    }  # fmt: skip
+    data = [_spans(ranges), _dots(shown, reached if named else [])]
+    if any(remedy.combined_speedup is not None for remedy in shown):
+        data = [_stairs(reached), *([_heights(reached)] if named else []), *data]
+    return Figure(data, layout, HEIGHT, "Staircase: predicted speedup of each remedy, and of all together")
+
+
+def _reached(shown: list[Remedy]) -> list[float]:
+    """What all remedies up to each bring together, from ×1; one that adds nothing leaves it as it was."""
+    reached = [1.0]
+    for remedy in shown:
+        reached.append(remedy.combined_speedup if remedy.combined_speedup is not None else reached[-1])
+    return reached
+
+
+def _ends(values: list[float]) -> tuple[float, float]:
+    known = [min(value, HIGHEST) for value in map(words.drawn, values) if value is not None]
+    low, high = min([1.0, *known]), max([1.1, *known])
+    return low - 0.06 * (high - low), high + 0.14 * (high - low)
+
+
+def _speedups(low: float, high: float) -> dict[str, Any]:
+    step = next(one for one in STEPS if (high - low) / one <= 6)
+    values = [1 + step * place for place in range(int((low - 1) / step), int((high - 1) / step) + 1)]
+    return {
+        "range": [low, high], "fixedrange": True, "tickvals": values, "zeroline": False,
+        "ticktext": [words.ratio(value) for value in values], "gridcolor": "var(--grid)", **TICKS,
+    }  # fmt: skip
+
+
+def _stairs(reached: list[float]) -> dict[str, Any]:
+    """What is reached with all remedies up to each."""
+    told = [f"together, up to {place}: {words.ratio(value)}" for place, value in enumerate(reached)]
+    heights = list(map(words.drawn, reached))
+    return {
+        "type": "scatter", "mode": "lines", "x": [place - 0.5 for place in range(len(reached) + 1)],
+        "y": [*heights, heights[-1]], "fill": "tozeroy", "fillcolor": "var(--accent-soft)",
+        "line": {"shape": "hv", "width": 2.5, "color": "var(--accent)"},
+        "hovertext": ["now", *told[1:], told[-1]], "hoverinfo": "text",
+    }  # fmt: skip
+
+
+def _heights(reached: list[float]) -> dict[str, Any]:
+    """How far each stair that rises leads, where it begins."""
+    rises = [place for place in range(1, len(reached)) if reached[place] != reached[place - 1]]
+    return {
+        "type": "scatter", "mode": "text", "x": [place - 0.5 for place in rises],
+        "y": [words.drawn(reached[place]) for place in rises], "hoverinfo": "skip",
+        "text": [words.ratio(reached[place]) for place in rises], "textposition": "top right",
+        "textfont": {"color": "var(--accent)", "size": 12}, "cliponaxis": False,
+    }  # fmt: skip
+
+
+def _spans(ranges: list[Speedup]) -> dict[str, Any]:
+    """One vertical line for each range; None lifts the pen."""
+    x: list[int | None] = []
+    y: list[float | None] = []
+    for rank, one in enumerate(ranges, start=1):
+        x += [rank, rank, None]
+        y += [words.drawn(one.low), words.drawn(one.high), None]
+    return {
+        "type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "skip",
+        "line": {"width": 2, "color": "var(--line-2)"},
+    }  # fmt: skip
+
+
+def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
+    """What each remedy would bring alone; said beside it, where its stair does not say the same."""
+    said = [words.ratio(remedy.predicted_speedup.likely) for remedy in shown]
+    told = [
+        f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely} "
+        f"({words.ratio_range(remedy.predicted_speedup.low, remedy.predicted_speedup.high)})"
+        for rank, (remedy, likely) in enumerate(zip(shown, said, strict=True), start=1)
+    ]
+    return {
+        "type": "scatter", "mode": "markers+text" if reached else "markers",
+        "x": list(range(1, len(shown) + 1)),
+        "y": [words.drawn(remedy.predicted_speedup.likely) for remedy in shown],
+        "marker": {"size": 9, "color": "var(--line-2)", "symbol": "diamond"},
+        "text": [
+            "" if one == words.ratio(up) else f"  {one}" for one, up in zip(said, reached[1:], strict=False)
+        ],
+        "textposition": "middle right",
+        "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": told, "hoverinfo": "text",
+        "cliponaxis": False,
+    }  # fmt: skip

@@ -1,0 +1,246 @@
+"""The course of the run: small plots on one time axis, with what happened named and shaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.picture import Curve, Mark, Timeline
+from .. import words
+from ..page.figure import Figure
+from .axes import HOVER, TICKS, Clock, clock, heading, time_axis, value_axis
+
+PLOT, TITLE, RIBBON, BOTTOM, TOP = 66, 30, 20, 44, 30  # heights in pixels
+# Plots by the group of their curves and what these are measured in, in the order in which they are drawn.
+PLOTS = {
+    ("step", "s"): "step time",
+    ("wait", "share"): "data wait",
+    ("gpu", "share"): "GPU",
+    ("cpu", "cores"): "cores busy",
+    ("cpu", "share"): "workers busy",
+    ("io", "bytes_per_s"): "reads",
+    ("io", "share"): "processors idle for disks",
+    ("pressure", "share"): "stalled for",
+    ("memory", "bytes"): "memory",
+}
+UNITS = ("bytes_per_s", "per_s", "share", "fraction", "bytes", "cores", "s")
+# What a curve is called in its plot, nothing where the plot says it all; others go by their names.
+CURVES = {
+    "step_time_s": "mean",
+    "step_time_high_s": "slowest",
+    "data_wait_share": "",
+    "gpu_busy_share": "",
+    "worker_busy_share": "",
+    "iowait_share": "",
+    "job_cores": "this job",
+    "other_cores": "others",
+    "job_read_bytes_per_s": "this job",
+    "disk_read_bytes_per_s": "disks",
+    "pressure_cpu_share": "CPU",
+    "pressure_io_share": "I/O",
+    "pressure_memory_share": "memory",
+    "job_rss_bytes": "this job",
+}
+WHOLE = ("wait", "gpu")  # their shares are drawn against the whole
+LINES = (("var(--line-1)", "solid"), ("var(--line-2)", "dot"), ("var(--line-3)", "dash"),
+         ("var(--line-4)", "dashdot"))  # fmt: skip
+STROKES = {"solid": "━━", "dot": "┅┅", "dash": "╍╍", "dashdot": "━·"}
+MARKS = {
+    "warm-up": "var(--shade)",
+    "evaluation": "var(--shade-evaluation)",
+    "checkpoint": "var(--shade-checkpoint)",
+    "instrument": "var(--shade-instrument)",
+    "lanes": "var(--accent)",
+}
+UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
+SPIKE = {
+    "showspikes": True, "spikemode": "across", "spikesnap": "cursor", "spikethickness": 1,
+    "spikedash": "solid", "spikecolor": "var(--soft)",
+}  # fmt: skip
+OTHER = "var(--shade)"
+LEAST_TOP = 0.05  # a share that is always below 5 % is not drawn as if it were large
+OUTLIER = 6.0  # a maximum above so many times the 95th percentile leaves the plot at its top
+LONGEST_MARK, LONGEST_KIND = 60, 12
+Plot = tuple[str, str]  # the group of its curves, and what they are measured in
+
+
+def timeline_figure(timeline: Timeline) -> Figure | None:
+    """Small multiples of all curves that were measured, and a ribbon of marks; None without any."""
+    plots = {plot: curves for plot, curves in plots_of(timeline).items() if not flat(curves)}
+    if not plots or not words.drawn(timeline.duration_s) or timeline.duration_s < 0:
+        return None
+    marks = [mark for mark in timeline.marks if None not in map(words.drawn, (mark.begin_s, mark.end_s))]
+    told = clock(timeline.duration_s)
+    kinds = list(dict.fromkeys(mark.kind for mark in marks))
+    ribbon = RIBBON * len(kinds)
+    inner = ribbon + len(plots) * (PLOT + TITLE)
+    height = inner + TOP + BOTTOM
+    data: list[dict[str, Any]] = []
+    layout = _layout(timeline.duration_s, marks, told)
+    if kinds:
+        _draw_ribbon(data, layout, marks, kinds, told, 1 - ribbon / inner)
+    for row, (plot, curves) in enumerate(plots.items()):
+        top = inner - ribbon - row * (PLOT + TITLE) - TITLE
+        _draw_plot(data, layout, plot, curves, told, ((top - PLOT) / inner, top / inner), row)
+    layout["xaxis"] |= {"anchor": _axis("y", len(plots) - 1), **SPIKE}
+    label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
+    return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
+
+
+def plots_of(timeline: Timeline) -> dict[Plot, list[Curve]]:
+    """Curves with a value, by plot: the known plots in their order, then others."""
+    found: dict[Plot, list[Curve]] = {plot: [] for plot in PLOTS}
+    for curve in timeline.curves:
+        if any(words.drawn(value) is not None for value in curve.value):
+            found.setdefault((curve.group, unit_of(curve.name)), []).append(curve)
+    return {plot: some for plot, some in found.items() if some}
+
+
+def flat(curves: list[Curve]) -> bool:
+    """Whether the plot would be a line at zero: said in words, not drawn."""
+    return not any(words.drawn(value) for curve in curves for value in curve.value)
+
+
+def unit_of(name: str) -> str:
+    """What the name's end says that a curve is measured in; "" if it says nothing."""
+    return next((unit for unit in UNITS if name.endswith(f"_{unit}")), "")
+
+
+def _layout(duration_s: float, marks: list[Mark], told: Clock) -> dict[str, Any]:
+    return {
+        "xaxis": time_axis(duration_s * told.scale, f"{told.unit} since the run began"),
+        "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
+        "showlegend": False,
+        "hovermode": "x",
+        "hoversubplots": "axis",
+        "hoverlabel": HOVER,
+        "annotations": [],
+        "shapes": _shades(marks, told),
+        "barmode": "overlay",
+        "uniformtext": {"mode": "hide", "minsize": 10},  # a name that does not fit is in the hover
+    }
+
+
+def _shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
+    """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
+    strips: dict[str, str] = {}
+    lines, first = "", min((mark.begin_s for mark in marks if mark.kind == "phase"), default=0.0)
+    for mark in marks:
+        begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
+        if mark.kind not in UNSHADED:
+            strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
+        elif mark.kind == "phase" and mark.begin_s > first:
+            lines += f"M{begin},0V1"
+    placed = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
+    dotted = {**placed, "path": lines, "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
+    shaded = [
+        {**placed, "path": path, "line": {"width": 0}, "fillcolor": MARKS.get(kind, OTHER), "opacity": 0.13}
+        for kind, path in strips.items()
+    ]
+    return [*shaded, dotted] if lines else shaded
+
+
+def _draw_ribbon(
+    data: list[dict[str, Any]],
+    layout: dict[str, Any],
+    marks: list[Mark],
+    kinds: list[str],
+    told: Clock,
+    bottom: float,
+) -> None:
+    """One thin row for each kind of mark, above the plots."""
+    layout["yaxis99"] = {
+        "domain": [bottom, 1], "range": [len(kinds) - 0.5, -0.5], "fixedrange": True, "showgrid": False,
+        "zeroline": False, "tickvals": list(range(len(kinds))), **TICKS,
+        "ticktext": [words.in_chart(words.short(kind, LONGEST_KIND)) for kind in kinds],
+    }  # fmt: skip
+    for row, kind in enumerate(kinds):
+        some = [mark for mark in marks if mark.kind == kind]
+        data.append({
+            "type": "bar", "orientation": "h", "yaxis": "y99", "y": [row] * len(some),
+            "width": 1 if kind == "phase" else 0.6,
+            "base": [words.drawn(mark.begin_s * told.scale) for mark in some],
+            "x": [words.drawn((mark.end_s - mark.begin_s) * told.scale) for mark in some],
+            "hovertext": [words.in_chart(mark_words(mark)) for mark in some], "hoverinfo": "text",
+            "text": [words.in_chart(words.short(mark.label, LONGEST_MARK)) for mark in some],
+            "textposition": "inside", "insidetextanchor": "start", "textangle": 0,
+            "textfont": {"size": 10, "color": "var(--ink)"},
+            "marker": {
+                "color": MARKS.get(kind, OTHER), "opacity": 0.3 if kind == "phase" else 0.85,
+                # What is narrower than a pixel still shows, at any zoom.
+                "line": {"width": 1.5, "color": MARKS.get(kind, OTHER)},
+            },
+        })  # fmt: skip
+
+
+def mark_words(mark: Mark) -> str:
+    """``evaluation: 1.3 s, from 12.1 s``, with its label."""
+    kind = words.short(words.plain(mark.kind), LONGEST_MARK)
+    label = f" ({words.short(words.plain(mark.label), LONGEST_MARK)})" if mark.label else ""
+    return f"{kind}{label}: {words.seconds(mark.end_s - mark.begin_s)}, from {words.seconds(mark.begin_s)}"
+
+
+def _draw_plot(
+    data: list[dict[str, Any]],
+    layout: dict[str, Any],
+    plot: Plot,
+    curves: list[Curve],
+    told: Clock,
+    domain: tuple[float, float],
+    row: int,
+) -> None:
+    """One plot: its axis, a heading that is its legend, and its curves."""
+    top, beyond = _top(plot, curves)
+    layout[_axis("yaxis", row)] = value_axis(curves[0].name, top, domain)
+    layout["annotations"].append(heading(_legend(plot, curves, beyond), domain[1], 0.0))
+    title = words.in_chart(plot_words(plot))
+    for place, curve in enumerate(curves):
+        color, dash = LINES[place % len(LINES)]
+        name = words.in_chart(curve_words(curve))
+        when = f" at %{{x:.4~g}} {told.unit}" if (row, place) == (0, 0) else ""
+        data.append({
+            "type": "scatter", "mode": "lines", "yaxis": _axis("y", row), "name": name,
+            "x": [words.drawn(t * told.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
+            "text": [words.quantity(curve.name, value) for value in curve.value],
+            "hovertemplate": f"{name or title} %{{text}}{when}<extra></extra>",
+            "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
+        })  # fmt: skip
+
+
+def curve_words(curve: Curve) -> str:
+    """What a curve is called beside others of its plot; "" where the plot's name says it."""
+    if curve.name in CURVES:
+        return CURVES[curve.name]
+    name = curve.name.removesuffix(f"_{unit_of(curve.name)}").replace("_", " ")
+    return words.short(words.plain(name), LONGEST_MARK)
+
+
+def plot_words(plot: Plot) -> str:
+    """What a plot is called."""
+    return words.short(PLOTS.get(plot, words.plain(plot[0].replace("_", " "))), LONGEST_MARK)
+
+
+def _legend(plot: Plot, curves: list[Curve], beyond: str) -> str:
+    signs = [
+        f'<span style="color:{LINES[place % len(LINES)][0]}">{STROKES[LINES[place % len(LINES)][1]]}</span> '
+        f"{words.in_chart(curve_words(curve))}"
+        for place, curve in enumerate(curves)
+    ]
+    signs = signs if any(map(curve_words, curves)) else []
+    return "   ".join([f"<b>{words.in_chart(plot_words(plot))}</b>", *signs]) + beyond
+
+
+def _top(plot: Plot, curves: list[Curve]) -> tuple[float, str]:
+    """Where the plot ends, and words about what lies beyond that."""
+    known = (words.drawn(value) for curve in curves for value in curve.value)
+    values = sorted(value for value in known if value is not None)
+    if plot[0] in WHOLE and values[-1] <= 1:
+        return 1.0, ""
+    usual = values[int(0.95 * (len(values) - 1))]
+    if usual > 0 and values[-1] > OUTLIER * usual:
+        return 2 * usual, f"  (up to {words.quantity(curves[0].name, values[-1])})"
+    least = LEAST_TOP if curves[0].name.endswith(("_share", "_fraction")) else 0.0
+    return max(1.08 * values[-1], least) or 1.0, ""
+
+
+def _axis(letter: str, row: int) -> str:
+    return letter if row == 0 else f"{letter}{row + 1}"

@@ -1,0 +1,209 @@
+"""The lanes: what the loop and its workers did in some steps, held against what they said themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.lanes import lanes_of
+from bottleneck_doctor.model.lanes import Excerpt, Fetches, Spans
+from bottleneck_doctor.model.picture import LOOP_PIECES, WORKER_PIECES, Lanes
+from bottleneck_doctor.model.profile import Profile
+from tests.agent.watching import PRELUDE, Told, profile_of, watched
+from tests.analyse.runs import run_of
+
+# A loop whose first value of each batch says which batch it is, and workers that keep a diary of their own.
+TRUTH = (
+    PRELUDE
+    + """
+from torch.utils.data import get_worker_info
+
+WORKERS, PERSISTENT, EPOCHS, BATCHES, SIZE = {workers}, {persistent}, {epochs}, 30, 4
+
+class Kept(Dataset):
+    def __len__(self):
+        return BATCHES * SIZE
+
+    def __getitems__(self, places):
+        begin = time.monotonic_ns()
+        time.sleep(0.03 if places[0] // SIZE % 5 == 0 else 0.012)
+        info = get_worker_info()
+        with open(f"fetched.{{os.getpid()}}", "a") as file:
+            said = [info.id if info else -1, places[0] // SIZE, begin, time.monotonic_ns()]
+            file.write(json.dumps(said) + "\\n")
+        return [torch.full((4,), float(place)) for place in places]
+
+loader = DataLoader(Kept(), batch_size=SIZE, num_workers=WORKERS, persistent_workers=PERSISTENT)
+steps = []
+for epoch in range(EPOCHS):
+    asked = time.monotonic_ns()
+    for batch in loader:
+        steps.append((epoch * BATCHES + int(batch[0, 0]) // SIZE, asked, time.monotonic_ns()))
+        train_on(batch)
+        time.sleep(0.008)
+        asked = time.monotonic_ns()
+say(steps=steps)
+"""
+)
+MAKING = ("cpu", "storage", "network", "blocked", "queue", "collate")
+A_TICK_S = 1e-6  # what rounding may do
+
+
+def followed(folder: Path, workers: int, persistent: bool, epochs: int) -> tuple[Profile, Told]:
+    script = TRUTH.format(workers=workers, persistent=persistent, epochs=epochs)
+    told = watched(folder, script)
+    assert told.status == 0, told.stderr
+    return profile_of(told), told
+
+
+def lanes(profile: Profile) -> Lanes:
+    found = lanes_of(diagnose(profile))
+    assert found is not None
+    return found
+
+
+def rows(found: Lanes, lane: int) -> list[tuple[float, float, str, int | None]]:
+    """(begin, end, what, batch) of one lane."""
+    pieces = found.pieces
+    columns = zip(pieces.lane, pieces.begin_s, pieces.length_s, pieces.what, pieces.batch, strict=True)
+    return [(begin, begin + length, what, batch) for at, begin, length, what, batch in columns if at == lane]
+
+
+def fetched(told: Told) -> list[tuple[int, int, float, float]]:
+    """(worker, batch of its epoch, begin, end) as the workers noted it."""
+    files = told.folder.parent.glob("fetched.*")
+    said = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [
+        (worker, batch, (begin - told.origin_ns) * 1e-9, (end - told.origin_ns) * 1e-9)
+        for worker, batch, begin, end in said
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (3, True), (2, False)])
+def test_waits_and_fetches_are_drawn_where_the_loop_and_its_workers_say_they_were(
+    tmp_path: Path, workers: int, persistent: bool
+) -> None:
+    profile, told = followed(tmp_path, workers, persistent, epochs=2)
+    found = lanes(profile)
+    assert found.workers == list(range(workers))
+    assert waits_as_told(found, told) >= 7
+    making = [fetches_as_told(rows(found, lane), told, lane - 1) for lane in range(1, workers + 1)]
+    assert not workers or sum(making) >= 7
+    slept = sum(end - begin for begin, end, what, _ in rows(found, 0) if what == "blocked")
+    assert (slept > 0.05) == (workers == 0)
+
+
+def waits_as_told(found: Lanes, told: Told) -> int:
+    """How many waits the loop said it had, each where it says that it asked and got."""
+    (steps,) = [json.loads(line)["steps"] for line in told.stdout.splitlines()]
+    truth = {batch: (ask - told.origin_ns, got - told.origin_ns) for batch, ask, got in steps}
+    waits: dict[int, list[tuple[float, float]]] = {}
+    for begin, end, what, batch in rows(found, 0):
+        if what in ("wait", *WORKER_PIECES) and batch is not None:
+            waits.setdefault(batch, []).append((begin, end))
+    for batch, pieces in waits.items():
+        asked, got = (1e-9 * instant for instant in truth[batch])
+        assert asked - A_TICK_S <= pieces[0][0] < pieces[-1][1] <= got + A_TICK_S
+    return len(waits)
+
+
+def fetches_as_told(lane: list[tuple[float, float, str, int | None]], told: Told, worker: int) -> int:
+    """How many fetches of a worker are numbered: each holds the one that it says it made, and no other."""
+    truth = [one for one in fetched(told) if one[0] == worker]
+    making = [row for row in lane if row[2] in MAKING]
+    batches = sorted({row[3] for row in making if row[3] is not None})
+    for batch in batches:
+        begin = min(row[0] for row in making if row[3] == batch) - A_TICK_S
+        end = max(row[1] for row in making if row[3] == batch) + A_TICK_S
+        (own,) = [one for one in truth if one[2] < end and one[3] > begin]
+        assert own[1] == batch % 30
+        assert begin <= own[2] <= own[3] <= end
+    return len(batches)
+
+
+def excerpt(spans: list[tuple[Any, ...]], fetches: list[tuple[Any, ...]] = (), **more: Any) -> Excerpt:
+    """Spans as (begin, length, what, batch), fetches as (begin, worker, number, wall, batch), all times in
+    milliseconds; a fetch is half CPU, a quarter queueing, and the rest asleep."""
+    kept = Fetches()
+    for begin, worker, number, wall, batch in fetches:
+        cells = (begin / 1e3, worker, number, wall / 1e3, wall / 2e3, 0.0, wall / 4e3, 0.0, 0.0, batch)
+        for name, cell in zip(kept.__dataclass_fields__, cells, strict=True):
+            getattr(kept, name).append(cell)
+    columns = list(zip(*spans, strict=True))
+    table = Spans([t / 1e3 for t in columns[0]], [t / 1e3 for t in columns[1]], [*columns[2]], [*columns[3]])
+    given = {"start_s": 0.0, "end_s": 0.1, "steps": 10, "looks": 10, "wait_s": 0.05, **more}
+    return Excerpt("1:1", 1, 0, spans=table, fetches=kept, **given)
+
+
+def drawn(spans: list[tuple[Any, ...]], fetches: list[tuple[Any, ...]] = (), **more: Any) -> Lanes:
+    """The lanes of a run of which just that was kept; its workers were seen asleep in storage."""
+    profile = run_of(workers=2, cpu=0.01, storage=0.01, compute=0.01)
+    return lanes(replace(profile, excerpts=[excerpt(spans, fetches, **more)]))
+
+
+def milliseconds(found: Lanes, lane: int) -> list[tuple[int, int, str, int | None]]:
+    return [
+        (round(1e3 * begin), round(1e3 * end), what, batch) for begin, end, what, batch in rows(found, lane)
+    ]
+
+
+def test_what_no_hook_saw_of_a_step_is_computing() -> None:
+    found = drawn([(-5, 5, "wait", 6), (20, 10, "backward", None), (40, 60, "wait", 7)])
+    assert milliseconds(found, 0) == [
+        (0, 20, "compute", 6), (20, 30, "backward", 6), (30, 40, "compute", 6), (40, 100, "wait", 7),
+    ]  # fmt: skip
+
+
+def test_steps_that_were_not_looked_at_are_unseen_from_what_was_last_heard() -> None:
+    found = drawn([(-5, 5, "wait", 6), (20, 10, "backward", None), (40, 60, "wait", 9)])
+    assert milliseconds(found, 0) == [
+        (0, 20, "compute", 6), (20, 30, "backward", 6), (30, 40, "unseen", None), (40, 100, "wait", 9),
+    ]  # fmt: skip
+
+
+def test_what_lies_inside_another_span_is_cut_out_of_it() -> None:
+    found = drawn(
+        [(-5, 5, "wait", 1), (0, 90, "optimizer", None), (10, 20, "backward", None), (90, 10, "wait", 2)]
+    )
+    assert milliseconds(found, 0) == [
+        (0, 10, "optimizer", 1), (10, 30, "backward", 1), (30, 90, "optimizer", 1), (90, 100, "wait", 2),
+    ]  # fmt: skip
+
+
+def test_a_batch_that_is_awaited_is_handed_over_until_it_arrives_and_then_the_worker_idles() -> None:
+    spans = [(-5, 5, "wait", 1), (10, 50, "wait", 2)]
+    found = drawn(spans, [(16, 1, 1, 40, 2), (80, 1, 2, 8, 4)], end_s=0.1)
+    assert milliseconds(found, 1) == [
+        (16, 36, "cpu", 2), (36, 46, "storage", 2), (46, 56, "queue", 2), (56, 60, "hand over", 2),
+        (60, 80, "idle", None), (80, 84, "cpu", 4), (84, 86, "storage", 4), (86, 88, "queue", 4),
+    ]  # fmt: skip
+
+
+def test_fetches_that_were_not_looked_at_are_unseen_and_a_new_process_says_nothing_of_before() -> None:
+    spans = [(-5, 5, "wait", 1), (90, 10, "wait", 2)]
+    found = drawn(spans, [(0, 0, 3, 8, None), (20, 0, 5, 8, None), (40, 0, 1, 8, None)])
+    between = [row for row in milliseconds(found, 1) if row[2] not in ("cpu", "storage", "queue")]
+    assert between == [(8, 20, "unseen", None)]
+
+
+def test_the_pieces_of_a_lane_never_overlap_and_their_names_are_known() -> None:
+    spans = [
+        (-5, 5, "wait", 1), (3, 90, "optimizer", None), (8, 8, "backward", None),
+        (9, 3, "collect", None), (12, 30, "logging", None), (50, 50, "wait", 2),
+    ]  # fmt: skip
+    found = drawn(spans, [(0, 0, 3, 8, None), (7, 0, 4, 8, 2), (20, 1, 5, 8, None)])
+    for lane in range(len(found.workers) + 1):
+        mine = rows(found, lane)
+        assert all(one[1] <= later[0] + 1e-9 for one, later in pairwise(mine))
+        assert {row[2] for row in mine} <= set(WORKER_PIECES if lane else LOOP_PIECES)
+
+
+def test_a_run_of_which_no_steps_were_kept_has_no_lanes() -> None:
+    assert lanes_of(diagnose(run_of(workers=2, cpu=0.01, compute=0.01))) is None

@@ -1,0 +1,177 @@
+"""``bdoc view`` shows what there is where somebody can see it, and says what there is not."""
+
+from __future__ import annotations
+
+import cProfile
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+import webbrowser
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.commands import view
+from bottleneck_doctor.commands.app import main
+from bottleneck_doctor.model.codec import encode_profile
+from bottleneck_doctor.model.profile import Gap, Profile, Stack
+from tests.commands.running import START
+from tests.house.source import ROOT
+from tests.model.profiles import PROFILE
+
+SAMPLED = replace(
+    PROFILE, stacks=[Stack(10, "trainer", "MainThread", ["main (/home/ann/train.py:9)"], 40, 3)]
+)
+DESK = {"DISPLAY": ":0"}
+AWAY = ("CI", "SSH_CONNECTION", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+
+Told = tuple[int, str, str]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
+    """What a browser was asked to show, by somebody who sits at a desk."""
+    shown: list[str] = []
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setattr(view, "has_browser", lambda: True)
+    monkeypatch.setattr(webbrowser, "open", lambda url, new=0: shown.append(url) or True)
+    return shown
+
+
+def saved(folder: Path, profile: Profile, name: str = "profile.json") -> str:
+    (folder / name).write_bytes(encode_profile(profile))
+    return name
+
+
+def test_the_report_is_written_where_only_its_owner_looks_and_shown(
+    opened: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(folder, PROFILE)
+    assert main(["view"]) == 0
+    (path,) = map(Path, capsys.readouterr().out.splitlines())
+    assert opened == [path.as_uri()]
+    assert path.read_text().startswith("<!doctype html>")
+    assert path.parent.parent == folder
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_a_browser_the_path_is_printed_and_nothing_else(
+    opened: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(folder, SAMPLED, "a.json")
+    assert main(["view", "a.json", "--flame-graph", "--no-browser", "-o", "page.html"]) == 0
+    assert tuple(capsys.readouterr()) == (f"{folder}/page.html\n", "")
+    assert opened == []
+    assert "Where Python was seen" in (folder / "page.html").read_text()
+
+
+def test_a_browser_that_does_not_start_is_said_to_have_not(
+    opened: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda url, new=0: False)
+    saved(folder, PROFILE)
+    assert main(["view"]) == 0
+    assert "open the page by hand" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("environ", "terminal", "seen"),
+    [
+        (DESK, True, True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, True, True),
+        ({"BROWSER": "/usr/bin/true"}, True, True),
+        (DESK, False, False),
+        (DESK | {"CI": "true"}, True, False),
+        (DESK | {"SSH_CONNECTION": "10.0.0.1 22"}, True, False),
+        ({}, True, False),
+    ],
+)
+def test_browsers_are_for_people_who_sit_here(
+    environ: dict[str, str], terminal: bool, seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in AWAY:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setattr(webbrowser, "get", lambda: None)
+    assert view.has_browser() is seen
+
+
+def test_no_browser_on_the_machine_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setattr(webbrowser, "get", none)
+    assert not view.has_browser()
+
+
+REFUSED = {
+    "no stacks, for a reason": (
+        ["--flame-graph"],
+        "no stacks in profile.json: py-spy was not found; pip install py-spy",
+    ),
+    "no stacks, as too short": (["--flame-graph", "short.json"], "let it run for 10 s or more"),
+    "no times": (
+        ["--cprofile"],
+        "no profile.prof beside profile.json: `bdoc run --cprofile SCRIPT` leaves one",
+    ),
+    "no file": (["none.prof"], "cannot read '"),
+    "a folder": (["folder.prof"], "Is a directory"),
+    "not times": (["text.prof"], "is not a file of cProfile's"),
+    "a trap": (["trap.prof"], "is not a file of cProfile's"),
+    "two at once": (["--flame-graph", "--cprofile"], "leave one out"),
+    "times in a file": (["--cprofile", "-o", "x.html"], "leave one out"),
+    "no profile": (["none.json"], "no profile at 'none.json'"),
+}
+
+
+@pytest.mark.parametrize(("line", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_there_is_not_is_said_in_one_line_with_what_gets_it(
+    line: list[str], why: str, opened: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gap = Gap("python stacks (py-spy)", "py-spy was not found", "pip install py-spy")
+    saved(folder, replace(PROFILE, gaps=[gap]))
+    saved(folder, PROFILE, "short.json")
+    (folder / "folder.prof").mkdir()
+    (folder / "text.prof").write_text("{} is how marshal begins a dictionary, too")
+    (folder / "trap.prof").write_bytes(
+        b"[\xff\xff\xff\x7f" * 9
+    )  # lists of two thousand million, in each other
+    assert main(["view", *line]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert why in err
+    assert opened == []
+
+
+@pytest.mark.slow
+def test_times_are_served_to_this_machine_until_interrupted(folder: Path) -> None:
+    profiler = cProfile.Profile()
+    profiler.runcall(sorted, range(10))
+    profiler.dump_stats(folder / "profile.prof")
+    saved(folder, PROFILE)
+    (folder / "snakeviz.py").write_text("raise SystemExit('a file of the same name was taken for snakeviz')")
+    command = [sys.executable, "-c", START, "view", "--cprofile"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            said = [server.stdout.readline()]
+            while "http://" not in said[-1] and said[-1]:
+                said.append(server.stdout.readline())
+            url = said[-1].strip()
+            assert url.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                assert b"sorted" in answer.read()
+        finally:
+            server.send_signal(signal.SIGINT)
+            assert server.wait(30) == 0

@@ -1,0 +1,114 @@
+"""Pictures as an analysis would gather them, up to the largest that it gives: for every test that draws."""
+
+from __future__ import annotations
+
+import heapq
+import random
+
+from bottleneck_doctor.model.picture import Curve, Lanes, Mark, Picture, Pieces, Timeline
+
+
+def timeline(duration_s: float = 38.2, points: int = 120, marks: int = 6) -> Timeline:
+    """A run whose step time jumps once, with everything measured but the first seconds of the GPU."""
+    dice = random.Random(1)
+    t = [duration_s * (place + 0.5) / points for place in range(points)]
+    late = [place > 0.6 * points for place in range(points)]
+    step = [(0.034 if slow else 0.024) * dice.uniform(0.95, 1.08) for slow in late]
+    gpu = [None if place < points // 10 else dice.uniform(0.3, 0.5) for place in range(points)]
+    curves = [
+        Curve("step_time_s", "step", t, list(step)),
+        Curve("step_time_high_s", "step", t, [one * dice.uniform(1.1, 2.2) for one in step]),
+        Curve(
+            "data_wait_share", "wait", t, [0.7 if slow else 0.6 + dice.uniform(-0.05, 0.05) for slow in late]
+        ),
+        Curve("gpu_busy_share", "gpu", t, gpu),
+        Curve("job_cores", "cpu", t, [dice.uniform(2.8, 3.4) for _ in t]),
+        Curve("other_cores", "cpu", t, [dice.uniform(0.6, 0.9) if slow else 0.1 for slow in late]),
+        Curve("worker_busy_share", "cpu", t, [dice.uniform(0.9, 1.0) for _ in t]),
+        Curve("job_read_bytes_per_s", "io", t, [dice.uniform(2e7, 4e7) for _ in t]),
+        Curve("iowait_share", "io", t, [dice.uniform(0, 0.02) for _ in t]),
+        Curve("pressure_cpu_share", "pressure", t, [0.3 if slow else 0.04 for slow in late]),
+        Curve("pressure_io_share", "pressure", t, [dice.uniform(0, 0.05) for _ in t]),
+        Curve("pressure_memory_share", "pressure", t, [0.0 for _ in t]),
+        Curve("job_rss_bytes", "memory", t, [2.1e9 + 1e7 * place for place in range(points)]),
+    ]
+    return Timeline(duration_s, curves, _marks(duration_s, marks))
+
+
+def _marks(duration_s: float, count: int) -> list[Mark]:
+    whole = [
+        Mark("warm-up", 0.0, 0.06 * duration_s),
+        Mark("phase", 0.0, 0.6 * duration_s, "CPU-bound, making batches"),
+        Mark("phase", 0.6 * duration_s, duration_s, "CPU-bound, others took the cores"),
+        Mark("instrument", 0.1 * duration_s, 0.16 * duration_s, "py-spy"),
+        Mark("instrument", 0.18 * duration_s, 0.19 * duration_s, "torch.profiler"),
+    ]
+    kinds = ("evaluation", "checkpoint")
+    some = [
+        Mark(
+            kinds[place % 2],
+            begin := duration_s * (0.2 + 0.8 * place / count),
+            begin + 0.3 * duration_s / count,
+        )
+        for place in range(count)
+    ]
+    return [*whole, *some]
+
+
+def lanes(workers: int = 3, steps: int = 24, slow: float = 0.08) -> Lanes:
+    """A loop that takes batches in order from workers that need ``slow`` seconds for each."""
+    dice, pieces, begin = random.Random(2), _Rows(), 12.3
+    free = [(0.0, worker) for worker in range(workers)]
+    heapq.heapify(free)
+    ready: list[float] = []
+    for batch in range(steps):
+        start, worker = heapq.heappop(free)
+        end = _fetch(pieces, dice, begin, start, worker, 412 + batch, slow * dice.uniform(0.7, 1.4))
+        ready.append(end)
+        heapq.heappush(free, (end, worker))
+    now = waited = 0.0
+    for batch, at in enumerate(ready):
+        wait = max(0.0002, at - now)
+        waited += wait
+        turn = [("wait", wait), ("compute", 0.008), ("backward", 0.009), ("optimizer", 0.002)]
+        for what, length in [*turn, *([("checkpoint", 0.03)] if batch == steps // 2 else [])]:
+            pieces.add(0, begin + now, length, what, 412 + batch)
+            now += length
+    end = max(now, *ready)
+    for at, worker in free:
+        pieces.add(worker + 1, begin + at, end - at, "idle", None)
+    return Lanes(begin, begin + end, list(range(workers)), steps, waited / end, pieces.whole())
+
+
+def _fetch(
+    pieces: _Rows, dice: random.Random, begin: float, start: float, worker: int, batch: int, length: float
+) -> float:
+    parts = {"cpu": 0.55, "storage": dice.uniform(0.05, 0.3), "blocked": 0.04, "queue": 0.06, "collate": 0.1}
+    now = start
+    for what, share in {**parts, "hand over": 0.03}.items():
+        pieces.add(worker + 1, begin + now, share * length, what, batch)
+        now += share * length
+    return now
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self.columns: tuple[list[int], list[float], list[float], list[str], list[int | None]] = (
+            [],
+            [],
+            [],
+            [],
+            [],
+        )
+
+    def add(self, *row: object) -> None:
+        for column, value in zip(self.columns, row, strict=True):
+            column.append(value)  # type: ignore[arg-type]
+
+    def whole(self) -> Pieces:
+        return Pieces(*self.columns)
+
+
+PICTURE = Picture(timeline(), lanes())
+LARGEST = Picture(timeline(86_400.0, 1000, 200), lanes(workers=16, steps=240))
+EMPTY = Picture(Timeline(0.0))

@@ -1,0 +1,151 @@
+"""The report as a page: the words of markdown, everything escaped, headings in order, at most 6 MiB."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from bottleneck_doctor.model.picture import Curve, Mark, Picture, Timeline
+from bottleneck_doctor.model.report import Report
+from bottleneck_doctor.render import render
+from bottleneck_doctor.render.compose import compose
+from bottleneck_doctor.render.document import WHOLE
+from bottleneck_doctor.render.html import html_body, lanes_words, show
+from tests.render.hostile import ATTACKS, attacked
+from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
+from tests.render.scenes import EMPTY, LARGEST, PICTURE, lanes
+
+
+class Read(HTMLParser):
+    """The tags, attributes and words of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+
+def body(report: Report, picture: object = PICTURE) -> str:
+    return html_body(compose(report, WHOLE), show(report, picture))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("report", [TYPICAL, PHASED, HEALTHY, INCONCLUSIVE, WATCHED])
+def test_the_page_says_what_markdown_says(report: Report) -> None:
+    document, page = compose(report, WHOLE), Read(body(report)).text
+    said = [document.headline, document.step, *document.phases, *document.gaps, document.watching]
+    said += [word for bar in document.bars for word in (bar.part, bar.percent, bar.time)]
+    said += [
+        word
+        for cure in [*document.cures, *document.warnings]
+        for word in (cure.title, cure.likely, cure.basis)
+    ]
+    said += [line.strip() for cure in document.cures for line in cure.snippet]
+    said += [
+        word
+        for illness in document.illnesses
+        for point in illness.points
+        for word in (point.text, point.number)
+    ]
+    said += [word for row in document.metrics for word in (row.name, row.value, row.interval, row.source)]
+    said += [word for row in document.functions.rows for word in (row.own, row.name, row.place, row.state)]
+    assert [word for word in said if " ".join(word.split()) not in page] == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_adds_no_tag_and_no_attribute(attack: str) -> None:
+    text = ATTACKS[attack]
+    reference = Read(body(attacked(WATCHED, "x"), attacked(PICTURE, "x")))
+    page = Read(body(attacked(WATCHED, text), attacked(PICTURE, text)))
+    assert set(page.tags) <= set(reference.tags)
+    assert page.tags.count("script") == 0
+    assert {name for name, _ in page.attributes} <= {name for name, _ in reference.attributes}
+
+
+@pytest.mark.parametrize("report", [TYPICAL, PHASED, HEALTHY, INCONCLUSIVE, WATCHED])
+@pytest.mark.parametrize("picture", [PICTURE, EMPTY, None])
+def test_headings_are_in_order_and_names_are_given_once(report: Report, picture: object) -> None:
+    page = Read(body(report, picture))
+    levels = [int(tag[1]) for tag in page.tags if tag in ("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    labels = [value for name, value in page.attributes if name == "aria-labelledby"]
+    assert set(labels) <= set(ids)
+
+
+def test_a_section_with_nothing_to_say_is_left_out() -> None:
+    page = body(replace(HEALTHY, findings=[], remedies=[], budget=[], environment={}), EMPTY)
+    for name in ("budget", "change", "why", "timeline", "hot", "operators", "environment"):
+        assert f'id="{name}"' not in page
+
+
+def test_a_run_without_lanes_says_so_in_one_sentence() -> None:
+    assert "No single steps are drawn" in body(TYPICAL, EMPTY)
+    assert "No single steps are drawn" not in body(TYPICAL)
+
+
+@pytest.mark.parametrize(
+    ("wait_share", "said"),
+    [(0.61, "these steps are typical."), (0.2, "these steps are not typical, read them with care.")],
+)
+def test_whether_the_drawn_steps_wait_like_all_others_is_said(wait_share: float, said: str) -> None:
+    words = lanes_words(replace(lanes(), wait_share=wait_share), TYPICAL)
+    assert "over all steady steps 62 %" in words
+    assert words.endswith(said)
+
+
+def test_where_the_whole_wait_is_unknown_nothing_is_compared() -> None:
+    words = lanes_words(lanes(), replace(TYPICAL, metrics={}))
+    assert "typical" not in words
+
+
+def test_the_largest_picture_makes_a_page_of_at_most_6_mib() -> None:
+    page = render(WATCHED, "html", picture=LARGEST)
+    assert len(page.encode()) <= 6 * 2**20
+
+
+def test_strings_of_ten_thousand_signs_in_a_picture_are_cut() -> None:
+    page = render(WATCHED, "html", picture=attacked(PICTURE, "<" * 10_000))
+    assert len(page.encode()) <= 6 * 2**20
+
+
+NONE = float("nan")
+ODD = [
+    Timeline(float("inf"), [Curve("step_time_s", "step", [1.0], [0.02])]),
+    Timeline(NONE, [Curve("step_time_s", "step", [1.0], [0.02])]),
+    Timeline(-3.0, [Curve("step_time_s", "step", [1.0], [0.02])]),
+    Timeline(5.0, [Curve("step_time_s", "step", [NONE, 2.0], [float("inf"), 1e308])]),
+    Timeline(5.0, [Curve("job_cores", "cpu", [1.0, 9.0], [-1.0, -2.0])], [Mark("phase", NONE, 1.0)]),
+    Timeline(5.0, [Curve("job_cores", "cpu", [1.0], [1e-300])], [Mark("lanes", 9.0, float("inf"))]),
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("length_s", [0.0, -1.0, NONE, float("inf"), 1e-9])
+def test_odd_numbers_make_a_page_whose_charts_are_whole(odd: Timeline, length_s: float) -> None:
+    picture = Picture(odd, replace(lanes(), end_s=lanes().begin_s + length_s))
+    shown = show(TYPICAL, picture)
+    assert html_body(compose(TYPICAL, WHOLE), shown)
+    for figure in shown.figures.values():
+        for name in ("xaxis", "yaxis"):
+            assert all(math.isfinite(end) for end in figure.layout[name]["range"]), name
+        assert "nan" not in str(figure.layout)

@@ -1,0 +1,176 @@
+"""The page in a real browser: it draws, requests nothing, obeys keys, fits, prints, and is not fooled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bottleneck_doctor.render import render
+from tests.render.browser import Browser, open_browser
+from tests.render.hostile import ATTACKS, attacked
+from tests.render.reports import WATCHED
+from tests.render.scenes import LARGEST, PICTURE
+
+pytestmark = pytest.mark.slow
+
+LANES = '[data-figure="lanes"]'
+TIMELINE = '[data-figure="timeline"]'
+OWNED = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
+LINK = '<a href="javascript:window.owned=1" onclick="window.owned=1">x</a>"\'><svg onload=window.owned=1>'
+RANGE = "return arguments[0].querySelector('.plot').layout.xaxis.range.map(Number)"
+PATHS = "return [...document.querySelectorAll('.figure')].map((one) => one.querySelectorAll('path').length)"
+WIDTHS = "return [...document.querySelectorAll('.plot svg.main-svg')].map((one) => one.clientWidth)"
+PICKED = f"""
+const plot = document.querySelector('{LANES} .plot');
+const bars = [...plot.querySelectorAll('.barlayer .trace.bars')].map((one) => one.querySelectorAll('.point'));
+const picked = (trace, row) => bars[trace][row].classList.contains('picked');
+return [...new Set(plot.data.flatMap((trace, place) => trace.y.filter((_, row) => picked(place, row))))];
+"""
+WIDER = """
+const allowed = (one) => one.closest(".scroll, pre, svg, .unseen, .skip");
+return [...document.body.querySelectorAll("*")]
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !allowed(one))
+  .map((one) => one.outerHTML.slice(0, 120));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("pages")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render(WATCHED, "html", picture=PICTURE)
+
+
+def test_all_charts_are_drawn_and_nothing_is_complained_about_or_asked_for(
+    browser: Browser, page: str
+) -> None:
+    browser.show(page)
+    counts = browser.run(PATHS)
+    assert len(counts) == 3
+    assert min(counts) > 3
+    assert browser.errors() == []
+    assert [url.rpartition("/")[2] for url in browser.requests()] == ["page.html"]
+
+
+def test_the_largest_picture_is_drawn_whole(browser: Browser) -> None:
+    browser.show(render(WATCHED, "html", picture=LARGEST))
+    pieces = browser.run("return document.querySelectorAll('.barlayer .point').length")
+    assert pieces >= len(LARGEST.lanes.pieces.lane)  # type: ignore[union-attr]
+    assert browser.errors() == []
+
+
+def test_keys_zoom_pan_and_reset_a_chart(browser: Browser, page: str) -> None:
+    browser.show(page)
+    chart = browser.driver.find_element("css selector", TIMELINE)
+    whole = browser.run(RANGE, chart)
+    browser.press(TIMELINE, "+", "+")
+    begin, end = browser.run(RANGE, chart)
+    assert end - begin < 0.5 * (whole[1] - whole[0])
+    browser.press(TIMELINE, "\ue014")  # right arrow
+    assert browser.run(RANGE, chart)[0] > begin
+    assert browser.run("return document.getElementById('said').textContent").endswith(" s")
+    browser.press(TIMELINE, "0")
+    assert browser.run(RANGE, chart) == whole
+    browser.press(TIMELINE, "-", "\ue012")  # nothing lies beyond the whole
+    assert browser.run(RANGE, chart) == whole
+
+
+def test_buttons_zoom_for_those_without_keys(browser: Browser, page: str) -> None:
+    browser.show(page, width=360)
+    chart = browser.driver.find_element("css selector", LANES)
+    whole = browser.run(RANGE, chart)
+    named = {
+        button.get_attribute("aria-label"): button for button in chart.find_elements("css selector", "button")
+    }
+    next(button for label, button in named.items() if label.startswith("zoom in")).click()
+    begin, end = browser.run(RANGE, chart)
+    assert end - begin < whole[1] - whole[0]
+
+
+def test_every_chart_and_button_is_reached_by_the_tab_key(browser: Browser, page: str) -> None:
+    browser.show(page)
+    body = browser.driver.find_element("css selector", "body")
+    body.send_keys("\ue004")
+    assert browser.run("return document.activeElement.className") == "skip"
+    reached = set()
+    for _ in range(40):
+        browser.driver.switch_to.active_element.send_keys("\ue004")
+        reached.add(
+            browser.run("return document.activeElement.dataset.figure ?? document.activeElement.className")
+        )
+    assert {"timeline", "lanes", "staircase", "theme", "copy"} <= reached
+
+
+def test_a_batch_is_shown_in_the_lane_that_made_it_and_in_the_one_that_waited(
+    browser: Browser, page: str
+) -> None:
+    browser.show(page)
+    assert browser.run(PICKED) == []
+    browser.press(LANES, "n", "n")
+    shown = browser.run(PICKED)
+    assert 0 in shown
+    assert len(shown) == 2
+    assert "batch 413: " in browser.run("return document.getElementById('said').textContent")
+    browser.press(LANES, "\ue00c")  # escape
+    assert browser.run(PICKED) == []
+
+
+@pytest.mark.parametrize("attack", ["markup", "all"])
+def test_strings_of_a_hostile_profile_stay_text(attack: str, browser: Browser) -> None:
+    text = {"markup": OWNED + LINK, "all": "x" * 10_000 + LINK + "".join(ATTACKS.values())}[attack]
+    browser.show(render(attacked(WATCHED, text), "html", picture=attacked(PICTURE, text)), width=360)
+    assert browser.run("return window.owned ?? null") is None
+    assert browser.errors() == []
+    assert [url.rpartition("/")[2] for url in browser.requests()] == ["page.html"]
+    assert (
+        browser.run(
+            "return document.querySelectorAll('main img, main script, main iframe, main a[onclick]').length"
+        )
+        == 0
+    )
+    assert browser.run(WIDER) == []
+    if attack == "markup":
+        assert browser.run("return document.querySelector('.summary').textContent").endswith(LINK)
+
+
+def test_a_telephone_scrolls_in_one_direction_only(browser: Browser, page: str) -> None:
+    browser.show(page, width=360, dark=True)
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
+    assert browser.run(WIDER) == []
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(browser: Browser, page: str) -> None:
+    browser.show(page, dark=True)
+    ink = f"return document.querySelector('{TIMELINE} .plot')._fullLayout.font.color"
+    dark = browser.run(ink)
+    browser.driver.find_element("id", "theme").click()
+    assert browser.run("return document.documentElement.dataset.theme") == "light"
+    browser.wait_for(f"document.querySelector('{TIMELINE} .plot')._fullLayout.font.color !== '{dark}'")
+    browser.run("localStorage.clear()")
+
+
+def test_lines_to_write_can_be_copied_or_are_selected(browser: Browser, page: str) -> None:
+    browser.show(page)
+    button = browser.driver.find_element("css selector", "button.copy")
+    button.click()
+    browser.wait_for("document.getElementById('said').textContent")
+    assert button.text in ("copied", "selected")
+
+
+def test_paper_gets_everything_opened_and_charts_of_its_width(browser: Browser, page: str) -> None:
+    browser.show(page, dark=True)
+    before = browser.run(WIDTHS)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert max(browser.run(WIDTHS)) <= 680
+    assert browser.run("return document.querySelectorAll('details:not([open])').length") == 0
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(WIDTHS) == before
+    assert browser.run("return document.querySelectorAll('details[open]').length") == 0
+    assert browser.pdf().startswith(b"%PDF")
+    assert browser.errors() == []

@@ -1,0 +1,65 @@
+"""What is written for speedscope is what its published schema asks for, and the samples that were taken.
+
+The schema and its licence lie in ``speedscope/``: both are speedscope's own, of its release 1.25.0.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from bottleneck_doctor.model.picture import CallPath, CallPaths, Picture
+from bottleneck_doctor.render.speedscope import speedscope_file
+from tests.render.hostile import ATTACKS
+from tests.render.pictures import SAMPLED, UNSAMPLED
+from tests.render.reports import TYPICAL
+
+SCHEMA = json.loads((Path(__file__).parent / "speedscope" / "file-format-schema.json").read_text())
+
+
+def written(picture: Picture) -> dict[str, Any]:
+    """The file, valid."""
+    found: dict[str, Any] = json.loads(speedscope_file(TYPICAL, picture))
+    jsonschema.Draft7Validator({**SCHEMA, "$ref": "#/definitions/FileFormat.File"}).validate(found)
+    return found
+
+
+def test_each_role_is_a_profile_and_another_of_what_was_on_a_core() -> None:
+    profiles = written(SAMPLED)["profiles"]
+    assert [(one["name"], one["endValue"]) for one in profiles] == [
+        ("the training thread", 98),
+        ("the training thread, on CPU alone", 17),
+        ("the workers", 389),
+        ("the workers, on CPU alone", 188),
+        ("other threads", 98),
+    ]
+
+
+def test_paths_stand_outermost_first_with_file_and_line() -> None:
+    found = written(SAMPLED)
+    frames = found["shared"]["frames"]
+    first = [frames[place] for place in found["profiles"][0]["samples"][0]]
+    assert [(one["name"], one["file"], one["line"]) for one in first] == [
+        ("main", "train.py", 41),
+        ("__next__", "torch/utils/data/dataloader.py", 630),
+        ("wait", "python3.11/threading.py", 331),
+    ]
+    assert found["profiles"][0]["weights"] == [80, 18]
+
+
+def test_a_run_without_stacks_gives_a_valid_empty_file() -> None:
+    assert written(UNSAMPLED)["profiles"] == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_hostile_names_stay_names(attack: str) -> None:
+    path = CallPath([attack, f"{attack} ({attack}:7)", f"f (/a.py:{attack})"], 3)
+    found = written(replace(SAMPLED, stacks=[CallPaths(attack, 3, [path])]))
+    said = [one["name"] for one in [*found["shared"]["frames"], *found["profiles"]]]
+    assert said
+    assert [name for name in said if not name.isprintable()] == []
