@@ -6,6 +6,7 @@ import math
 
 from ..model.comparison import Comparison, Move
 from ..model.report import Metric, Report
+from .comparable import differences
 from .conditions import is_fraction
 
 LOWER_IS_BETTER = frozenset(
@@ -37,7 +38,7 @@ def compare(base: Report, new: Report) -> Comparison:
         moves=[move for move in moves if move is not None],
         gone=sorted(before - after),
         appeared=sorted(after - before),
-        caveats=_caveats(base, new),
+        differences=differences(base, new),
     )
 
 
@@ -75,16 +76,3 @@ def _delta_interval(base: Metric, new: Metric) -> tuple[float, float]:
     down = math.hypot(new.value - new.low, base.high - base.value)
     up = math.hypot(new.high - new.value, base.value - base.low)
     return delta - down, delta + up
-
-
-def _caveats(base: Report, new: Report) -> list[str]:
-    """Why the two may not be comparable."""
-    pairs = {
-        "host": (base.run.host, new.run.host),
-        "script": (base.run.script, new.run.script),
-        "torch": (base.run.torch, new.run.torch),
-        "python": (base.run.python, new.run.python),
-        "cores": (base.run.machine.get("cores"), new.run.machine.get("cores")),
-        "gpus": (base.run.machine.get("gpus"), new.run.machine.get("gpus")),
-    }
-    return [f"{what} differs: {pair[0]} and {pair[1]}" for what, pair in pairs.items() if pair[0] != pair[1]]

@@ -10,6 +10,7 @@ from ..model.profile import Loader, Loop, Outside, Profile
 from ..model.report import Overhead, Quality
 from .beat import look_aside
 from .budget import budget_of
+from .contention import uncontended
 from .device import find_gaps, view_device
 from .drift import find_drift
 from .host import measure_host
@@ -146,6 +147,9 @@ def _quality(profile: Profile, window: Window, main: Diagnosis) -> Quality:
         overhead=overhead,
         gaps=[*profile.gaps, *find_gaps(main.device)],
         set_aside=window.set_aside,
+        uncontended_step=uncontended(
+            main.steps, main.inputs, main.loader.num_workers if main.loader is not None else 0, main.host
+        ),
     )
 
 

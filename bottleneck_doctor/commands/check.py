@@ -1,4 +1,9 @@
-"""The CI gate: fail when a threshold on any metric is exceeded."""
+"""The CI gate: fail when a threshold on any metric is exceeded, or the job got slower than its baseline.
+
+Thresholds are held against each profile on its own. With --baseline, several profiles are repeats of one
+job: the more on each side, the smaller the change that shows through the noise between runs.
+Profiles may be folders of profiles. Exit status: 0 holds, 1 fails, 2 usage error, 3 cannot say.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,12 @@ from typing import Annotated
 import typer
 
 from ..model.refusal import UsageError
-from ..model.report import Report
 from . import settings
-from .gating import conditions
+from .gate_files import GateFiles, asked, hand_over
+from .gating import allowed_differences, conditions, regression_limit
 from .options import FailIf, MaxDataWait
 from .output import say
-from .reading import report_of
-from .settings import Settings
+from .sides import apart, side
 
 
 def main(
@@ -23,49 +27,44 @@ def main(
     max_data_wait: MaxDataWait = None,
     fail_if: FailIf = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="PROFILE", help="The profile that --max-regression compares with.")
+        list[str] | None,
+        typer.Option(metavar="PROFILE", help="A profile from before, to compare with. Repeatable."),
     ] = None,
     max_regression: Annotated[
         str | None,
-        typer.Option(metavar="FRACTION", help="Fail when steps got slower by more, beyond the noise."),
+        typer.Option(
+            metavar="FRACTION", help="Fail when steps got slower by more, beyond the noise (default 0.03)."
+        ),
+    ] = None,
+    allow_different: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHAT", help="Compare although this differs, e.g. torch. Repeatable."),
+    ] = None,
+    junit: Annotated[str | None, typer.Option(metavar="FILE", help="Write the outcome as JUnit XML.")] = None,
+    annotations: Annotated[
+        str | None, typer.Option(metavar="github", help="Mark your lines in a pull request.")
+    ] = None,
+    summary: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Append the outcome as markdown.")
     ] = None,
 ) -> int:
     """The CI gate: fail when a threshold on any metric is exceeded."""
     from ..analyse import gate
-    from ..render.outcome import outcome_lines
+    from ..render.outcome import gate_lines
 
     defaults = settings.load()
-    limit, base = _baseline(baseline, max_regression, defaults)
-    if not (base or max_data_wait or fail_if or defaults.fail_if or defaults.max_data_wait is not None):
-        raise UsageError(
-            "nothing to check: give --max-data-wait, --fail-if, or --baseline with --max-regression"
-        )
-    names = profiles or [defaults.output]
-    reports = [report_of(name) for name in names]
-    known = gate.known_metrics(reports)
+    bases = defaults.baseline if baseline is None else baseline
+    limit = regression_limit(max_regression, bool(bases), defaults)
+    allowed = allowed_differences(allow_different or [], bool(bases))
+    if not (bases or max_data_wait or fail_if or defaults.fail_if or defaults.max_data_wait is not None):
+        raise UsageError("nothing to check: give --max-data-wait, --fail-if or --baseline")
+    runs = side(profiles or [defaults.output], "PROFILE")
+    before = side(bases, "--baseline")
+    apart(before, runs)
+    files = asked(GateFiles(junit, summary, annotations), [run.name for run in (*runs, *before)])
+    known = gate.known_metrics(run.report for run in runs)
     failing = conditions(max_data_wait or [], fail_if or [], defaults, known)
-    outcomes = []
-    for name, report in zip(names, reports, strict=True):
-        regression = gate.compare_step_time(base, report, limit) if base else None
-        outcomes.append(gate.judge(report, failing, regression))
-        prefix = f"{name}: " if len(names) > 1 else ""
-        say("".join(f"{prefix}{line}\n" for line in outcome_lines(outcomes[-1])))
-    return gate.worst(outcome.status for outcome in outcomes)
-
-
-def _baseline(
-    baseline: str | None, max_regression: str | None, defaults: Settings
-) -> tuple[float, Report | None]:
-    """The limit and the report to compare with; both or none."""
-    from ..analyse import gate
-
-    path, limit, origin = baseline or defaults.baseline, max_regression, "--max-regression"
-    if not path:
-        if limit is not None:
-            raise UsageError("--max-regression needs --baseline PROFILE to compare with")
-        return 0.0, None
-    if limit is None and defaults.max_regression is not None:
-        limit, origin = repr(defaults.max_regression), settings.origin(defaults, "max-regression")
-    if limit is None:
-        raise UsageError("--baseline needs --max-regression FRACTION, for example 0.05 for 5 %")
-    return gate.parse_fraction(limit, origin), report_of(path)
+    found = gate.check(runs, failing, before, limit, allowed)
+    say("".join(f"{line}\n" for line in gate_lines(found)))
+    hand_over(files, found)
+    return found.status

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection
 
 from ..model.outcome import Condition
+from ..model.refusal import UsageError
 from .settings import Settings, origin
 
 
@@ -21,4 +23,33 @@ def conditions(
     asker = "--fail-if" if fail_if else origin(settings, "fail-if")
     found += [gate.parse_condition(text, names, asker) for text in fail_if or settings.fail_if]
     gate.refuse_contradictions(found)
-    return found
+    return list(dict.fromkeys(found))
+
+
+def regression_limit(given: str | None, has_baseline: bool, settings: Settings) -> float:
+    """The share by which a step may get slower than the baseline's."""
+    from ..analyse import gate
+    from ..analyse.regression import DEFAULT_LIMIT
+
+    if given is not None:
+        limit = gate.parse_fraction(given, "--max-regression")
+        if not has_baseline:
+            raise UsageError("--max-regression needs --baseline PROFILE to compare with")
+        return limit
+    if settings.max_regression is None or not has_baseline:
+        return DEFAULT_LIMIT
+    return gate.parse_fraction(repr(settings.max_regression), origin(settings, "max-regression"))
+
+
+def allowed_differences(given: list[str], has_baseline: bool) -> list[str]:
+    """The differences that refuse no comparison; an unknown name is refused with the nearest."""
+    from ..analyse.comparable import NAMES
+
+    for name in given:
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}" if near else f"known are {', '.join(NAMES)}"
+            raise UsageError(f"--allow-different {name!r}: no such difference, {hint}")
+    if given and not has_baseline:
+        raise UsageError("--allow-different needs --baseline PROFILE to compare with")
+    return given

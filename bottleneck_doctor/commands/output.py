@@ -54,8 +54,11 @@ def complain(line: str) -> None:
         pass  # nobody is left to tell
 
 
-def write(path: str, data: bytes) -> None:
-    """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept."""
+def write(path: str, data: bytes, option: str = "--output") -> None:
+    """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept.
+
+    Raises ``UsageError`` where that cannot be done; ``option`` is what chooses another place.
+    """
     try:
         target = os.path.realpath(path)
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
@@ -65,7 +68,34 @@ def write(path: str, data: bytes) -> None:
             _replace(target, data)
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
-        raise UsageError(f"cannot write {path!r}: {why}; choose another place with --output") from None
+        raise UsageError(f"cannot write {path!r}: {why}; choose another place with {option}") from None
+
+
+def append(path: str, text: str, option: str) -> None:
+    """Add to the end of a file that others write to as well."""
+    try:
+        with open(path, "ab") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise UsageError(f"cannot write {path!r}: {why}; choose another place with {option}") from None
+
+
+def writable(path: str, option: str) -> None:
+    """Refuse a place that cannot be written to before any work is done; leaves no file behind."""
+    if not path or "\0" in path:
+        raise UsageError(f"{option} {path!r}: not a name of a file")
+    folder, why = os.path.dirname(os.path.realpath(path)), ""
+    if os.path.isdir(path):
+        why = "it is a folder"
+    elif os.path.exists(path):
+        why = "" if os.access(path, os.W_OK) else "this user may not write to it"
+    elif not os.path.isdir(folder):
+        why = "there is no such folder"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        why = "this user may not write to its folder"
+    if why:
+        raise UsageError(f"{option} {path!r}: {why}")
 
 
 def _replace(target: str, data: bytes) -> None:

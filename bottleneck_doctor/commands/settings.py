@@ -16,7 +16,6 @@ KINDS: dict[str, tuple[type, ...]] = {
     "output": (str,),
     "format": (str,),
     "python": (str,),
-    "baseline": (str,),
     "max-data-wait": (int, float),
     "max-regression": (int, float),
     "max-seconds": (int, float),
@@ -26,6 +25,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "no-py-spy": (bool,),
     "cprofile": (bool,),
     "calibrate": (bool,),
+    "baseline": (list,),
     "fail-if": (list,),
     "data-fn": (list,),
 }
@@ -46,7 +46,6 @@ class Settings:
     output: str = "profile.json"
     format: str = "terminal"
     python: str | None = None
-    baseline: str | None = None
     max_data_wait: float | None = None
     max_regression: float | None = None
     max_seconds: float | None = None
@@ -56,6 +55,7 @@ class Settings:
     no_py_spy: bool = False
     cprofile: bool = False
     calibrate: bool = False
+    baseline: list[str] = field(default_factory=list)
     fail_if: list[str] = field(default_factory=list)
     data_fn: list[str] = field(default_factory=list)
 

@@ -24,12 +24,22 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Something in which two runs differ beside what is measured; ``refuses``: no gate may overlook it."""
+
+    what: str
+    base: str | float
+    new: str | float
+    refuses: bool = False
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """Two reports side by side. ``caveats`` say why they may not be comparable."""
+    """Two reports side by side. ``differences`` are why they may not be comparable."""
 
     base: Verdict
     new: Verdict
     moves: list[Move] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     appeared: list[str] = field(default_factory=list)
-    caveats: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .comparison import Difference
+from .report import Report
+
 HOLDS = 0
 EXCEEDED = 1
 CANNOT_SAY = 3
@@ -34,23 +37,68 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Regression:
-    """The step time against a baseline's. ``change`` = new / base - 1, with its 90 % interval."""
-
-    status: int
-    limit: float
-    base_s: float | None
-    new_s: float | None
-    change: float | None = None
-    low: float | None = None
-    high: float | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """Everything that the gate found. status: 0 holds, 1 exceeded, 3 cannot say."""
+    """What the thresholds say of one report. status: 0 holds, 1 exceeded, 3 cannot say."""
 
     status: int
     judgements: list[Judgement] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One profile of a check: the name it was given by, and its report."""
+
+    name: str
+    report: Report
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Repeats of a job against those of its baseline.
+
+    ``what``: ``step`` or ``sample``, whose seconds are compared. ``change`` = new / base - 1 with its 90 %
+    interval. ``base_contended`` and ``new_contended``: shares of the measured steps that other programs on
+    the machine cost; the seconds of neither side hold them. ``noise``: the standard deviation between runs as
+    a share, ``assumed`` where no side has repeats. ``sees`` is the smallest change that would have failed 95
+    times of 100; ``repeats`` as many runs a side as would show ``wanted``, None where too many. ``why`` says
+    why nothing can be said, ``differences`` what else differs and, where that is why, ``refused``.
+    """
+
+    status: int
+    limit: float
+    base_runs: int
+    new_runs: int
+    what: str = "step"
+    base_s: float | None = None
+    new_s: float | None = None
+    base_contended: float | None = None
+    new_contended: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    noise: float | None = None
+    assumed: bool = False
+    sees: float | None = None
+    wanted: float | None = None
+    repeats: int | None = None
+    why: str = ""
+    refused: bool = False
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One profile and what the thresholds say of it."""
+
+    profile: str
+    report: Report
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Everything that one check found; the worst status of its parts is its own."""
+
+    status: int
+    checked: list[Checked]
     regression: Regression | None = None

@@ -38,18 +38,6 @@ class Overhead:
 
 
 @dataclass(frozen=True)
-class Quality:
-    """How far the measurement can be trusted."""
-
-    steady_steps: int
-    warmup_steps: int
-    step_time_noise: float | None
-    overhead: Overhead
-    gaps: list[Gap] = field(default_factory=list)
-    set_aside: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Metric:
     """One measured quantity with its 90 % interval, sample count and source."""
 
@@ -59,6 +47,23 @@ class Metric:
     high: float | None = None
     n: int = 0
     source: str = ""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How far the measurement can be trusted.
+
+    ``uncontended_step`` is the step time without waiting for cores that other programs used; ``None`` where
+    that was not measured.
+    """
+
+    steady_steps: int
+    warmup_steps: int
+    step_time_noise: float | None
+    overhead: Overhead
+    gaps: list[Gap] = field(default_factory=list)
+    set_aside: dict[str, int] = field(default_factory=dict)
+    uncontended_step: Metric | None = None
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..model.comparison import Comparison, Move
+from ..model.comparison import Comparison, Difference, Move
 from ..model.report import Metric, Verdict
 from . import words
 from .glossary import BOUNDS
 
+LONGEST_FACT = 80
 KINDS = {
     "better": "better",
     "worse": "worse",
@@ -27,9 +28,18 @@ def comparison_text(comparison: Comparison, encoding: str = "utf-8") -> str:
     lines += ["  ".join(map(str.ljust, row, [*widths, 0])) for row in rows]
     changes = [f"gone: {words.plain(', '.join(comparison.gone))}"] if comparison.gone else []
     changes += [f"new: {words.plain(', '.join(comparison.appeared))}"] if comparison.appeared else []
-    changes += [f"careful: {words.plain(caveat)}" for caveat in comparison.caveats]
+    changes += [f"careful: {difference_text(one)}" for one in comparison.differences]
     lines += ["", *changes] if changes else []
     return words.fit("\n".join(line.rstrip() for line in lines) + "\n", encoding)
+
+
+def difference_text(difference: Difference) -> str:
+    """``different cores: 4 and 8``."""
+    before, after = (
+        words.short(words.plain(side), LONGEST_FACT) if isinstance(side, str) else words.count(side)
+        for side in (difference.base, difference.new)
+    )
+    return f"different {words.plain(difference.what)}: {before} and {after}"
 
 
 def _verdict(verdict: Verdict) -> str:

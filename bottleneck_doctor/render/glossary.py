@@ -128,6 +128,12 @@ Nothing was run. The exit status is 2. `bdoc COMMAND --help` lists what a comman
 The gate could not decide (exit status 3): the metric was not measured in this run, or too few
 steady steps were seen. That is not a pass. Let the run go on for longer, or see `bdoc env` for
 what can be measured on this machine.""",
+    "not-comparable": """\
+`bdoc check --baseline` compares runs of one job on one kind of machine. These differ in something that
+would make the comparison one of machines or versions (script, torch, python, cpu, cores, gpus, world-size),
+or the runs of one side are not repeats of each other. The exit status is 3: that is no pass. Take the
+baseline anew where the new runs are measured, or say `--allow-different NAME` to overlook one difference.
+What a change to a training may change (workers, batch-size, arguments, device) is told, never refused.""",
     "not-measured": """\
 A number that could not be taken stays empty; it is never counted as zero. The section "not
 measured" of a report names the reason, and the command that would allow it.""",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.compare import compare
+from bottleneck_doctor.model.comparison import Difference
 from bottleneck_doctor.model.report import Metric, ReportedFinding
 from tests.render.reports import TYPICAL, VERDICT
 
@@ -51,7 +52,7 @@ def test_a_metric_moves_only_beyond_the_noise(
 def test_a_run_compared_with_itself_did_not_move() -> None:
     comparison = compare(TYPICAL, TYPICAL)
     assert {move.kind for move in comparison.moves} <= {"noise", "unknown"}
-    assert (comparison.gone, comparison.appeared, comparison.caveats) == ([], [], [])
+    assert (comparison.gone, comparison.appeared, comparison.differences) == ([], [], [])
 
 
 def test_findings_that_went_and_came_are_named() -> None:
@@ -71,4 +72,7 @@ def test_both_verdicts_are_kept() -> None:
 
 def test_runs_on_other_machines_are_compared_with_a_warning() -> None:
     new = replace(TYPICAL, run=replace(TYPICAL.run, host="other", machine={"cores": 8.0, "gpus": []}))
-    assert compare(TYPICAL, new).caveats == ["host differs: box and other", "cores differs: 4.0 and 8.0"]
+    assert compare(TYPICAL, new).differences == [
+        Difference("cores", 4.0, 8.0, refuses=True),
+        Difference("host", "box", "other"),
+    ]

@@ -33,7 +33,9 @@ def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
 
     def write_up(profile: Profile, diagnosis: object = None) -> Report:
         assert profile.run.script is not None
-        return REPORTS[profile.run.script]
+        report = REPORTS[profile.run.script]
+        later_s = profile.run.duration_s - RUN.duration_s
+        return replace(report, run=replace(report.run, duration_s=report.run.duration_s + later_s))
 
     prescribe, shelf = (
         ModuleType("bottleneck_doctor.prescribe"),
@@ -44,8 +46,13 @@ def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
     monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe", prescribe)
     monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe.shelf", shelf)
 
+    stored = 0
+
     def _store(name: str, file: str = "profile.json") -> str:
-        (folder / file).write_bytes(encode_profile(replace(PROFILE, run=replace(RUN, script=name))))
+        nonlocal stored
+        run = replace(RUN, script=name, duration_s=RUN.duration_s + stored)  # no two are the same run
+        stored += 1
+        (folder / file).write_bytes(encode_profile(replace(PROFILE, run=run)))
         return file
 
     return _store

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands.output import screen, write
+from bottleneck_doctor.commands.output import append, screen, writable, write
 from bottleneck_doctor.model.refusal import UsageError
 
 
@@ -106,3 +106,32 @@ def test_the_width_is_the_one_asked_for(columns: str, width: int, monkeypatch: p
 def test_a_stream_without_an_encoding_is_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen(io.StringIO()).encoding == "utf-8"
     assert screen(sys.__stdout__ or sys.stdout).encoding
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("", "not a name"), ("a\0b", "not a name"), (".", "is a folder"), ("no/such/file", "no such folder")],
+)
+def test_a_place_that_cannot_be_written_to_is_refused_by_its_option(
+    path: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=f"^--junit .*{why}"):
+        writable(path, "--junit")
+
+
+def test_a_place_that_can_be_written_to_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("kept")
+    for name in ("there", "new"):
+        writable(str(tmp_path / name), "--junit")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there").read_text() == "kept"
+
+
+def test_what_is_appended_stands_behind_what_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "summary.md"
+    for text in ("a\n", "b\udce9\n"):
+        append(str(file), text, "--summary")
+    assert file.read_bytes() == b"a\nb\\udce9\n"
+    with pytest.raises(UsageError, match="choose another place with --summary"):
+        append(str(tmp_path), "c", "--summary")

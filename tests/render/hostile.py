@@ -26,7 +26,7 @@ ATTACKS = {
     "empty": "",
 }
 # Words with a meaning of their own; what they may be is decided by us, not by the machine.
-OURS = frozenset({"bound", "cause", "basis", "severity", "unit", "schema", "started_at"})
+OURS = frozenset({"bound", "cause", "basis", "severity", "unit", "schema", "started_at", "op"})
 
 
 def attacked(value: T, attack: str) -> T:

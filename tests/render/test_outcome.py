@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from bottleneck_doctor.model.outcome import Condition, Judgement, Outcome, Regression
-from bottleneck_doctor.render.outcome import outcome_lines
+from bottleneck_doctor.model.comparison import Difference
+from bottleneck_doctor.model.outcome import Checked, Condition, Gate, Judgement, Outcome, Regression
+from bottleneck_doctor.render.outcome import gate_lines, outcome_lines
+from tests.render.reports import TYPICAL
 
 WAITS = "fails when > 0.2 (--max-data-wait)"
 SLOWER = "fails when slower than the baseline by more than 5 %"
@@ -42,23 +46,69 @@ def test_a_threshold_is_one_line_with_the_numbers_behind_it(judgement: Judgement
     assert outcome_lines(Outcome(judgement.status, [judgement])) == [line]
 
 
+RUNS = "5 runs against 5; unchanged runs differ by 2 %"
+MOVED = Regression(
+    1, 0.05, 5, 5, base_s=0.1, new_s=0.11, change=0.1, low=0.08, high=0.12, noise=0.02, sees=0.08, wanted=0.1
+)
+NOISY = replace(MOVED, status=0, low=-0.02, high=0.22)
+ONE = replace(NOISY, base_runs=1, new_runs=1, assumed=True, noise=0.03, sees=0.21)
+TORCH = Difference("torch", "2.13", "2.14", refuses=True)
+
+
 @pytest.mark.parametrize(
     ("regression", "line"),
     [
+        (MOVED, f"FAIL step time 100 ms → 110 ms, +10 % (+8 % to +12 %); {RUNS}; {SLOWER}"),
         (
-            Regression(1, 0.05, 0.1, 0.11, 0.1, 0.08, 0.12),
-            f"FAIL step time 100 ms → 110 ms, +10 % (+8 % to +12 %); {SLOWER}",
+            replace(MOVED, what="sample"),
+            f"FAIL time per sample 100 ms → 110 ms, +10 % (+8 % to +12 %); {RUNS}; {SLOWER}",
         ),
         (
-            Regression(0, 0.05, 0.1, 0.11, 0.1, -0.02, 0.22),
-            f"ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); {SLOWER}"
-            "; within the noise",
+            replace(MOVED, base_contended=0.004, new_contended=0.31),
+            f"FAIL step time 100 ms → 110 ms, +10 % (+8 % to +12 %); {RUNS}; other programs on the machine"
+            f" cost 0.4 % and 31 % of it, not counted; {SLOWER}",
         ),
         (
-            Regression(3, 0.05, None, 0.11, why="step_time_s was not measured in the baseline"),
-            f"?    cannot say: step_time_s was not measured in the baseline; {SLOWER} [cannot-say]",
+            NOISY,
+            f"ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); {RUNS}; {SLOWER}; within the noise",
+        ),
+        (
+            replace(ONE, repeats=6),
+            "ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); 1 run against 1; unchanged runs are"
+            f" taken to differ by 3 %; {SLOWER}; within the noise; could see only changes above 21 %:"
+            " 6 runs on each side would show 10 %",
+        ),
+        (
+            replace(NOISY, sees=0.4),
+            f"ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); {RUNS}; {SLOWER}; within the noise;"
+            " could see only changes above 40 %: the runs differ too much to see 10 %",
+        ),
+        (
+            Regression(3, 0.05, 1, 1, why="step_time_s was not measured in base.json"),
+            f"?    cannot say: step_time_s was not measured in base.json; {SLOWER} [cannot-say]",
+        ),
+        (
+            Regression(3, 0.05, 1, 1, why="not comparable", refused=True, differences=[TORCH]),
+            "?    cannot say: not comparable; different torch: 2.13 and 2.14; --allow-different torch"
+            f" overlooks that; {SLOWER} [not-comparable]",
         ),
     ],
 )  # fmt: skip
 def test_a_baseline_is_the_last_line(regression: Regression, line: str) -> None:
-    assert outcome_lines(Outcome(regression.status, [], regression)) == [line]
+    gate = Gate(regression.status, [Checked("a.json", TYPICAL, Outcome(0))], regression)
+    assert gate_lines(gate) == [line]
+
+
+def test_what_else_differs_stands_below_the_comparison() -> None:
+    told = replace(MOVED, differences=[TORCH, Difference("workers", 2, 4)])
+    assert gate_lines(Gate(1, [], told))[1:] == [
+        "     careful: different torch: 2.13 and 2.14",
+        "     careful: different workers: 2 and 4",
+    ]
+
+
+def test_of_several_profiles_each_line_names_its_own() -> None:
+    judgement = Judgement(WAIT, 0, 0.1)
+    checked = [Checked(name, TYPICAL, Outcome(0, [judgement])) for name in ("a.json", "b\x1b.json")]
+    lines = gate_lines(Gate(0, checked))
+    assert [line.split(" ")[0] for line in lines] == ["a.json:", "b\\x1b.json:"]

@@ -1,0 +1,113 @@
+"""``python -m tests.bench.repeats``: how much runs of one job differ, and what the gate makes of that.
+
+``--measure`` runs each job again and again in turn and keeps a small table; without it the kept table is
+gated over and over: unchanged, and with one side a tenth slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bottleneck_doctor.analyse.regression import DEFAULT_LIMIT
+from tests.bench.gating import SLOWER, Row, fair_power, rates, recorded
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = Path(__file__).with_name("repeats.json")
+JOBS = ("loader_in_main", "healthy_balanced")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure or simulate, and print what came out."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.repeats", description=__doc__)
+    parser.add_argument("--measure", type=int, metavar="RUNS", help="run each job so often, then simulate")
+    parser.add_argument("--seconds", type=float, default=6.0, help="rough length of a training")
+    parser.add_argument("--pause", type=float, default=6.0, help="seconds between two runs")
+    parser.add_argument("--table", type=Path, default=KEPT)
+    parser.add_argument("--tries", type=int, default=1000)
+    given = parser.parse_args(argv)
+    if given.measure:
+        table = measure(given.measure, given.seconds, given.pause)
+        given.table.write_text(as_text(table))
+    for line in said(recorded(given.table), given.tries):
+        print(line)
+    return 0
+
+
+def measure(runs: int, seconds: float, pause_s: float) -> dict[str, list[Row]]:
+    """The jobs in turn, so that both see the same hours of the machine."""
+    table: dict[str, list[Row]] = {job: [] for job in JOBS}
+    began_s = time.monotonic()
+    for number in range(runs):
+        for job in JOBS:
+            print(f"{job}: {number + 1}/{runs}", file=sys.stderr, flush=True)
+            at_s = time.monotonic() - began_s
+            with tempfile.TemporaryDirectory(prefix="bdoc-repeats-") as folder:
+                table[job].append(row(at_s, report_of(job, seconds, Path(folder) / "profile.json")))
+            time.sleep(pause_s)
+    return table
+
+
+def report_of(job: str, seconds: float, profile: Path) -> dict[str, Any]:
+    """One run of the job, watched as a user would, and its report."""
+    bdoc = [sys.executable, "-m", "bottleneck_doctor"]
+    script = [str(ROOT / "tests" / "patients" / f"{job}.py"), "--seconds", str(seconds)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [*bdoc, "run", "--quiet", "-o", str(profile), *script],
+        env=environ, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    told = subprocess.run(
+        [*bdoc, "report", str(profile), "--format", "json"], env=environ, check=True, capture_output=True
+    )
+    return dict(json.loads(told.stdout))
+
+
+def row(at_s: float, report: dict[str, Any]) -> Row:
+    """When it began, its step time with interval, and that without what other programs cost it."""
+    whole, left = report["metrics"]["step_time_s"], report["quality"]["uncontended_step"]
+    numbers = [one[name] for one in (whole, left) for name in ("value", "low", "high")]
+    return Row(round(at_s), *(round(number, 7) for number in numbers))
+
+
+def as_text(table: dict[str, list[Row]]) -> str:
+    """JSON with a row on each line: a new measurement shows in a diff."""
+    jobs = [
+        f'  "{job}": [\n' + ",\n".join(f"    {json.dumps(list(one))}" for one in rows) + "\n  ]"
+        for job, rows in table.items()
+    ]
+    return "{\n" + ",\n".join(jobs) + "\n}\n"
+
+
+def said(table: dict[str, list[Row]], tries: int) -> list[str]:
+    """What the gate does at its defaults, on the measured runs and on noise of known size."""
+    lines = [f"limit {DEFAULT_LIMIT:.0%}; failed unchanged, failed {SLOWER:.0%} slower; {tries} tries"]
+    for job, rows in table.items():
+        for in_turn in (True, False):
+            for other_programs in (True, False):
+                cells = []
+                for repeats in (1, 3, 5):
+                    wrong, right = rates(rows, repeats, in_turn, tries, other_programs)
+                    cells.append(f"{repeats}: {wrong:6.1%} {right:6.1%}")
+                order = "in turn" if in_turn else "one after the other"
+                whose = "" if other_programs else ", other programs counted"
+                lines.append(f"{f'{job}, {order}{whose}':62} " + "   ".join(cells))
+    lines.append("noise between runs, and how often a tenth slower is seen, by repeats a side")
+    lines.append("        " + "".join(f"{repeats:>6}" for repeats in range(1, 11)))
+    for noise in (0.01, 0.02, 0.03, 0.04, 0.05):
+        seen = [fair_power(noise, repeats, tries) for repeats in range(1, 11)]
+        lines.append(f"  {noise:4.0%}  " + "".join(f"{right:6.0%}" for _, right in seen))
+        lines.append("   wrong" + "".join(f"{wrong:6.1%}" for wrong, _ in seen))
+    return lines
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

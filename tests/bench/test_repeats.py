@@ -1,0 +1,60 @@
+"""The gate's promises, on recorded runs of unchanged jobs while other programs fought for the cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.gating import Row, fair_power, rates, recorded
+from tests.bench.repeats import KEPT, as_text, row
+
+TABLE = recorded(KEPT)
+TRIES = 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_turn", [True, False])
+@pytest.mark.parametrize("repeats", [1, 3, 5])
+@pytest.mark.parametrize("job", TABLE)
+def test_of_two_hundred_gates_on_an_unchanged_job_at_most_two_fail(
+    job: str, repeats: int, in_turn: bool
+) -> None:
+    wrong, _ = rates(TABLE[job], repeats, in_turn, TRIES)
+    assert wrong * TRIES <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_turn", [True, False])
+@pytest.mark.parametrize("job", TABLE)
+def test_a_tenth_slower_fails_95_of_100_gates_with_five_repeats(job: str, in_turn: bool) -> None:
+    _, right = rates(TABLE[job], 5, in_turn, TRIES)
+    assert right >= 0.95
+
+
+@pytest.mark.slow
+def test_what_other_programs_cost_is_what_the_gate_must_leave_out_on_a_crowded_machine() -> None:
+    wrong, right = rates(TABLE["loader_in_main"], 5, False, TRIES, other_programs=False)
+    assert wrong > 0.05
+    assert right < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
+def test_both_promises_hold_for_noise_of_up_to_three_percent(noise: float) -> None:
+    wrong, right = fair_power(noise, 5, TRIES)
+    assert wrong * TRIES <= 2
+    assert right >= 0.95
+
+
+def test_there_are_forty_runs_of_each_job() -> None:
+    assert all(len(rows) >= 40 for rows in TABLE.values())
+
+
+def test_a_table_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    metric = {"value": 0.1, "low": 0.09, "high": 0.11}
+    report = {"metrics": {"step_time_s": metric}, "quality": {"uncontended_step": metric}}
+    table = {"job": [row(3.4, report), row(9.0, report)]}
+    (tmp_path / "table.json").write_text(as_text(table))
+    assert recorded(tmp_path / "table.json") == table
+    assert table["job"][0] == Row(3, 0.1, 0.09, 0.11, 0.1, 0.09, 0.11)
