@@ -22,9 +22,11 @@ DEMO := tests/patients/loader_in_main.py
 # the last line says so: thousands of real processes on a machine shared with others fail for nobody's fault now and then.
 PYTEST := $(BIN)/python -m pytest --timeout=240 --reruns 1
 
+SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
+
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test quick check lint types house docs bench accuracy gpu format clean
+.PHONY: list demo test quick check lint types house docs links bench accuracy gpu format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,8 +59,14 @@ format: $(READY) ## rewrite the code in the house's format, and mend what lint c
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY) ## write the generated pages anew
+# REPOSITORY: an address that pages link to where they speak of files outside docs/; empty, their paths are named.
+docs: $(READY) ## write the generated pages anew, and docs/ as a site into build/site
 	$(BIN)/python -m tests.house.generated
+	$(SITE) -b html -d build/doctrees docs build/site
+	@echo "the site: build/site/index.html"
+
+links: $(READY) ## ask the network whether the addresses that pages name still answer
+	$(SITE) -b linkcheck -d build/doctrees docs build/links
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
 	$(BIN)/python -m tests.accuracy --calibrate --keep tests/golden/accuracy --write docs/accuracy.md

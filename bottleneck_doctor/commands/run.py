@@ -38,7 +38,7 @@ def run_command(options: RunOptions) -> int:
         if refusal:
             gaps.append(Gap("cProfile", refusal))
         started = under_cprofile(command, folder) if cprofile else command
-        session, ended = _train(options, started, folder)
+        session, ended = _train(options, command, started, folder)
         gaps += [Gap("watching", note) for note in ended.notes]
         profile, problem = _profile(session, ended, command, gaps)
         if profile is not None and options.calibrate:
@@ -60,10 +60,14 @@ def _keep(options: RunOptions, folder: RunFolder, cprofile: bool) -> list[str]:
     return told + [f"the profiler's trace in {file}; ui.perfetto.dev opens it" for file in traces]
 
 
-def _train(options: RunOptions, command: Command, folder: RunFolder) -> tuple[Session, Ended]:
-    """From start to end of the training."""
+def _train(
+    options: RunOptions, command: Command, started: Command, folder: RunFolder
+) -> tuple[Session, Ended]:
+    """From start to end of the training; ``command`` is what was asked for, ``started`` what is run."""
     line = Line() if sys.stderr.isatty() and not options.quiet else None
-    session = Session(options, Path(folder.path) if folder.path else None, line)
+    session = Session(
+        options, Path(folder.path) if folder.path else None, line, command=command.argv, script=command.script
+    )
     session.prepare()
     environ = dict(os.environ)
     if folder.path is not None:
@@ -75,10 +79,12 @@ def _train(options: RunOptions, command: Command, folder: RunFolder) -> tuple[Se
             environ, folder.path, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings
         )
     try:
-        return session, supervise(command, environ, session.tick)
+        ended = supervise(started, environ, session.tick)
     finally:
         if line is not None:
             line.clear()
+    session.ended(ended)
+    return session, ended
 
 
 def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) -> tuple[Profile | None, str]:

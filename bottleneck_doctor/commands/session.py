@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..launch.supervise import Ended
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
     from ..model.profile import Gap
+    from .presence import Presence
     from .run_options import RunOptions
 
 LOOK_EVERY_NS = 250_000_000
@@ -43,6 +44,9 @@ class Session:
     windows: Any = None
     gaps: list[Gap] = field(default_factory=list)
     cwd: str = field(default_factory=lambda: here())
+    command: Sequence[str] = ()
+    script: str | None = None
+    presence: Presence | None = None
     _opening: Iterator[None] | None = None
     _next_look_ns: int = 0
     _cpu_before_ns: int | None = None
@@ -93,6 +97,11 @@ class Session:
 
             self.windows = Windows(self.options.profiler, self.options.py_spy, board.ask_for_profile)
         yield
+        if self.folder is not None:
+            from .presence import Presence
+
+            self.presence = Presence(self.folder, self, child)
+        yield
         from ..assemble import profile  # noqa: F401
 
         yield
@@ -101,6 +110,19 @@ class Session:
         modules()
         yield
         from .. import render  # noqa: F401
+
+    def ended(self, ended: Ended) -> None:
+        """Tell who watches how the training ended, before the folder goes; clear up after those killed."""
+        try:
+            if self.presence is not None:
+                self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
+            from ..launch.runs import leavings, sweep
+
+            sweep(leavings())
+        except Exception as error:  # whatever fails of this, the script's status is to be told
+            from ..model.profile import Gap
+
+            self.gaps.append(Gap("watching", f"its end was not told: {type(error).__name__}: {error}"))
 
     def _look(self, child: int, now_ns: int) -> None:
         if self.board is None or self.limit is None:
@@ -111,8 +133,15 @@ class Session:
         if self.windows is not None:
             over = self.limit.due is not None  # a window that runs is finished, none is begun
             self.windows.look([] if over else progress, now_ns, self.origin_ns)
+        if self.presence is not None:
+            self.presence.look(now_ns)
         if self.line is not None:
             self.line.show(progress, now_ns, self.origin_ns)
+
+    def spent_s(self) -> float | None:
+        """CPU seconds that watching has cost us since all was open."""
+        before = self._cpu_before_ns
+        return (time.process_time_ns() - before) / 1e9 if before is not None else None
 
     def remains(self, ended: Ended, argv: list[str], script: str | None, gaps: list[Gap]) -> Remains:
         """Everything that the profile is assembled from."""
@@ -120,8 +149,7 @@ class Session:
         from ..model.profile import Run
         from ..sense.machine import describe_machine
 
-        before = self._cpu_before_ns
-        spent = (time.process_time_ns() - before) / 1e9 if before is not None else None
+        spent = self.spent_s()
         machine, unknown = describe_machine()
         gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
         if self.windows is not None:

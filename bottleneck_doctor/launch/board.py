@@ -14,12 +14,15 @@ STOPPED = '{"fact": "stopped"'
 
 
 class Board:
-    """The headers of one run folder. Nothing here raises: a file that is not there yet is not there."""
+    """The headers of one run folder. Nothing here raises: a file that is not there yet is not there.
 
-    def __init__(self, folder: Path) -> None:
+    Only the supervisor is ``in_command``: whoever else looks must leave its orders alone.
+    """
+
+    def __init__(self, folder: Path, in_command: bool = True) -> None:
         self._folder = folder
         self._maps: dict[str, tuple[int, mmap.mmap]] = {}
-        self._control = _control(folder)
+        self._control = _control(folder) if in_command else None
 
     def refresh(self) -> None:
         """Look for processes that appeared since the last time."""

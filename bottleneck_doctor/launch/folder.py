@@ -13,6 +13,7 @@ from .signals import deferred, unwinding
 
 # What one process of the agent reserves at least; a place without that much is as good as read-only.
 _PROBE_BYTES = 1 << 20
+PREFIX = ".bdoc-run-"
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def usual_places() -> list[str]:
 
 
 def _made_in(place: str) -> str:
-    path = tempfile.mkdtemp(prefix=".bdoc-run-", dir=os.path.abspath(place))
+    path = tempfile.mkdtemp(prefix=PREFIX, dir=os.path.abspath(place))
     try:
         _reserve(os.path.join(path, "probe"))
     except OSError:

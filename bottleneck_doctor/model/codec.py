@@ -1,14 +1,15 @@
-"""Profiles and reports as bytes: the one place that writes them, and that distrusts what it reads."""
+"""Profiles, reports and the words of a running job as bytes: the one place that writes and distrusts them."""
 
 from __future__ import annotations
 
 import math
 import os
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .refusal import BadProfile as BadProfile
 from .report import Report
@@ -21,6 +22,7 @@ LARGEST_NUMBER = 2**62
 MAY_BE_NEGATIVE = frozenset(
     {"t", "started_s", "ended_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
 )
+Told = TypeVar("Told", Announcement, Ending, Handover)
 AGAIN = "run `bdoc run` again to get a new one"
 
 
@@ -48,6 +50,24 @@ def encode_report(report: Report) -> bytes:
     head = {name: content.pop(name) for name in ("schema", "schema_version")}
     data = msgspec.json.encode(_writable({**head, **content}, "report"))
     return msgspec.json.format(data, indent=2) + b"\n"
+
+
+def encode_live(value: Announcement | Ending | Handover) -> bytes:
+    """What a run tells while it goes on: msgpack where that is much, JSON where a person may look into it."""
+    write = msgspec.msgpack.encode if isinstance(value, Handover) else msgspec.json.encode
+    try:
+        return write(value)
+    except UnicodeEncodeError:  # a path that is no Unicode
+        return write(_writable(msgspec.to_builtins(value), "handover"))
+
+
+def decode_live(data: bytes, kind: type[Told]) -> Told | None:
+    """The same again, or None: it may be cut, empty, or of another version."""
+    decode = msgspec.msgpack.decode if kind is Handover else msgspec.json.decode
+    try:
+        return decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:

@@ -75,6 +75,7 @@ def index() -> str:
         entry = module.FINDING
         first = pages()[entry.id].partition("\n")[0].replace("|", "\\|")
         lines.append(f"| [{entry.id}](findings/{entry.id}.md) | {entry.cause} | {first} |")
+    lines += ["", "```{toctree}", ":hidden:", ":glob:", "remedies", "words", "report", "findings/*", "```"]
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import generated, reference
+from tests.house import generated, quoted, reference
 from tests.house.law import LAWS
 from tests.house.source import ROOT, Broken, house_files, require_none
 
@@ -41,6 +41,14 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
     dead = [link for link in links if not ((ROOT / page).parent / link).exists()]
     require_none(Broken(page, 1, f"the link `{link}` leads nowhere", "mend the path") for link in dead)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_headings_that_a_page_links_to_are_there(page: str) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    targets = [((ROOT / page).parent / path if path else ROOT / page, anchor) for path, anchor in links]
+    dead = [anchor for path, anchor in targets if path.suffix == ".md" and anchor not in headings(path)]
+    require_none(Broken(page, 1, f"no heading makes `#{one}`", "mend the anchor") for one in dead)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -80,9 +88,34 @@ def test_a_stale_page_is_written_anew_and_others_are_left_alone(
     assert capsys.readouterr().out.split() == ["written", "anew:", f"{tmp_path.name}/made.md"]
 
 
+def test_what_a_page_quotes_is_put_in_anew_and_the_rest_is_left_alone() -> None:
+    page = "before\n<!-- script: LICENSE -->\n```text\n{}```\nafter\n"
+    assert quoted.anew(page.format("of old\n")) == page.format((ROOT / "LICENSE").read_text())
+
+
+def test_a_quoted_report_ends_before_the_line_that_is_named() -> None:
+    page = '<!-- report: plain, up to "where a step goes" -->\n```text\n```\n'
+    shown = quoted.anew(page)
+    assert shown is not None
+    assert "infinitely fast" in shown
+    assert "where a step goes  " not in shown
+
+
+def test_the_rule_itself_knows_what_a_heading_is_called(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("# It costs, in `all`\n\n```\n# a comment\n```\n## 0.1: two  words\n")
+    assert headings(tmp_path / "page.md") == {"it-costs-in-all", "01-two--words"}
+
+
 def test_the_rule_itself_reads_a_tree() -> None:
     page = "agent/ in prose\n```\nbottleneck_doctor/\n├── agent/   watches\n    sense/\n```\n"
     assert tree_lines(page) == {"agent"}
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors of a page's headings, as repositories make them."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
 def tree_lines(page: str) -> set[str]:

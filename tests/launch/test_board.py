@@ -127,3 +127,11 @@ def test_a_folder_that_is_gone_raises_nothing(tmp_path: Path) -> None:
     board.refresh()
     board.stop_at(3)
     assert (board.progress(), board.fetching(), board.stopped()) == ([], [], False)
+
+
+def test_whoever_only_watches_leaves_the_orders_alone(tmp_path: Path) -> None:
+    in_command = Board(tmp_path)
+    in_command.stop_at(40)
+    onlooker = Board(tmp_path, in_command=False)
+    onlooker.stop_at(1)
+    assert wire.WORD.unpack_from((tmp_path / "control").read_bytes(), wire.STOP_AT)[0] == 40

@@ -1,0 +1,52 @@
+"""Quotations in pages that people write: scripts, and reports of recorded runs, as they are today.
+
+The comment before a fence says where its text comes from; `make docs` puts it there anew:
+`<!-- script: tests/quickstarts/plain.py -->`, or `<!-- report: plain, up to "why" -->`: what
+`bdoc report` says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import re
+
+from bottleneck_doctor.model.codec import decode_profile
+from bottleneck_doctor.prescribe import write_up
+from bottleneck_doctor.render import render
+from tests.house.source import ROOT
+
+KEPT = ROOT / "tests" / "golden" / "quickstarts"
+WIDTH = 80
+FENCED = r"(?P<open>\n```\w*\n).*?^```$"
+SCRIPT = re.compile(r"(?P<mark><!-- script: (?P<file>\S+) -->)" + FENCED, re.MULTILINE | re.DOTALL)
+REPORT = re.compile(
+    r"(?P<mark><!-- report: (?P<name>[\w-]+)(?:, up to \"(?P<end>[^\"]+)\")? -->)" + FENCED,
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def anew(page: str) -> str | None:
+    """The page with its quotations as they are today; None for a page that quotes nothing."""
+    if not (SCRIPT.search(page) or REPORT.search(page)):
+        return None
+    page = SCRIPT.sub(lambda m: f"{m['mark']}{m['open']}{script(m['file'])}```", page)
+    return REPORT.sub(lambda m: f"{m['mark']}{m['open']}{report(m['name'], m['end'])}```", page)
+
+
+def script(file: str) -> str:
+    """The text of a file of this repository."""
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+def report(name: str, end: str | None = None) -> str:
+    """What a terminal shows of a recorded run, whole or up to the line that begins with ``end``."""
+    lines = _rendered(name).splitlines()
+    until = next((place for place, line in enumerate(lines) if end and line.startswith(end)), len(lines))
+    return "\n".join(lines[:until]).rstrip() + "\n"
+
+
+@functools.cache
+def _rendered(name: str) -> str:
+    profile = decode_profile(gzip.decompress((KEPT / f"{name}.profile.json.gz").read_bytes()))
+    return render(write_up(profile), "terminal", width=WIDTH)
