@@ -55,11 +55,9 @@ def what_allows(pid: int, root: Path = ROOT, program: str | None = None) -> str:
         return "start the container with `--cap-add SYS_PTRACE`"
     if scope:
         return f"sudo sysctl kernel.yama.ptrace_scope={scope - 1}"
-    return (
-        f"sudo setcap cap_sys_ptrace+ep {shlex.quote(program)}"
-        if program
-        else "run bdoc as the user who trains"
-    )
+    if program:  # a process that hides its memory; the capability looks behind that
+        return f"sudo setcap cap_sys_ptrace+ep {shlex.quote(program)}"
+    return "run bdoc as the user who trains"
 
 
 def _owner(pid: int, root: Path) -> int | None:

@@ -9,6 +9,7 @@ from .. import words
 from ..call_tree import Node, on_cpu_share
 from ..frames import Frame, read_frame
 from ..page.figure import Figure
+from .axes import HOVER
 
 NARROWEST = 1 / 400  # of the samples: a box of less is two pixels wide (ours)
 MOST_BOXES = 500  # of one role, the widest: Plotly takes a millisecond or two for each
@@ -49,7 +50,7 @@ def flame(root: Node, role: str, cwd: str) -> Figure:
         "margin": {"l": 0, "r": 0, "t": BAR_PX, "b": 0},
         "uniformtext": {"minsize": 9, "mode": "hide"},
         "uirevision": "kept",  # new colours leave the reader where he is
-        "hoverlabel": {"align": "left"},
+        "hoverlabel": HOVER,
     }
     said = words.counted(root.count, "sample")
     return Figure(

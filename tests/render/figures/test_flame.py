@@ -84,3 +84,7 @@ def test_no_string_is_read_as_html(attack: str) -> None:
     said = "".join(trace["labels"]) + "".join(trace["hovertext"]).replace("<br>", "")
     assert "<" not in said
     assert said.isprintable()
+
+
+def test_the_page_finds_what_it_sets_on_every_chart() -> None:
+    assert flame(TRAINER, "The training thread", "").layout["hoverlabel"]["font"]
