@@ -118,11 +118,11 @@ def test_busy_workers_are_told_from_idle_ones() -> None:
 
 @pytest.mark.parametrize(("device", "drawn"), [("cuda", True), ("cpu", False)])
 def test_a_gpu_is_drawn_where_the_training_uses_it(device: str, drawn: bool) -> None:
-    profile = sensed(RUN, gpu1_busy_share=[0.5, None, 0.9], gpu0_busy_share=[0.0, 0.0, 0.0])
+    profile = sensed(RUN, gpu1_busy_share=[0.5, 0.7, 0.9], gpu0_busy_share=[0.0, 0.0, 0.0])
     process = Process(1, 0, "trainer", 0.0, torch="2.13.0", device=device)
     found = curves(replace(profile, processes=[process], device=DeviceFacts("cuda", pid=1, driver=1)))
     assert ("gpu_busy_share" in found) == drawn
-    assert not drawn or found["gpu_busy_share"].value == [0.5, None, 0.9]
+    assert not drawn or found["gpu_busy_share"].value == [0.5, 0.7, 0.9]
 
 
 def test_a_loop_without_a_loader_has_a_course_too() -> None:
