@@ -79,7 +79,7 @@ def compose_environment(environment: dict[str, str | float | None], longest: int
 
 
 def place(location: Location | None, cwd: str) -> str:
-    """File and line, seen from where the run was started; a library's or Python's own from where those lie."""
+    """File and line, seen from where the run was started; a library's or Python's from where those lie."""
     if location is None:
         return ""
     home = cwd.rstrip("/") + "/"
