@@ -49,3 +49,5 @@ def lead_out(app: Sphinx, name: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", lead_out)
+# A block that names no language is what a terminal shows.
+highlight_language = "none"
