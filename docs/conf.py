@@ -18,6 +18,8 @@ extensions = ["myst_parser"]
 exclude_patterns = ["conf.py"]
 # Links to headings: `page.md#words-of-the-heading`, as repositories show them.
 myst_heading_anchors = 3
+# A block that names no language is what a terminal shows.
+highlight_language = "none"
 
 html_theme = "furo"
 html_title = "bdoc, the bottleneck doctor"
@@ -49,5 +51,3 @@ def lead_out(app: Sphinx, name: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", lead_out)
-# A block that names no language is what a terminal shows.
-highlight_language = "none"
