@@ -97,7 +97,8 @@ def _number(text: str, fraction: bool, where: str) -> float:
     if text.endswith("%") and NUMBER.fullmatch(text[:-1]):
         raise UsageError(f"{where}: expected {expected}, write {float(text[:-1]) / 100:g} for {text}")
     if NUMBER.fullmatch(text) is None:
-        raise UsageError(f"{where}: {_shown(text)} is not {expected}")
+        what = where if where.endswith(_shown(text)) else f"{where}: {_shown(text)}"
+        raise UsageError(f"{what} is not {expected}")
     value = float(text)
     if not math.isfinite(value) or value < 0:
         raise UsageError(f"{where}: expected {expected}")

@@ -12,8 +12,8 @@ from .reading import report_of
 
 
 def main(
-    base: Annotated[str, typer.Argument(help="The profile from before.")],
-    new: Annotated[str, typer.Argument(help="The profile from after.")],
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The profile from before.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The profile from after.")],
 ) -> int:
     """Show what moved between two profiles beyond the noise."""
     from ..analyse.compare import compare

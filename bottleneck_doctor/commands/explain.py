@@ -15,7 +15,7 @@ NEAREST = 3
 
 def main(
     id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="What to explain, as reports name it.")
+        str | None, typer.Argument(metavar="ID", help="What to explain, as reports name it.")
     ] = None,
 ) -> int:
     """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""

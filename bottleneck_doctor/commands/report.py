@@ -18,14 +18,24 @@ ENDINGS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 
 
 def main(
-    profile: Annotated[str | None, typer.Argument(help="The profile.", show_default="profile.json")] = None,
+    profile: Annotated[
+        str | None, typer.Argument(metavar="PROFILE", help="The profile.", show_default="profile.json")
+    ] = None,
     format: Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help="terminal (the default), markdown, json; in a file also html."),
+        typer.Option(
+            metavar="FORMAT",
+            help="terminal (the default), markdown, json; to a file html, trace, flamegraph, speedscope.",
+        ),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", help="Write to this file instead; .html, .md, .json say the format."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to this file instead; .html, .md, .json say the format.",
+        ),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
 ) -> int:

@@ -33,7 +33,11 @@ SNAKEVIZ = "import sys; sys.path[:] = filter(None, sys.path); from snakeviz.cli 
 def main(
     profile: Annotated[
         str | None,
-        typer.Argument(help="The profile, or a .prof file of cProfile's.", show_default="profile.json"),
+        typer.Argument(
+            metavar="PROFILE",
+            help="The profile, or a .prof file of cProfile's.",
+            show_default="profile.json",
+        ),
     ] = None,
     flame_graph: Annotated[
         bool, typer.Option("--flame-graph", help="The flame graph of the stacks.")

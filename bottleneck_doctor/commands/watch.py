@@ -41,7 +41,9 @@ def main(
     run: Annotated[
         str | None,
         typer.Argument(
-            help="A pid, a run folder, or a part of the command line.", show_default="the only run"
+            metavar="RUN",
+            help="A pid, a run folder, or a part of the command line.",
+            show_default="the only run",
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a run to begin.")] = False,

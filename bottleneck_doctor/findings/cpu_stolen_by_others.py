@@ -69,7 +69,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         id="isolate-cpus",
         title="give the job cores of its own",
         fix=Fix("pin the job and the others to different cores, or ask the scheduler for a machine alone",
-                "taskset -c 8-15 python train.py      # the others: taskset -c 0-7, or nice -n 19"),
+                "renice -n 19 -p PID    # for each of the others, or taskset -cp CORES PID"),
         change=Change(strangers=0.0),
         apply="admin",
         risk="the others become slower",

@@ -79,7 +79,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ),
         ("time in evaluation", "evaluation_s", whole.evaluation_s),
         ("evaluations seen", "evaluations", float(whole.evaluations)),
-        ("share of their time that waits for data", "evaluation_data_wait", main.wait_s / main.wall_s),
+        ("share of their time that waits for data", "evaluation_data_wait_share", main.wait_s / main.wall_s),
     ]
     evidence = [Evidence(*one, LOOPS) for one in known] + rhythm_evidence(diagnosis, "evaluation")
     if forwards:

@@ -75,8 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                 loader.location),
         change=best.change,
         apply="hook",
-        risk="memory grows with each worker; random augmentations draw from other streams; guard the "
-        "script's main part with `if __name__ == \"__main__\"` where workers are spawned",
+        risk="memory grows with each worker; augmentations draw otherwise; guard `__main__` where spawned",
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip

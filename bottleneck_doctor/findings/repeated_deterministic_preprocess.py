@@ -67,8 +67,10 @@ OFFLINE = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
 IN_MEMORY = """\
-class Once(torch.utils.data.Dataset):          # build it before the loader: workers share its memory
-    def __init__(self, base): self.samples = [base[i] for i in range(len(base))]
+class Once(torch.utils.data.Dataset):
+    # built before the loader: workers share its memory
+    def __init__(self, base):
+        self.samples = [base[i] for i in range(len(base))]
     def __len__(self): return len(self.samples)
     def __getitem__(self, i): return self.samples[i]"""
 

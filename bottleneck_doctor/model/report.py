@@ -143,7 +143,8 @@ class Fix:
 
 @dataclass(frozen=True)
 class Remedy:
-    """One cure with the speedup to expect; ``combined_speedup`` includes all remedies above it."""
+    """One cure with the speedup to expect, of the "step" or, by its ``scope``, of the whole "run";
+    ``combined_speedup`` includes all remedies above it."""
 
     id: str
     title: str
@@ -155,6 +156,7 @@ class Remedy:
     apply: str
     effort: str
     risk: str
+    scope: str = "step"
 
 
 @dataclass(frozen=True)

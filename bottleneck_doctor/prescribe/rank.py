@@ -95,6 +95,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
                 apply=cure.apply,
                 effort=cure.effort,
                 risk=cure.risk,
+                scope=cure.scope,
             )
         )
     return told

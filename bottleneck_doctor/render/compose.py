@@ -98,7 +98,7 @@ def _grounds(verdict: Verdict) -> list[str]:
         said.append(f"close behind: {RESOURCES.get(verdict.runner_up, words.plain(verdict.runner_up))}")
     known = [(value, name) for name, value in verdict.gain.items() if value is not None]
     known.sort(key=lambda pair: -pair[0])
-    gains = [f"{RESOURCES.get(name, words.plain(name))} {words.ratio(value)}" for value, name in known]
+    gains = [f"{RESOURCES.get(name, words.plain(name))} {words.gain(value)}" for value, name in known]
     return [*said, f"if infinitely fast: {', '.join(gains)}"] if gains else said
 
 

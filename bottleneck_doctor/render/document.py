@@ -17,7 +17,7 @@ class Lengths:
     phases: int = 3
     snippet: int = 12
     snippets: int = 1
-    risk: int = 90
+    risk: int = 100
     functions: int = 5
     libraries: int = 0
     operators: int = 5

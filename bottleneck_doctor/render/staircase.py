@@ -21,7 +21,9 @@ def staircase(shown: list[Remedy]) -> str:
 
 
 def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
-    """Whether the replay saw it add nothing to those above it. What was not replayed may add to them."""
+    """Whether the replay saw it add nothing to those above it. What was not replayed may add to them, and
+    what shortens the run beside its steps does."""
     above = remedies[: remedies.index(remedy)] if remedy in remedies else []
-    replayed = remedy.predicted_speedup.basis != "range" and remedy.predicted_speedup.likely > 1
+    said = remedy.predicted_speedup
+    replayed = remedy.scope == "step" and said.basis != "range" and said.likely > 1
     return replayed and remedy.combined_speedup is None and any(one.combined_speedup for one in above)

@@ -7,6 +7,7 @@ import re
 import unicodedata
 
 UNKNOWN = "?"
+MOST_GAIN = 100.0  # of a resource made infinitely fast; beyond it the digits say nothing (ours)
 # What our own signs become where the encoding cannot say them; each is one column wide, so layouts hold.
 PLAINER = str.maketrans(
     {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~"}
@@ -81,6 +82,11 @@ def counted(value: int, one: str, many: str = "") -> str:
 def ratio(value: float | None) -> str:
     """``×1.8``; near one the second digit shows: ``×1.03``."""
     return UNKNOWN if value is None or not math.isfinite(value) else f"×{_factor(value)}"
+
+
+def gain(value: float | None) -> str:
+    """``×1.8``, and ``over ×100`` for what would take next to nothing: no model is exact about that."""
+    return f"over {ratio(MOST_GAIN)}" if value is not None and MOST_GAIN < value < math.inf else ratio(value)
 
 
 def ratio_range(low: float, high: float) -> str:

@@ -55,6 +55,13 @@ def test_what_adds_nothing_is_an_alternative(
     assert [is_alternative(one, remedies) for one in remedies] == alternatives
 
 
+def test_what_shortens_the_run_beside_its_steps_is_no_alternative() -> None:
+    remedies = [
+        one if place == 0 else replace(one, scope="run") for place, one in enumerate(stairs(2.5, None))
+    ]
+    assert [is_alternative(one, remedies) for one in remedies] == [False, False]
+
+
 @pytest.mark.parametrize(("shown", "said"), [(1, ""), (2, "1 ×2.5 → with 2 ×2.6"), (3, "with 3 ×2.7")])
 def test_only_the_remedies_shown_have_stairs(shown: int, said: str) -> None:
     assert compose(TYPICAL, Lengths(cures=shown)).together.endswith(said)

@@ -82,6 +82,13 @@ def test_ratio(value: float, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "said"), [(2.6, "×2.6"), (43.2, "×43"), (814.0, "over ×100"), (math.inf, "?")]
+)
+def test_no_digits_are_said_of_a_gain_beyond_a_hundred(value: float, said: str) -> None:
+    assert words.gain(value) == said
+
+
+@pytest.mark.parametrize(
     ("low", "high", "said"),
     [(1.5, 2.1, "×1.5–2.1"), (1.81, 1.79, "×1.8"), (1.02, 1.62, "×1.02–1.62"), (0.7, 0.9, "×0.7–0.9")],
 )
