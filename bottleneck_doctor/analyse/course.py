@@ -16,6 +16,7 @@ from .steady import outside_steps, steps_of
 POINTS_AT_MOST = 1000  # a screen shows no more
 LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (ours)
 FETCHES_AT_LEAST = 4  # in a stretch, or their mean says nothing
+APART = 0.01  # of the run between two steps is seen as a gap (ours)
 STRETCHES = 100  # of the run, for what is known of some batches only
 UNREAD = 2  # rows in a row that hold other sensors' readings only: their clocks are not the same (ours)
 
@@ -54,7 +55,9 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
     row, or the part of a long run that was seen closely would look rough beside a smooth rest."""
     mean, high = Curve("step_time_s", "step"), Curve("step_time_high_s", "step")
     wait = Curve("data_wait_share", "wait")
-    for group in _buckets(steps, max(duration, steps[-1].t if steps else 0.0) / POINTS_AT_MOST):
+    length = max(duration, steps[-1].t if steps else 0.0)
+    ended = None
+    for group in _buckets(steps, length / POINTS_AT_MOST):
         count = sum(step.steps for step in group)
         wall = sum(step.wall * step.steps for step in group)
         waited = sum(step.wait * step.steps for step in group)
@@ -64,9 +67,19 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
             (high, max(step.wall for step in group) if count <= LOOSE * len(group) else None),
             (wait, min(1.0, waited / wall) if wall > 0 else None),
         ):
+            if ended is not None and begin - ended > APART * length:
+                _lift(curve, ended, begin, value)
             curve.t.append(max(0.0, (begin + end) / 2))
             curve.value.append(value)
+        ended = end
     return [mean, high, wait]
+
+
+def _lift(curve: Curve, begin: float, end: float, value: float | None) -> None:
+    """Lift the pen over an evaluation, a checkpoint or a sleep: no step went on there that a line could join.
+    What stands alone between two of them still is a line."""
+    curve.t.extend([begin, (begin + end) / 2, end])
+    curve.value.extend([curve.value[-1], None, value])
 
 
 def _buckets(steps: list[Step], width: float) -> Iterable[list[Step]]:
@@ -91,12 +104,18 @@ def _worker_curve(diagnosis: Diagnosis, steps: list[Step]) -> list[Curve]:
     curve = Curve("worker_busy_share", "cpu")
     width = max(diagnosis.profile.run.duration_s, steps[-1].t) / STRETCHES
     means = _mean_walls(table, width)
+    ended = None
     for group in _buckets(steps, width):
         mean = means.get(int(group[0].t // width)) if width > 0 else None
         wall = sum(step.wall * step.steps for step in group)
         if mean is not None and wall > 0:
+            share = min(1.0, mean * sum(step.steps for step in group) / (workers * wall))
+            begin = group[0].t - group[0].wall * group[0].steps
+            if ended is not None and begin - ended > APART * STRETCHES * width:
+                _lift(curve, ended, begin, share)
             curve.t.append(max(0.0, group[-1].t - wall / 2))
-            curve.value.append(min(1.0, mean * sum(step.steps for step in group) / (workers * wall)))
+            curve.value.append(share)
+        ended = group[-1].t
     return [curve]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -13,8 +12,11 @@ from . import settings
 from .output import Screen, say, screen, write
 from .reading import known_format, report_and_picture, report_of
 
-# What a file's name says about its format, where nothing else does.
-ENDINGS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+# What a file's name says about its format, where nothing else does; the first that fits.
+ENDINGS = {
+    ".html": "html", ".htm": "html", ".md": "markdown",
+    ".trace.json": "trace", ".speedscope.json": "speedscope", ".json": "json",
+}  # fmt: skip
 
 
 def main(
@@ -34,7 +36,7 @@ def main(
             "-o",
             "--output",
             metavar="FILE",
-            help="Write to this file instead; .html, .md, .json say the format.",
+            help="Write to this file; .html, .md, .json, .trace.json, .speedscope.json say the format.",
         ),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
@@ -43,7 +45,7 @@ def main(
     from ..render import DRAWN, render
 
     defaults = settings.load()
-    named = ENDINGS.get(os.path.splitext(output or "")[1].lower())
+    named = next((said for ending, said in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
     asked = named if format is None and named and defaults.format == "terminal" else format
     asked = known_format(asked, defaults)
     path = profile or defaults.output

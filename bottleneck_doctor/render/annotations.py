@@ -64,12 +64,14 @@ def _conditions(gate: Gate, workspace: str) -> Iterator[Annotation]:
 
 
 def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
-    """The best remedies at their lines. Of repeats each would say the same, so equal ones are one."""
+    """The best remedies at their lines; of what several repeats advise there, the first one's words."""
+    told: set[tuple[str, tuple[str, int]]] = set()
     for one in gate.checked:
         for remedy in one.report.remedies[:ADVICE]:
             if remedy.predicted_speedup.likely > 1:
                 place = _place(remedy.fix.location, one.report, workspace)
-                if place[0]:
+                if place[0] and (remedy.id, place) not in told:
+                    told.add((remedy.id, place))
                     title = f"bdoc: {words.plain(remedy.id)}"
                     yield Annotation("notice", title, _cure(remedy), *place)
 

@@ -79,7 +79,7 @@ def _verdicts(gate: Gate) -> Iterator[str]:
             continue
         told.add(said)
         lines = [f"**{markdown(said)}** ({code(one.profile)})", ""]
-        for cure in document.cures:
+        for rank, cure in enumerate(document.cures, start=1):
             place = f" at {code(cure.place)}" if cure.place else ""
-            lines.append(f"1. {markdown(cure.title)}: **{cure.likely}** ({markdown(cure.basis)}){place}")
+            lines.append(f"{rank}. {markdown(cure.title)}: **{cure.likely}** ({markdown(cure.basis)}){place}")
         yield "\n".join(lines).rstrip()

@@ -57,6 +57,20 @@ def test_a_rare_long_step_is_in_the_high_curve_however_many_steps_share_a_point(
     assert max(values) == 9.0
 
 
+def test_no_line_joins_the_steps_before_and_after_an_evaluation() -> None:
+    profile = run_of(workers=2, cpu=0.03, compute=0.01)
+    table = profile.loops[0].table
+    before, pause = table.t[150], 5.0
+    late = replace(table, t=[t if t <= before else t + pause for t in table.t])
+    profile = replace(profile, loops=[replace(profile.loops[0], table=late)])
+    found = curves(profile)
+    for name in ("step_time_s", "data_wait_share"):
+        lifted = [t for t, value in zip(found[name].t, found[name].value, strict=True) if value is None]
+        assert len(lifted) == 1
+        assert before < lifted[0] < before + pause
+        assert found[name].t == sorted(found[name].t)
+
+
 def test_where_many_steps_share_a_row_the_longest_of_them_is_not_known() -> None:
     table = RUN.loops[0].table
     merged = replace(table, steps=[1] * 150 + [8] * 150)
