@@ -104,17 +104,19 @@ def _worker_curve(diagnosis: Diagnosis, steps: list[Step]) -> list[Curve]:
     curve = Curve("worker_busy_share", "cpu")
     width = max(diagnosis.profile.run.duration_s, steps[-1].t) / STRETCHES
     means = _mean_walls(table, width)
-    ended = None
+    ended, paused = None, 0.0
     for group in _buckets(steps, width):
+        begin = group[0].t - group[0].wall * group[0].steps
+        paused = max(paused, begin - ended if ended is not None else 0.0)
         mean = means.get(int(group[0].t // width)) if width > 0 else None
         wall = sum(step.wall * step.steps for step in group)
         if mean is not None and wall > 0:
             share = min(1.0, mean * sum(step.steps for step in group) / (workers * wall))
-            begin = group[0].t - group[0].wall * group[0].steps
-            if ended is not None and begin - ended > APART * STRETCHES * width:
-                _lift(curve, ended, begin, share)
+            if curve.t and paused > APART * STRETCHES * width:
+                _lift(curve, curve.t[-1], begin, share)
             curve.t.append(max(0.0, group[-1].t - wall / 2))
             curve.value.append(share)
+            paused = 0.0
         ended = group[-1].t
     return [curve]
 

@@ -122,7 +122,8 @@ def _follow(follower: Follower, once: bool, every: float | None, as_json: bool) 
 
 def _once(follower: Follower, as_json: bool) -> None:
     """One look, as soon as the supervisor has answered and the verdict is there."""
-    from ..render.watch import block, record
+    from ..render.watch import block
+    from ..render.watch_record import record
 
     until = time.monotonic() + ONE_LOOK_S
     look = follower.look()
@@ -135,7 +136,8 @@ def _once(follower: Follower, as_json: bool) -> None:
 
 
 def _log(follower: Follower, every_s: float, as_json: bool) -> None:
-    from ..render.watch import plain_line, record
+    from ..render.watch import plain_line
+    from ..render.watch_record import record
 
     encoding = screen(sys.stdout).encoding
     due = 0.0

@@ -117,9 +117,9 @@ def test_an_ascii_terminal_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPa
         ("R.HTM", "<!doctype html>"),
         ("r.md", "## CPU-bound"),
         ("r.json", "{"),
-        ("r.trace.json", '{"traceEvents"'),
+        ("r.trace.json", '{"displayTimeUnit"'),
         ("r.speedscope.json", '{"$schema":"https://www.speedscope'),
-    ],  # fmt: skip
+    ],
 )
 def test_the_ending_of_a_file_says_its_format(name: str, begins: str, store: Store, folder: Path) -> None:
     store("typical")

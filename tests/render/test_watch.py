@@ -1,8 +1,7 @@
-"""What somebody sees who watches a run: on a terminal, in a log, as JSON."""
+"""What somebody sees who watches a run: on a terminal or in a log."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ from rich.cells import cell_len
 
 from bottleneck_doctor.model.live import Announcement, Ending, Lifetime, Look, Pace, Surroundings
 from bottleneck_doctor.model.report import Report
-from bottleneck_doctor.render.watch import block, listed, plain_line, record
+from bottleneck_doctor.render.watch import block, listed, plain_line
 from tests.render.reports import HEALTHY, INCONCLUSIVE, TYPICAL
 
 SAID = Announcement(
@@ -100,22 +99,6 @@ def test_a_log_gets_one_line_with_everything() -> None:
     assert line.count("\n") == 1
     for words in ("3 min 12 s", "1 204 steps", "20.7 ms each", "59 % waiting for data", "best so far"):
         assert words in line
-
-
-def test_json_is_one_object_a_line_with_the_names_of_the_metrics() -> None:
-    line = record(LOOK, TYPICAL)
-    assert line.count("\n") == 1
-    found = json.loads(line)
-    assert set(found) & set(TYPICAL.metrics) == {
-        "step_time_s", "steps_per_s", "data_wait_fraction", "cpu_busy_fraction", "gpu_busy_fraction",
-        "gpu_memory_fraction",
-    }  # fmt: skip
-    assert found["cpu_busy_fraction"] == pytest.approx(0.81)
-    assert found["verdict"]["bound"] == TYPICAL.verdict.bound
-    assert found["remedy"]["id"] == TYPICAL.remedies[0].id
-    assert json.loads(record(ENDED, None))["exit_status"] == 0
-    bare = json.loads(record(Look(SAID, "starting", 1.0), None))
-    assert {bare[key] for key in ("step_time_s", "job_cores", "verdict", "remedy", "exit_status")} == {None}
 
 
 def test_what_a_stranger_wrote_into_a_command_line_is_harmless() -> None:

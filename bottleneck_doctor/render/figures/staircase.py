@@ -13,7 +13,7 @@ HEIGHT = 260
 MOST = 16  # stairs that can be told apart on a telephone
 MOST_NAMED = 6  # stairs that have room for numbers there
 HIGHEST = 1e4  # a speedup above this is drawn as this
-STEPS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3)
+STEPS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3)
 LONGEST_TITLE = 60
 
 
