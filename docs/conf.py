@@ -16,8 +16,6 @@ REPOSITORY = os.environ.get("REPOSITORY") or (SERVED if SERVED.count("/") == 4 e
 project = "bdoc"
 extensions = ["myst_parser"]
 exclude_patterns = ["conf.py"]
-# What a fence does not name is shown as it is, not coloured as if it were Python.
-highlight_language = "none"
 # Links to headings: `page.md#words-of-the-heading`, as repositories show them.
 myst_heading_anchors = 3
 # A block that names no language is what a terminal shows.

@@ -73,6 +73,7 @@ def _learn(account: Account) -> None:
     account.rate = (state.backwards - backwards, state.optimizer_steps - steps)
     pacer = state.pacer
     if account.rate[0]:
+        state.trained_on = account.loader
         state.pacer = account if pacer is None or pacer.arrivals == account.beside else pacer
     elif pacer is account:
         state.pacer = None

@@ -134,8 +134,14 @@ def attach(control: Control) -> None:
 
 
 def _is_elsewhere() -> bool:
-    """Whether this is the batch of another loop than the one that trains, such as an evaluation."""
-    return state.pacer is not None and state.heard is not None and state.heard is not state.pacer
+    """Whether this is the batch of another loop than the one that trains, such as an evaluation. Between two
+    epochs nobody sets the pace; a training loader that is built anew is known after its first step."""
+    heard = state.heard
+    if heard is None:
+        return False
+    if state.pacer is None:
+        return bool(state.trained_on) and heard.loader != state.trained_on
+    return heard is not state.pacer
 
 
 def _on(accelerator: Any) -> TraceWindow:

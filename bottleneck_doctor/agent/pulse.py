@@ -49,6 +49,7 @@ class Pulse:
         self.resting = False
         self.heard: Account | None = None  # whose step, begun with a close look, is being listened to
         self.pacer: Account | None = None  # whose last heard step is taken for those not heard
+        self.trained_on = 0  # the loader whose batches were last seen to be trained on, 0 = none yet
         self.ranked = False  # this process is one of several that train together
         self.stride = 1
         self.floor = 1
