@@ -17,6 +17,7 @@ POINTS_AT_MOST = 1000  # a screen shows no more
 LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (ours)
 FETCHES_AT_LEAST = 4  # in a stretch, or their mean says nothing
 STRETCHES = 100  # of the run, for what is known of some batches only
+UNREAD = 2  # rows in a row that hold other sensors' readings only: their clocks are not the same (ours)
 
 RATES = (
     ("disk_read_bytes_per_s", "io", "disk_read_bytes"),
@@ -129,18 +130,21 @@ def _machine_curves(diagnosis: Diagnosis) -> list[Curve]:
 
 
 def _rates(series: Series, name: str) -> list[float | None]:
-    """Growth per second of a counter from one reading to the next. One that was not read, or went backwards,
-    is a gap: its machine was suspended, or it began anew."""
+    """Growth per second of a counter from one reading to the next, for every row between them. One that was
+    not read for long, or went backwards, is a gap: its machine was suspended, or it began anew."""
     found: list[float | None] = []
-    values = series.values[name]
     last: tuple[float, float] | None = None
-    for t, value in zip(series.t, values, strict=True):
-        rate = None
-        if value is not None:
-            if last is not None and value >= last[1] and t > last[0]:
-                rate = (value - last[1]) / (t - last[0])
-            last = (t, value)
-        found.append(rate)
+    unread = 0
+    for t, value in zip(series.t, series.values[name], strict=True):
+        found.append(None)
+        if value is None:
+            unread += 1
+            continue
+        if last is not None and value >= last[1] and t > last[0]:
+            rate = (value - last[1]) / (t - last[0])
+            rows = 1 + unread if unread <= UNREAD else 1
+            found[-rows:] = [rate] * rows
+        last, unread = (t, value), 0
     return found
 
 
@@ -177,7 +181,17 @@ def _gauge(series: Series, name: str, group: str, source: str, at_most: float = 
     values = series.values.get(source)
     if values is None:
         return Curve(name, group)
-    return _thinned(Curve(name, group, list(series.t), [_capped(value, at_most) for value in values]))
+    return _thinned(Curve(name, group, list(series.t), [_capped(value, at_most) for value in _held(values)]))
+
+
+def _held(values: Sequence[float | None]) -> list[float | None]:
+    """A gauge that was not read in a row or two is what it was."""
+    found: list[float | None] = []
+    unread = 0
+    for value in values:
+        unread = unread + 1 if value is None else 0
+        found.append(found[-1] if value is None and found and unread <= UNREAD else value)
+    return found
 
 
 def _capped(value: float | None, at_most: float) -> float | None:

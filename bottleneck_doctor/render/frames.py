@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from ..model.profile import Location
@@ -11,7 +10,6 @@ from .hottest import place
 
 # Of files that are a library's or Python's own, as installed anywhere.
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.")
-INSTALLED = re.compile(r"^/.*/lib(?:64)?/(?=python3\.)")
 
 
 @dataclass(frozen=True)
@@ -32,4 +30,4 @@ def read_frame(text: str, cwd: str) -> Frame:
         return Frame(words.plain(text), "", 0, False)
     shown, _, _ = place(Location(file, int(line), function), cwd).rpartition(":")
     users = not file.startswith("<") and not any(mark in file for mark in LIBRARIES)
-    return Frame(words.plain(function), INSTALLED.sub("", shown), int(line), users)
+    return Frame(words.plain(function), shown, int(line), users)

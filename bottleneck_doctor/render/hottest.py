@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from ..model.hot import HotFunction, HotOperator
 from ..model.profile import Location
 from . import words
 from .document import HotRow, Hottest
 
+INSTALLED = re.compile(r"^/.*/(?:site|dist)-packages/|^/.*/lib(?:64)?/(?=python3\.)")
 ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
 # Of a function's samples: twenty tell such shares from a half, and no finer word is needed (ours).
 AWAKE = 0.8
@@ -76,10 +79,10 @@ def compose_environment(environment: dict[str, str | float | None], longest: int
 
 
 def place(location: Location | None, cwd: str) -> str:
-    """File and line, seen from where the run was started; a library's from where libraries lie."""
+    """File and line, seen from where the run was started; a library's or Python's from where those lie."""
     if location is None:
         return ""
     home = cwd.rstrip("/") + "/"
     file = location.file[len(home) :] if cwd and location.file.startswith(home) else location.file
-    file = file.rpartition("/site-packages/")[2]
+    file = INSTALLED.sub("", file)
     return f"{words.plain(file)}:{location.line}"

@@ -77,6 +77,22 @@ def test_a_counter_that_goes_backwards_or_was_not_read_is_a_gap() -> None:
     assert found["job_read_bytes_per_s"].value == [100.0, None, None, 30.0]
 
 
+def test_a_row_that_another_sensors_clock_made_is_no_gap() -> None:
+    found = curves(
+        sensed(RUN, job_cpu_s=[0.0, 1.0, None, 2.0, 2.5], job_rss_bytes=[5.0, None, 7.0, 8.0, 8.0])
+    )
+    assert found["job_cores"].value == [1.0, 0.5, 0.5, 0.5]
+    assert found["job_rss_bytes"].value == [5.0, 5.0, 7.0, 8.0, 8.0]
+
+
+def test_what_was_not_read_for_long_is_a_gap() -> None:
+    found = curves(
+        sensed(RUN, job_cpu_s=[0.0, 1.0, None, None, None, 5.0], job_rss_bytes=[1.0, *[None] * 4, 2.0])
+    )
+    assert found["job_cores"].value == [1.0, None, None, None, 1.0]
+    assert found["job_rss_bytes"].value == [1.0, 1.0, 1.0, None, None, 2.0]
+
+
 def test_waiting_for_disks_is_a_share_of_the_machines_time() -> None:
     found = curves(sensed(RUN, cpu_busy_s=[0.0, 2.0], cpu_idle_s=[0.0, 1.0], cpu_iowait_s=[0.0, 1.0]))
     assert found["iowait_share"].value == [0.25]
@@ -102,11 +118,11 @@ def test_busy_workers_are_told_from_idle_ones() -> None:
 
 @pytest.mark.parametrize(("device", "drawn"), [("cuda", True), ("cpu", False)])
 def test_a_gpu_is_drawn_where_the_training_uses_it(device: str, drawn: bool) -> None:
-    profile = sensed(RUN, gpu1_busy_share=[0.5, None, 0.9], gpu0_busy_share=[0.0, 0.0, 0.0])
+    profile = sensed(RUN, gpu1_busy_share=[0.5, 0.7, 0.9], gpu0_busy_share=[0.0, 0.0, 0.0])
     process = Process(1, 0, "trainer", 0.0, torch="2.13.0", device=device)
     found = curves(replace(profile, processes=[process], device=DeviceFacts("cuda", pid=1, driver=1)))
     assert ("gpu_busy_share" in found) == drawn
-    assert not drawn or found["gpu_busy_share"].value == [0.5, None, 0.9]
+    assert not drawn or found["gpu_busy_share"].value == [0.5, 0.7, 0.9]
 
 
 def test_a_loop_without_a_loader_has_a_course_too() -> None:
