@@ -166,8 +166,8 @@ def test_colours_that_mean_something_outlive_forced_ones(browser: Browser, page:
     const seen = [...document.querySelectorAll(arguments[0])];
     return new Set(seen.map((one) => getComputedStyle(one).backgroundColor)).size
     """
-    assert browser.run(colours, ".budget span") > 2
-    assert browser.run(colours, ".swatch") > 2
+    assert browser.run(colours, ".budget span") > 1
+    assert browser.run(colours, ".swatch") > 1
 
 
 def test_a_telephone_scrolls_in_one_direction_only(browser: Browser, page: str) -> None:
