@@ -199,15 +199,17 @@ def _await_forward(end: int) -> None:
         return
 
     device_clock.ask(_Open, 0, True)
+    number = state.thread()
     cpu, queue = thread_time_ns(), clocks.run_queue()
 
     def hook(called: Any, inputs: Any) -> None:
         handle, _Open.handle = _Open.handle, None
         if handle is not None:
             handle.remove()
+            if state.thread() != number:  # another model's thread: its clocks say nothing of this one
+                return
             device_clock.got(_Open)
             used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
-            number = state.thread()
             state.row(
                 wire.FORWARD, end, now() - end, state.optimizer_steps, used, waited, cpu, queue, thread=number
             )

@@ -1,15 +1,20 @@
 """Runs a script or module under cProfile: ``python under_cprofile.py OUTPUT [-m] TARGET [ARGS]…``.
 
 Unlike ``python -m cProfile`` it passes the exit status on, and ``__main__`` is the user's, so that spawned
-loader workers find their classes.
+loader workers find their classes. ``sys.argv`` and ``__file__`` are what Python makes them.
 """
 
 from __future__ import annotations
 
+import builtins
 import cProfile
+import io
 import os
+import pkgutil
 import runpy
 import sys
+from importlib.machinery import SourceFileLoader
+from types import ModuleType, TracebackType
 
 
 def run(output: str, target: str, args: list[str], module: bool) -> None:
@@ -21,19 +26,40 @@ def run(output: str, target: str, args: list[str], module: bool) -> None:
         if module:
             profiler.runcall(runpy.run_module, target, run_name="__main__", alter_sys=True)
         else:
-            profiler.runcall(runpy.run_path, os.path.abspath(target), run_name="__main__")
+            profiler.runcall(_run_file, target)
     finally:
         if os.getpid() == pid:  # a forked child that leaves through here has nothing of its own to tell
             _save(profiler, output)
 
 
-def _told(error: Exception) -> None:
-    """Says it as Python would, without the frames that are ours and not the script's."""
-    ours = (__file__, cProfile.__file__, runpy.__file__, "<frozen runpy>")
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename in ours:
-        trace = trace.tb_next
-    sys.excepthook(type(error), error.with_traceback(trace), trace)
+def _run_file(target: str) -> None:
+    """A script, in a ``__main__`` that stays until Python ends, as threads and exit handlers expect. runpy
+    would put the absolute path into ``sys.argv``; folders, archives and compiled files are left to it."""
+    path = os.path.abspath(target)
+    if pkgutil.get_importer(path) is not None or path.endswith(".pyc"):
+        runpy.run_path(path, run_name="__main__")
+        return
+    main = ModuleType("__main__")
+    loader = SourceFileLoader("__main__", path)
+    vars(main).update(__file__=path, __cached__=None, __loader__=loader, __builtins__=builtins)
+    if sys.version_info < (3, 14):
+        vars(main)["__annotations__"] = {}
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    sys.modules["__main__"] = main
+    exec(code, vars(main))
+
+
+def _hide_ours() -> None:
+    """Whatever tells of what is being raised shows the script's frames only, as it would without us."""
+    tell, ours = sys.excepthook, (__file__, cProfile.__file__, runpy.__file__, "<frozen runpy>")
+
+    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        while trace is not None and trace.tb_frame.f_code.co_filename in ours:
+            trace = trace.tb_next
+        tell(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = told
 
 
 def _save(profiler: cProfile.Profile, output: str) -> None:
@@ -49,6 +75,6 @@ if __name__ == "__main__":
     _target, *_args = _rest[_module:]
     try:
         run(_output, _target, _args, _module)
-    except Exception as _error:
-        _told(_error)
-        sys.exit(1)
+    except BaseException:
+        _hide_ours()
+        raise

@@ -8,10 +8,12 @@ from .host import strangers
 from .intervals import mean_interval
 
 SOURCE = "time between batches less the run queue behind other programs"
+CROWDED_OUT = "steps were hardly anything but waiting for cores that other programs used"
 
 
 def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: Host) -> Metric | None:
-    """The step time in seconds as if strangers had left the cores alone; None where that was not measured.
+    """The step time in seconds as if strangers had left the cores alone; None where that was not measured, no
+    value where they left so little that nothing can be said of the job.
 
     Where workers make the batches, the loop's wait is stretched as their fetches are. What the job would have
     waited for its own threads stays in: only as much of the queue goes as strangers added to its length.
@@ -26,8 +28,8 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: Host) -> 
     # A row's queue may belong to the step before it: no single row is held to be above zero.
     left = [step.wall - theirs * queue for step, queue in zip(steps, queues, strict=True)]
     value, low, high = mean_interval(left, [float(step.steps) for step in steps])
-    if low <= 0:  # hardly anything but waiting: whatever is left of it says nothing
-        return None
+    if low <= 0:  # whatever is left of such steps says nothing
+        return Metric(None, "s", source=CROWDED_OUT)
     return Metric(value, "s", low, high, sum(step.steps for step in steps), SOURCE)
 
 

@@ -26,15 +26,20 @@ def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
     excerpt = next((one for one in kept if one.end_s > one.start_s and one.steps > 0), None)
     if excerpt is None or len(excerpt.spans.t) > SPANS_AT_MOST or len(excerpt.fetches.t) > FETCHES_AT_MOST:
         return None
-    return _lay_out(excerpt, _split(diagnosis, excerpt))
+    alone = not any(
+        one.role == "train" and one.pid == loop.pid and one.thread != loop.thread
+        for one in diagnosis.profile.loops
+    )
+    return _lay_out(excerpt, _split(diagnosis, excerpt), alone)
 
 
-def _lay_out(excerpt: Excerpt, split: Split) -> Lanes:
+def _lay_out(excerpt: Excerpt, split: Split, alone: bool) -> Lanes:
     begin, end = excerpt.start_s, excerpt.end_s
     spans = _spans(excerpt)
     waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
-    lanes = [_loop_lane(excerpt, spans, _own_fetches(excerpt, split, waits)), *workers.values()]
+    own = _own_fetches(excerpt, split, waits)
+    lanes = [_loop_lane(excerpt, spans, own, alone), *workers.values()]
     rows = [(number, one) for number, lane in enumerate(lanes) for one in sorted(lane, key=_begin)]
     rows = rows[:PIECES_AT_MOST]
     return Lanes(
@@ -99,22 +104,52 @@ def _own_fetches(excerpt: Excerpt, split: Split, waits: dict[int, Piece]) -> lis
     return found
 
 
-def _loop_lane(excerpt: Excerpt, spans: list[Piece], inside: list[Piece]) -> list[Piece]:
+def _loop_lane(excerpt: Excerpt, spans: list[Piece], inside: list[Piece], alone: bool) -> list[Piece]:
     """The loop's time without gaps. What no hook saw of a step is computing; where steps followed that were
-    not looked at, the step ends with what was last heard of it, and the rest is unseen."""
+    not looked at, the step ends with what was last heard of it, and the rest is unseen. Unless ``alone``,
+    other threads of the process train too, whose steps make us hear of this one's that were not looked at.
+
+    Where steps wait for a second loader, one whose second wait nobody looked at did not compute meanwhile.
+    """
     numbered = [one for one in spans if one.what == "wait" and one.batch is not None]
     laid = layered([*spans, *inside])
     known = [_with_batch(one, numbered) for one in laid]
-    found: list[Piece] = []
     edges = [*numbered, Piece(excerpt.end_s, excerpt.end_s, "wait", None)]
-    for one, later in pairwise(edges):
+    steps = [
+        (one, later, [piece for piece in spans if one.end <= piece.begin < later.begin])
+        for one, later in pairwise(edges)
+    ]
+    looks = [_waits_again(within) for _, _, within in steps if any(one.what in HEARD for one in within)]
+    paired = 2 * sum(looks) > len(looks)
+    found: list[Piece] = []
+    for one, later, within in steps:
         skipped = one.batch is not None and later.batch is not None and later.batch > one.batch + 1
-        heard = [piece.end for piece in spans if piece.what in HEARD and one.end <= piece.begin < later.begin]
-        until = max(heard, default=one.end) if skipped else later.begin
-        within = [piece for piece in known if one.end <= piece.begin < later.begin]
-        found += _filled(within, one.end, until, "compute", one.batch)
-        found += _filled(within, until, later.begin, "unseen", None)
+        until = _last(within, one.end, alone) if skipped else later.begin
+        heard = (piece.begin for piece in within if piece.what in HEARD)
+        since = one.end if not paired or _waits_again(within) else min(heard, default=until)
+        pieces = [piece for piece in known if one.end <= piece.begin < later.begin]
+        found += _filled(pieces, one.end, since, "unseen", None)
+        found += _filled(pieces, since, until, "compute", one.batch)
+        found += _filled(pieces, until, later.begin, "unseen", None)
     return clipped([*known, *found], excerpt.start_s, excerpt.end_s)
+
+
+def _waits_again(within: list[Piece]) -> bool:
+    """Whether a step began with a wait for another loader, too."""
+    first = next((one for one in within if one.what == "wait" or one.what in HEARD), None)
+    return first is not None and first.what == "wait"
+
+
+def _last(within: list[Piece], begin: float, alone: bool) -> float:
+    """Until when a step that others followed unseen is known to have gone on; what was heard after another
+    loader was looked at belongs to a later one."""
+    heard = [one for one in within if one.what in HEARD]
+    first = next((one for one in heard if one.what == "optimizer"), None)
+    if first is not None:
+        looks = [one.begin for one in within if one.what == "wait" and one.begin >= first.end]
+        limit = min(looks, default=float("inf")) if alone else first.end
+        heard = [one for one in heard if one.begin < limit]
+    return max((one.end for one in heard), default=begin)
 
 
 def _with_batch(piece: Piece, waits: list[Piece]) -> Piece:

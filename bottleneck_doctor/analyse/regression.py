@@ -73,6 +73,9 @@ def _silence(report: Report) -> str:
         return why
     if metric.value <= 0:
         return "the step time is zero"
+    left = report.quality.uncontended_step
+    if left is not None and left.value is None:
+        return left.source
     return "the step time has no interval" if metric.low is None or metric.high is None else ""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from ..agent import wire
 from ..model.lanes import Excerpt, Fetches, Spans
@@ -11,9 +13,10 @@ from .arrivals import Iteration
 from .deals import bases, batch_of, read_deals
 from .excerpts import STEPS_AIMED_AT, STEPS_AT_LEAST, Stretch, choose
 from .fetches import Crew, books_of
-from .loops import evaluations
+from .loops import evaluations, waits_for_others
 from .rows import Diary, Row
-from .steps import S, line_up
+from .side_by_side import one_after_another
+from .steps import Point, S, Sums, line_up
 
 LOOPS_AT_MOST = 8  # the longest training loops of a run: ranks beyond that are not drawn
 SPANS_AT_MOST, FETCHES_AT_MOST = 800, 1200  # of all loops together
@@ -56,13 +59,15 @@ class _Reader:
         self, loop: Loop, loader: Loader | None, diary: Diary, everything: list[Iteration], crew: list[Crew]
     ) -> None:
         self.loop, self.loader, self.diary, self.everything = loop, loader, diary, everything
-        self.group = [
-            one
-            for one in everything
-            if (one.thread, one.loader, one.role) == (loop.thread, loop.loader, loop.role)
-        ]
+        self.group = one_after_another(
+            [
+                one
+                for one in everything
+                if (one.thread, one.loader, one.role) == (loop.thread, loop.loader, loop.role)
+            ]
+        )
         self.crew = [one for one in crew if one.thing is None or one.diary.pid == loop.pid]
-        self.points = line_up(self.group)
+        self.points = _with_all_waits(line_up(self.group), waits_for_others(self.group, everything))
         self.base = bases(self.group)
         self.deals = read_deals(diary, self.group, loader, _made(self.crew))
 
@@ -158,6 +163,16 @@ class _Reader:
         table.collate_s.append(_seconds(max(0, batch.duration)))
         table.collate_cpu_s.append(_seconds(max(0, batch.a)))
         table.batch.append(known)
+
+
+def _with_all_waits(points: list[Point], others: Sums) -> list[Point]:
+    """The points with what the loop waited for other loaders of the same steps, as its table has it."""
+    pairs = pairwise(points)
+    more = (
+        replace(point, wait=point.wait + others.between(one.arrival.t, point.arrival.t))
+        for one, point in pairs
+    )
+    return [*points[:1], *more]
 
 
 def _made(crew: list[Crew]) -> dict[int, int]:

@@ -9,6 +9,7 @@ from ..agent import wire
 from ..model.profile import Epochs, Loop, Outside
 from .arrivals import Iteration
 from .rows import Diary, Row
+from .side_by_side import one_after_another
 from .steps import ROWS_AT_MOST, Gone, S, Sums, exchanges, line_up, read_marks, sums, tabulate
 
 EPOCHS_AT_MOST = 256
@@ -19,14 +20,14 @@ def read_loops(diary: Diary, iterations: list[Iteration], origin: int) -> list[L
     groups: dict[tuple[int, str, str], list[Iteration]] = {}
     for one in iterations:
         groups.setdefault((one.thread, one.loader, one.role), []).append(one)
-    return [_loop(diary, group, iterations, origin) for group in groups.values()]
+    return [_loop(diary, one_after_another(group), iterations, origin) for group in groups.values()]
 
 
 def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
     first = group[0]
     points = line_up(group)
     away = evaluations(first, everything) if first.role == "train" else _between(group, everything)
-    others = _waits_for_others(first, everything) if first.role == "train" else sums([])
+    others = waits_for_others(group, everything) if first.role == "train" else sums([])
     table = tabulate(
         points, read_marks(diary, first.thread), Gone(away, _looks(diary, group)), others, origin
     )
@@ -86,16 +87,15 @@ def _pieces(iterations: list[Iteration]) -> list[tuple[int, int]]:
     return [(t, end) for one in times for t, end in pairwise(one) if t < end]
 
 
-def _waits_for_others(first: Iteration, everything: list[Iteration]) -> Sums:
-    """Waits for other training loaders that were open at the same time as one of this loop's batches."""
-    mine = sorted(
-        (one.begin, one.finish) for one in everything if one.loader == first.loader and one.role == "train"
-    )
+def waits_for_others(group: list[Iteration], everything: list[Iteration]) -> Sums:
+    """Waits for other training passes that were open at the same time as one of this loop's."""
+    numbers = {one.number for one in group}
+    mine = sorted((one.begin, one.finish) for one in group)
     begins = [begin for begin, _ in mine]
     latest = list(accumulate((finish for _, finish in mine), max))
     waits = []
     for other in everything:
-        same = other.thread == first.thread and other.role == "train" and other.loader != first.loader
+        same = other.thread == group[0].thread and other.role == "train" and other.number not in numbers
         earlier = bisect_left(begins, other.finish)
         if same and earlier and other.begin < latest[earlier - 1]:
             before = 0

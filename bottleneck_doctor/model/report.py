@@ -54,7 +54,7 @@ class Quality:
     """How far the measurement can be trusted.
 
     ``uncontended_step`` is the step time without waiting for cores that other programs used; ``None`` where
-    that was not measured.
+    that was not measured, without a value where nearly all of it was such waiting.
     """
 
     steady_steps: int

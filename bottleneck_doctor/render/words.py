@@ -36,6 +36,8 @@ def change(share: float | None) -> str:
         return UNKNOWN
     if abs(share) < 0.0005:
         return "±0 %"
+    if 0.995 <= abs(share) < 1:  # a growth is no part of a whole, and nothing shrinks to nothing
+        return "+100 %" if share > 0 else f"-{min(99.9, -share * 100):.1f} %"
     return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from .reading import read_pairs, read_text
+from .strays import Strays
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -40,7 +41,8 @@ COUNTERS = tuple(
 
 
 class Tree:
-    """The processes below ``root_pid``. Orphans stay members until they end.
+    """The processes below ``root_pid``. Orphans stay members until they end, those that no reading saw as
+    children included.
 
     A parent's counters take over a child's when the child is waited for, so adding up the living is right
     even for processes too short-lived to be seen. Only who ends as an orphan must be remembered here.
@@ -55,6 +57,7 @@ class Tree:
         self._best = Usage(processes=0)
         self._found_ns: int | None = None
         self._members: set[int] = {root_pid}
+        self._strays = Strays(root_pid, self._proc)
         self._lists_children = (self._proc / str(root_pid) / "task" / str(root_pid) / "children").exists()
 
     @property
@@ -65,6 +68,7 @@ class Tree:
     def read(self, now_ns: int) -> Usage | None:
         """The tree's sums, never less than before; None once nothing of the tree lives."""
         if self._found_ns is None or now_ns - self._found_ns >= FIND_PERIOD_NS:
+            self._members |= self._strays.find(self._members)
             self._members |= self._descendants()
             self._found_ns = now_ns
         living = {pid: usage for pid in self._members if (usage := self._read_one(pid)) is not None}

@@ -53,10 +53,9 @@ def test_with_workers_the_wait_is_stretched_as_their_fetches_are() -> None:
         ([], CROWDED),
         ([replace(STEP, queue=None)] * 9, CROWDED),
         (STEPS, replace(CROWDED, foreign_cores=None)),
-        ([replace(STEP, queue=0.030)] * 9, replace(CROWDED, job_cores=0.02)),
     ],
 )
-def test_what_was_not_measured_or_is_all_waiting_says_nothing(steps: list[Step], host: Host) -> None:
+def test_what_was_not_measured_is_not_said(steps: list[Step], host: Host) -> None:
     assert uncontended(steps, Inputs(), 0, host) is None
 
 
@@ -68,3 +67,10 @@ def test_the_interval_is_that_of_what_is_left() -> None:
     assert found is not None
     assert (found.low, found.high) == (pytest.approx(0.018), pytest.approx(0.018))
     assert found.n == 60
+
+
+def test_steps_that_were_all_waiting_for_strangers_have_no_value() -> None:
+    found = uncontended([replace(STEP, queue=0.030)] * 9, Inputs(), 0, replace(CROWDED, job_cores=0.02))
+    assert found is not None
+    assert (found.value, found.low) == (None, None)
+    assert "other programs" in found.source

@@ -168,6 +168,44 @@ def test_steps_that_were_not_looked_at_are_unseen_from_what_was_last_heard() -> 
     ]  # fmt: skip
 
 
+def test_what_is_heard_when_only_a_second_loader_is_looked_at_is_of_a_later_step() -> None:
+    step = [(1, 9, "wait", None), (10, 5, "backward", None), (15, 5, "optimizer", None)]
+    later = [(60, 5, "wait", None), (70, 5, "backward", None), (75, 5, "optimizer", None)]
+    found = drawn([(-5, 5, "wait", 6), *step, *later, (90, 10, "wait", 9)])
+    assert milliseconds(found, 0) == [
+        (0, 1, "compute", 6), (1, 10, "wait", None), (10, 15, "backward", 6), (15, 20, "optimizer", 6),
+        (20, 60, "unseen", None), (60, 65, "wait", None), (65, 70, "unseen", None), (70, 75, "backward", 6),
+        (75, 80, "optimizer", 6), (80, 90, "unseen", None), (90, 100, "wait", 9),
+    ]  # fmt: skip
+
+
+def test_a_step_whose_wait_for_the_second_loader_was_not_seen_is_unseen_until_it_computes() -> None:
+    steps: list[tuple[Any, ...]] = [(-5, 5, "wait", 0)]
+    for place in range(3):
+        more = [(20 * place, 5, "wait", None)] if place != 1 else []
+        steps += [*more, (20 * place + 6, 4, "backward", None), (20 * place + 18, 2, "wait", place + 1)]
+    found = milliseconds(drawn(steps, end_s=0.06), 0)
+    assert [row for row in found if row[2] == "unseen"] == [(20, 26, "unseen", None)]
+
+
+def test_steps_heard_because_another_thread_trains_are_not_taken_for_one(
+    two_trainers: Profile,
+) -> None:
+    spans = [
+        (-5, 5, "wait", 6), (10, 5, "backward", None), (15, 5, "optimizer", None),
+        (60, 5, "backward", None), (65, 5, "optimizer", None), (90, 10, "wait", 9),
+    ]  # fmt: skip
+    found = lanes(replace(two_trainers, excerpts=[excerpt(spans)]))
+    assert [row for row in milliseconds(found, 0) if row[2] == "compute"] == [(0, 10, "compute", 6)]
+
+
+@pytest.fixture
+def two_trainers() -> Profile:
+    profile = run_of(workers=2, cpu=0.01, storage=0.01, compute=0.01)
+    (loop,) = profile.loops
+    return replace(profile, loops=[loop, replace(loop, loader="1:2", thread=1, steps=1)])
+
+
 def test_what_lies_inside_another_span_is_cut_out_of_it() -> None:
     found = drawn(
         [(-5, 5, "wait", 1), (0, 90, "optimizer", None), (10, 20, "backward", None), (90, 10, "wait", 2)]

@@ -148,3 +148,13 @@ def test_batches_of_another_size_are_compared_by_the_sample() -> None:
     assert bigger.base_s == pytest.approx(0.0125)
     assert bigger.differences == [Difference("batch-size", 8.0, 16.0)]
     assert held([timed(0.1, batch=8)] * 5, [timed(0.1, batch=4)] * 5).status == 1
+
+
+def test_a_run_that_strangers_crowded_out_says_nothing_of_the_job() -> None:
+    """Its time cannot be corrected, and as it stands it is theirs: neither a failure nor a pass."""
+    theirs = timed(0.5)
+    gone = Metric(None, "s", source="steps were hardly anything but waiting")
+    theirs = replace(theirs, quality=replace(theirs.quality, uncontended_step=gone))
+    regression = held(FIVE, [*FIVE[1:], theirs])
+    assert (regression.status, regression.change) == (3, None)
+    assert regression.why == "steps were hardly anything but waiting in 4.json"

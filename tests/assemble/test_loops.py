@@ -173,3 +173,35 @@ def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
     assert sum(outside.steps) == outside.total == count - 1
     assert sum(outside.wall_s) == pytest.approx(0.01 * (count - 1))
     assert outside.t[-1] == pytest.approx(0.01 * count)
+
+
+def test_two_passes_over_one_loader_side_by_side_are_one_loop(script: Script) -> None:
+    """``zip(loader, loader)``: a step has a batch of each, and waits for both."""
+    opens(script, 1, 0)
+    opens(script, 2, 1)
+    for step in range(4):
+        asks(script, 1, 10 + 20 * step, wait_ms=4)
+        asks(script, 2, 14 + 20 * step, wait_ms=2)
+        trains(script, 18 + 20 * step)
+    loop = read(script)["100:1"]
+    assert (loop.steps, loop.backwards) == (4, 4)
+    assert loop.table.wall_s == pytest.approx([0.02, 0.02, 0.02])
+    assert loop.table.wait_s == pytest.approx([0.006, 0.006, 0.006])
+    assert min(loop.table.backward_s) > 0
+
+
+def test_an_iterator_kept_aside_does_not_tear_the_loop_apart(script: Script) -> None:
+    """One iterator gives a sample per epoch; the epochs, one after another, are the loop."""
+    opens(script, 9, 0)
+    for epoch in range(3):
+        begin = 100 * epoch
+        opens(script, 1 + epoch, begin + 5)
+        for step in range(3):
+            asks(script, 1 + epoch, begin + 10 + 20 * step, wait_ms=4)
+            trains(script, begin + 18 + 20 * step)
+        ends(script, 1 + epoch, begin + 75)
+        asks(script, 9, begin + 80)
+        trains(script, begin + 85)
+    loop = read(script)["100:1"]
+    assert (loop.steps, loop.epochs.batches) == (9, [3, 3, 3])
+    assert min(loop.table.wall_s) == pytest.approx(0.02)

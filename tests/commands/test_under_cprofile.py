@@ -43,13 +43,31 @@ def test_under_cprofile_a_script_ends_as_without(source: str, module: bool, fold
     assert "cProfile's times in profile.prof" in told.err
 
 
-@pytest.mark.parametrize("source", ["def f():\n    raise KeyError('x')\nf()", "x = ("])
+@pytest.mark.parametrize(
+    "source", ["def f():\n    raise KeyError('x')\nf()", "x = (", "import os; os.kill(os.getpid(), 2)"]
+)
 def test_what_a_script_says_about_its_failure_is_its_own(source: str, folder: Path) -> None:
     """No frame of the runner, of runpy or of cProfile stands in the traceback."""
     name = script(folder, source)
     told = bdoc(folder, "--quiet", "--cprofile", name)
     without = subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True, check=False)
-    assert (told.status, told.err) == (without.returncode, without.stderr)
+    status = without.returncode if without.returncode >= 0 else 128 - without.returncode
+    assert (told.status, told.err) == (status, without.stderr)
+
+
+def test_a_script_named_from_where_one_stands_sees_itself_as_always(folder: Path) -> None:
+    """In ``sys.argv``, in its own globals, and in ``__main__`` once it is over."""
+    script(
+        folder,
+        """
+import atexit, sys, __main__
+number: int = 1
+print(sys.argv, __file__, __spec__, sorted(globals()), __builtins__)
+atexit.register(lambda: print(sys.modules["__main__"] is __main__, __main__.number))
+""",
+    )
+    told = bdoc(folder, "--cprofile", "train.py", "a")
+    assert (told.status, told.out) == plain(folder, "train.py", "a")
 
 
 def test_where_cprofile_cannot_tell_it_is_said(folder: Path) -> None:

@@ -146,6 +146,30 @@ def test_strings_of_a_hostile_profile_stay_text(attack: str, browser: Browser) -
         assert browser.run("return document.querySelector('.summary').textContent").endswith(LINK)
 
 
+def test_without_javascript_the_words_stand_and_no_holes_are_left(browser: Browser, page: str) -> None:
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        (browser.folder / "page.html").write_text(page, encoding="utf-8")
+        browser.driver.get((browser.folder / "page.html").as_uri())
+        figures = browser.driver.find_elements("css selector", ".figure")
+        assert [one.is_displayed() for one in figures] == [False] * 3
+        assert len(browser.driver.find_elements("css selector", "noscript p")) == 3
+        assert browser.driver.find_element("css selector", ".summary").text
+    finally:
+        browser.command("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_colours_that_mean_something_outlive_forced_ones(browser: Browser, page: str) -> None:
+    browser.show(page)
+    browser.command("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+    colours = """
+    const seen = [...document.querySelectorAll(arguments[0])];
+    return new Set(seen.map((one) => getComputedStyle(one).backgroundColor)).size
+    """
+    assert browser.run(colours, ".budget span") > 1
+    assert browser.run(colours, ".swatch") > 1
+
+
 def test_a_telephone_scrolls_in_one_direction_only(browser: Browser, page: str) -> None:
     browser.show(page, width=360, dark=True)
     browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")

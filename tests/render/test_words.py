@@ -144,7 +144,18 @@ def test_exact_numbers_never_look_equal_when_they_are_not(
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(0.06, "+6 %"), (-0.004, "-0.4 %"), (0.0, "±0 %"), (0.0001, "±0 %"), (None, "?")]
+    ("share", "said"),
+    [
+        (0.06, "+6 %"),
+        (-0.004, "-0.4 %"),
+        (0.0, "±0 %"),
+        (0.0001, "±0 %"),
+        (None, "?"),
+        (0.9999999, "+100 %"),
+        (1.004, "+100 %"),
+        (-0.997, "-99.7 %"),
+        (-0.99999, "-99.9 %"),
+    ],
 )
 def test_change(share: float | None, said: str) -> None:
     assert words.change(share) == said

@@ -134,3 +134,27 @@ def test_a_real_grandchild_is_found_both_ways(start: Start) -> None:
     assert usage.processes >= 3
     assert usage.rss_bytes > 1_000_000
     assert tree_module._descendants_by_scan(os.getpid()) >= tree.pids - {os.getpid()}
+
+
+def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> None:
+    """It forked twice between two readings; a stranger beside it, of another run, stays one."""
+    root = plant({
+        **process(1, 0, children="7 40 41 42"), **process(7, 1, children="8"), **process(8, 7, 10),
+        **process(40, 1, 50, children="43"), **process(41, 1, 9), **process(42, 1, 9), **process(43, 40, 20),
+        "proc/8/environ": "A=1\0BDOC_RUN=/run/mine\0", "proc/40/environ": "BDOC_RUN=/run/mine\0B=2\0",
+        "proc/41/environ": "BDOC_RUN=/run/mine2\0", "proc/42/environ": "A=1\0",
+    })  # fmt: skip
+    tree = Tree(8, root)
+    usage = tree.read(0)
+    assert usage is not None
+    assert tree.pids == {8, 40, 43}
+    assert usage.user_s == 80 / TICKS_PER_S
+    plant(
+        {
+            "proc/1/task/1/children": "7 40 41 42 44",
+            **process(44, 1, 5),
+            "proc/44/environ": "BDOC_RUN=/run/mine",
+        }
+    )
+    tree.read(2 * S)
+    assert tree.pids == {8, 40, 43, 44}
