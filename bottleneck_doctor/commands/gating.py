@@ -36,7 +36,7 @@ def regression_limit(given: str | None, has_baseline: bool, settings: Settings) 
         if not has_baseline:
             raise UsageError("--max-regression needs --baseline PROFILE to compare with")
         return limit
-    if settings.max_regression is None or not has_baseline:
+    if settings.max_regression is None:
         return DEFAULT_LIMIT
     return gate.parse_fraction(repr(settings.max_regression), origin(settings, "max-regression"))
 

@@ -159,8 +159,9 @@ def test_a_default_limit_that_is_no_fraction_is_refused_by_its_name(
 ) -> None:
     (folder / "pyproject.toml").write_text(f"[tool.bdoc]\nmax-regression = {value}\n")
     store("typical")
-    assert main(["check", "--baseline", store("typical", "base.json")]) == 2
-    assert "pyproject.toml [tool.bdoc] max-regression" in capsys.readouterr().err
+    for gate in (["--baseline", store("typical", "base.json")], ["--max-data-wait", "0.5"]):
+        assert main(["check", *gate]) == 2
+        assert "pyproject.toml [tool.bdoc] max-regression" in capsys.readouterr().err
 
 
 def test_a_folder_stands_for_its_profiles(
