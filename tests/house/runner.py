@@ -38,7 +38,7 @@ def action() -> dict[str, Any]:
     return dict(yaml.safe_load(ACTION.read_text(encoding="utf-8")))
 
 
-def carry_out(folder: Path, given: Mapping[str, str], skip: tuple[str, ...] = ()) -> Ran:
+def carry_out(folder: Path, given: Mapping[str, str]) -> Ran:
     """Every `run` step in its order, in ``folder``, until one fails; `uses` steps are GitHub's own."""
     whole = action()
     assert set(given) <= set(whole["inputs"])
@@ -46,7 +46,7 @@ def carry_out(folder: Path, given: Mapping[str, str], skip: tuple[str, ...] = ()
     values |= {f"inputs.{name}": value for name, value in given.items()}
     ran = Ran()
     for step in whole["runs"]["steps"]:
-        if "run" not in step or step["name"] in skip or not _wanted(step, values):
+        if "run" not in step or not _wanted(step, values):
             continue
         _step(step, folder, values, ran)
         if ran.status:

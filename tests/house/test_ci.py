@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from bottleneck_doctor.model.codec import encode_profile
-from bottleneck_doctor.render import FORMATS
 from tests.house.runner import ACTION, action, carry_out, outputs
 from tests.house.source import ROOT
 from tests.model.profiles import PROFILE
@@ -21,8 +20,6 @@ PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 RECIPES = re.findall(r"^```yaml\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SHELL = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-# Drawn by another room, and tested there.
-REPORT = () if "html" in FORMATS else ("Draw the report",)
 JOB = str(ROOT / "tests" / "patients" / "loader_in_main.py")
 
 
@@ -95,7 +92,7 @@ def stored(folder: Path) -> str:
 
 def test_the_action_judges_profiles_that_are_there(tmp_path: Path) -> None:
     given = {"install": "", "profiles": stored(tmp_path), "max-data-wait": "0.2"}
-    ran = carry_out(tmp_path, given, REPORT)
+    ran = carry_out(tmp_path, given)
     assert (ran.status, ran.outputs["status"]) == (3, "3")
     assert ran.summary.startswith("## bdoc check: cannot say")
     assert "::warning title=bdoc%3A cannot say::" in ran.said
@@ -119,7 +116,7 @@ def test_the_action_judges_profiles_that_are_there(tmp_path: Path) -> None:
 def test_the_action_refuses_nonsense_and_obeys_none_of_it(
     given: dict[str, str], said: str, tmp_path: Path
 ) -> None:
-    ran = carry_out(tmp_path, {"install": "", **given}, REPORT)
+    ran = carry_out(tmp_path, {"install": "", **given})
     assert ran.status == 2
     assert said in ran.said
     assert not (tmp_path / "owned").exists()
@@ -132,7 +129,7 @@ def test_the_action_runs_a_training_and_marks_its_lines(tmp_path: Path) -> None:
         "install": "", "script": f"'{JOB}' --steps 80",
         "fail-if": "data_wait_fraction > 0.2\n\nstep_time_s > 100",
     }  # fmt: skip
-    ran = carry_out(tmp_path, given, REPORT)
+    ran = carry_out(tmp_path, given)
     assert ran.steps[:2] == ["Run the training", "Hold it against the thresholds"]
     assert (ran.status, ran.outputs["status"]) == (1, "1"), ran.said
     assert 0.2 < float(ran.outputs["data-wait-fraction"]) < 1
@@ -140,15 +137,14 @@ def test_the_action_runs_a_training_and_marks_its_lines(tmp_path: Path) -> None:
     profiles = sorted((tmp_path / "bdoc-results" / "profiles").iterdir())
     assert [path.name for path in profiles] == ["1.json"]
     assert json.loads(profiles[0].read_text())["run"]["command"][-1] == "80"
-    if not REPORT:
-        assert (tmp_path / ran.outputs["report"]).stat().st_size > 0
+    assert (tmp_path / ran.outputs["report"]).stat().st_size > 0
 
 
 @pytest.mark.slow
 def test_repeats_are_profiles_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys; print(sys.argv)")
     given = {"install": "", "script": "train.py 'two words' $HOME", "repeats": "2", "max-data-wait": "0.2"}
-    ran = carry_out(tmp_path, given, REPORT)
+    ran = carry_out(tmp_path, given)
     assert (ran.status, ran.outputs["profiles"]) == (3, "bdoc-results/profiles")
     assert ran.said.count("['train.py', 'two words', '$HOME']") == 2
     assert [path.name for path in sorted((tmp_path / "bdoc-results" / "profiles").iterdir())] == [
@@ -160,7 +156,7 @@ def test_repeats_are_profiles_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_training_that_fails_ends_the_action_with_its_own_status(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys; sys.exit(1)")
-    ran = carry_out(tmp_path, {"install": "", "script": "train.py", "max-data-wait": "0.2"}, REPORT)
+    ran = carry_out(tmp_path, {"install": "", "script": "train.py", "max-data-wait": "0.2"})
     assert (ran.status, ran.steps) == (1, ["Run the training"])
 
 
