@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from ..model.codec import decode_live, encode_live
@@ -110,6 +111,5 @@ def here() -> str:
         return "unknown"
 
 
-def _is_ours(found: os.stat_result, is_kind: object) -> bool:
-    assert callable(is_kind)
-    return bool(is_kind(found.st_mode)) and found.st_uid == os.getuid()
+def _is_ours(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    return is_kind(found.st_mode) and found.st_uid == os.getuid()
