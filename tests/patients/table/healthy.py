@@ -19,7 +19,7 @@ PATIENTS = [
         bounds=ids("balanced"),
         causes=ids("none"),
         remedies=NONE,
-        truth="the step sleeps 50 ms for the accelerator, two workers need 2 ms a batch",
+        truth="the step sleeps 80 ms for the accelerator, two workers need 1 ms a batch",
     ),
     Patient(
         name="lbfgs-closure",
