@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.picture import picture_of
 from bottleneck_doctor.assemble.profile import assemble
@@ -15,6 +17,9 @@ from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import DRAWN, render
 from tests.assemble import long_run
+from tests.render.browser import open_browser
+
+BROWSERS = 5
 
 
 def main() -> int:
@@ -28,11 +33,23 @@ def main() -> int:
     diagnosis = timed("diagnose", diagnose, profile)
     report = timed("write up", write_up, profile, diagnosis)
     picture = timed("picture", picture_of, diagnosis)
-    sizes = {"profile": len(data)}
-    for form in DRAWN:
-        sizes[form] = len(timed(form, render, report, form, picture=picture).encode())
+    drawn = {form: timed(form, render, report, form, picture=picture) for form in DRAWN}
+    sizes = {"profile": len(data), **{form: len(text.encode()) for form, text in drawn.items()}}
     print("\n".join(f"{name}: {size / 2**20:.2f} MiB" for name, size in sizes.items()))
+    try:
+        ready = [ready_s(drawn["html"]) for _ in range(BROWSERS)]
+    except pytest.skip.Exception as without:
+        print(without)
+        return 0
+    print("all charts drawn:", ", ".join(f"{seconds:.2f} s" for seconds in ready), "after navigation began")
     return 0
+
+
+def ready_s(page: str) -> float:
+    """Until the last chart of the page is drawn, in a browser that was just started."""
+    with tempfile.TemporaryDirectory() as name, open_browser(Path(name)) as browser:
+        browser.show(page)
+        return float(browser.run("return window.bdocReady")) / 1000
 
 
 def timed(name: str, function: Callable[..., Any], *args: Any, **more: Any) -> Any:

@@ -16,14 +16,6 @@ WHOLE = ("wait", "gpu")  # their shares are drawn against the whole
 LINES = (("var(--line-1)", "solid"), ("var(--line-2)", "dot"), ("var(--line-3)", "dash"),
          ("var(--line-4)", "dashdot"))  # fmt: skip
 STROKES = {"solid": "━━", "dot": "┅┅", "dash": "╍╍", "dashdot": "━·"}
-MARKS = {
-    "warm-up": "var(--shade)",
-    "evaluation": "var(--shade-evaluation)",
-    "checkpoint": "var(--shade-checkpoint)",
-    "instrument": "var(--shade-instrument)",
-    "lanes": "var(--accent)",
-}
-UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
 SPIKE = {
     "showspikes": True, "spikemode": "across", "spikesnap": "cursor", "spikethickness": 1,
     "spikedash": "solid", "spikecolor": "var(--soft)",
