@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PENDING_AT_MOST = 8  # looks that the device has not come to yet; more are given up, oldest first
 PARTS_AT_MOST = 64  # of one step
 BUDGET_NS = 15_000  # of the loop's time a step, on average (ours)
+BUDGET_SHARE = 1000  # or one in so many of the loop's time, where steps are long (ours)
 ADVANCE = 100  # steps whose share may be spent beforehand: short runs are to be seen, too (ours)
 OTHERS_AT_MOST = 2  # looks of other loaders that begin inside of one: its loop may have been left by `break`
 UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
@@ -128,8 +129,11 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
 def _may_look() -> bool:
     """Slow steps are all looked at closely; of these as many without the device as its clock costs too much.
     Whoever profiles is told of every step, for the lines that it names."""
-    steps = max(state.arrivals, state.trained) + ADVANCE
-    return state.window is not None or state.clock_ns <= BUDGET_NS * steps
+    here = now()
+    state.clock_since = state.clock_since or here
+    share = (here - state.clock_since) // BUDGET_SHARE
+    allowed = max(BUDGET_NS * max(state.arrivals, state.trained), share) + BUDGET_NS * ADVANCE
+    return state.window is not None or state.clock_ns <= allowed
 
 
 @quiet

@@ -82,6 +82,7 @@ class Pulse:
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
         self.look: Look | None = None  # the step on the device that is being looked at
         self.clock_ns = 0  # what reading its clock has taken of the loop's time
+        self.clock_since = 0  # when it was to be read first
         self.emptied = 0  # how often the script emptied the allocator's cache
         self.pending: list[Look] = []  # such steps that the device has yet to come past
         self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move
