@@ -10,6 +10,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from .treatments import Table
+
 
 def arm(folder: str | None = None) -> None:
     """Install every hook, once. Without a run folder (argument or BDOC_RUN) this does nothing."""
@@ -69,4 +73,14 @@ def _install(folder: str) -> None:
         "safetensors.torch": patch_saving.patch_safetensors,
     }
     watchers = patch_decoders.watchers(), patch_containers.watchers(), patch_unpackers.watchers()
-    when_imported(callbacks, *watchers)
+    when_imported(*_treatments(), callbacks, *watchers)
+
+
+def _treatments() -> list[Table]:
+    """What a trial changes; first, so that what measures comes on top of it."""
+    order = os.environ.get("BDOC_TRIAL")
+    if not order:
+        return []
+    from . import treatments  # most runs change nothing
+
+    return treatments.ordered(order)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..model.profile import Cost, Gap, Loop, Machine, Operator, Profile, Run, Stack, Window
 from ..model.sample import Sample
+from ..model.trial import Order
 from .arrivals import read_iterations
 from .computing import read_computing
 from .device import read_devices
@@ -27,6 +28,7 @@ from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
 from .traces import Traced, find_untraced, read_traces
+from .trial import read_trial
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Remains:
     """What is left when a run has ended; ``origin_ns`` is its start on CLOCK_MONOTONIC.
 
     ``mask`` hides secrets in the user's source; without one, none of it is kept.
+    ``order`` is that of a trial.
     """
 
     folder: Path | None
@@ -46,6 +49,7 @@ class Remains:
     gaps: list[Gap] = field(default_factory=list)
     supervisor_cpu_s: float | None = None
     mask: Mask | None = None
+    order: Order | None = None
 
 
 def assemble(remains: Remains) -> Profile:
@@ -102,6 +106,7 @@ def assemble(remains: Remains) -> Profile:
         device=device,
         other_devices=others,
         excerpts=read_excerpts(loops, loaders, crews, diaries, iterations, windows, origin),
+        trial=read_trial(remains.order, diaries),
     )
 
 

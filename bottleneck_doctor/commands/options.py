@@ -20,3 +20,13 @@ DataFn = Annotated[
     list[str] | None,
     typer.Option(metavar="MODULE:FUNCTION", help="A function that fetches batches. Repeatable."),
 ]
+CProfile = Annotated[bool, typer.Option("--cprofile", help="Also run cProfile, which slows Python.")]
+KeepTrace = Annotated[
+    bool, typer.Option("--keep-trace", help="Keep the profiler's trace of an accelerator's steps.")
+]
+Calibrate = Annotated[
+    bool, typer.Option("--calibrate", help="Afterwards, time remedies on what was used: 2 to 12 s.")
+]
+TrialOrder = Annotated[
+    str | None, typer.Option("--trial", hidden=True, help="What `bdoc prove` wants tried, as JSON.")
+]

@@ -13,6 +13,7 @@ from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
 from ..model.profile import Gap, Profile
 from ..model.report import Report
+from ..model.trial import ENVIRONMENT, Order
 from ..sense.ptrace import tracer
 from .calibrating import calibrated, nameless
 from .keep_trace import keep_trace
@@ -69,11 +70,12 @@ def _train(
         options, Path(folder.path) if folder.path else None, line, command=command.argv, script=command.script
     )
     session.prepare()
-    environ = dict(os.environ)
+    environ = {**os.environ, **(_variables(options.trial.order) if options.trial is not None else {})}
     if folder.path is not None:
         settings = {
             "data_fn": ",".join(options.data_fn) or None,
             "tracer": tracer() if options.py_spy else None,
+            "trial": options.trial.path if options.trial is not None else None,
         }
         environ = instrumented(
             environ, folder.path, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings
@@ -85,6 +87,12 @@ def _train(
             line.clear()
     session.ended(ended)
     return session, ended
+
+
+def _variables(order: Order) -> dict[str, str]:
+    """What a trial sets in the environment of the training."""
+    named = [one.options for one in order.treatments if one.name == ENVIRONMENT]
+    return {name: str(value) for options in named for name, value in options.items()}
 
 
 def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) -> tuple[Profile | None, str]:
@@ -131,6 +139,8 @@ def _save(options: RunOptions, profile: Profile) -> bool:
 
 def _report(options: RunOptions, profile: Profile, saved: bool, kept: list[str]) -> int:
     """Show the report; the status of the gate."""
+    if options.quiet and not options.conditions:
+        return 0
     from ..prescribe import write_up
 
     report = write_up(profile)

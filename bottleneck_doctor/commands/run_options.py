@@ -13,6 +13,7 @@ Options of bdoc stand before the script; everything after it is the script's, un
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -21,13 +22,22 @@ from typer.core import TyperCommand
 
 from ..model.outcome import Condition
 from ..model.refusal import UsageError
+from ..model.trial import Order
 from . import settings
 from .gating import conditions
-from .options import DataFn, FailIf, Format, MaxDataWait, Python
+from .options import Calibrate, CProfile, DataFn, FailIf, Format, KeepTrace, MaxDataWait, Python, TrialOrder
 from .reading import printed_format
 from .settings import Settings
 
 LAUNCHED = "bottleneck_doctor.launched"
+
+
+@dataclass(frozen=True)
+class TrialFile:
+    """A trial's order, and the file that holds it, for the agent."""
+
+    path: str
+    order: Order
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,7 @@ class RunOptions:
     data_fn: list[str]
     calibrate: bool = False
     keep_trace: bool = False
+    trial: TrialFile | None = None
 
 
 class RunCommand(TyperCommand):
@@ -95,18 +106,12 @@ def main(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")] = False,
     no_profiler: Annotated[bool, typer.Option("--no-profiler", help="No torch.profiler window.")] = False,
     no_py_spy: Annotated[bool, typer.Option("--no-py-spy", help="No py-spy window.")] = False,
-    cprofile: Annotated[
-        bool, typer.Option("--cprofile", help="Also run cProfile, which slows Python.")
-    ] = False,
-    keep_trace: Annotated[
-        bool, typer.Option("--keep-trace", help="Keep the profiler's trace of an accelerator's steps.")
-    ] = False,
-    calibrate: Annotated[
-        bool,
-        typer.Option("--calibrate", help="Afterwards, time remedies on what was used: 2 to 12 s."),
-    ] = False,
+    cprofile: CProfile = False,
+    keep_trace: KeepTrace = False,
+    calibrate: Calibrate = False,
     python: Python = None,
     data_fn: DataFn = None,
+    trial: TrialOrder = None,
 ) -> int:
     """Run a training script under instrumentation and say what limits it."""
     defaults = settings.load()
@@ -129,6 +134,7 @@ def main(
         keep_trace=keep_trace,
         python=python or defaults.python,
         data_fn=[_function(name) for name in data_fn or defaults.data_fn],
+        trial=_trial(trial),
     )
     from .run import run_command
 
@@ -146,6 +152,14 @@ def _form(
     if launched:
         return None, None, target, []
     return target[0], None, None, target[1:]
+
+
+def _trial(path: str | None) -> TrialFile | None:
+    if path is None:
+        return None
+    from ..model.codec import read_order
+
+    return TrialFile(os.path.abspath(path), read_order(path))
 
 
 def _steps(given: int | None, defaults: Settings) -> int | None:

@@ -180,6 +180,7 @@ class Session:
             gaps=gaps + unknown,
             supervisor_cpu_s=spent,
             mask=mask,
+            order=self.options.trial.order if self.options.trial is not None else None,
         )
 
     def _unlimited(self, ended: Ended) -> list[Gap]:

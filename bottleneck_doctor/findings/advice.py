@@ -11,8 +11,9 @@ from ..analyse.replay import apply, step_seconds
 from ..analyse.served import serves_more
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
-from ..model.profile import Location, Operation, Payload, Repeats
+from ..model.profile import Loader, Location, Operation, Payload, Repeats
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .rewriting import loader_call as loader_call
 
 HOOK = "hook on the loader's next"
@@ -99,8 +100,20 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
             apply="hook",
             risk=risk,
             basis="calibrated" if scenario.served else "replay",
+            treatments=(
+                loader_with(
+                    loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
+                ),
+            ),
         )
     ]
+
+
+def loader_with(loader: Loader, **arguments: object) -> Treatment:
+    """The treatment that builds this loader with other arguments."""
+    place = loader.location
+    where = {"file": place.file, "line": place.line} if place is not None else None
+    return Treatment("loader", {"where": where, "arguments": arguments})
 
 
 def if_persistent(scenario: Scenario) -> float:

@@ -39,7 +39,7 @@ from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location
 from ..model.report import Evidence, Fix
-from .advice import loader_call, spread, wait_evidence
+from .advice import loader_call, loader_with, spread, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .lines import line_evidence
@@ -76,6 +76,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         change=best.change,
         apply="hook",
         risk="memory grows with each worker; augmentations draw otherwise; guard `__main__` where spawned",
+        treatments=(loader_with(loader, num_workers=best.workers, prefetch_factor=best.prefetch,
+                                persistent_workers=True),),
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip

@@ -13,6 +13,7 @@ from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .refusal import BadProfile as BadProfile
 from .report import Report
+from .trial import Order
 
 LARGEST_FILE = 64 * 1024 * 1024
 # A sum over a million of these is still finite, and still fits a C long.
@@ -42,6 +43,20 @@ def encode_profile(profile: Profile) -> bytes:
         return msgspec.json.encode(profile)
     except UnicodeEncodeError:  # a path that is no Unicode
         return msgspec.json.encode(_writable(msgspec.to_builtins(profile), "profile"))
+
+
+def encode_order(order: Order) -> bytes:
+    """What a trial asks of the agent, as JSON that it reads with the standard library."""
+    return msgspec.json.encode(order)
+
+
+def read_order(path: str) -> Order:
+    """A trial's order; raises ``BadProfile`` with one line that names the file."""
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(LARGEST_FILE), type=Order)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise BadProfile(f"no order for a trial in {_quoted(path)}: {problem}") from None
 
 
 def encode_report(report: Report) -> bytes:

@@ -8,6 +8,7 @@ from .device_view import DeviceView
 from .profile import Loader, Location, Loop, Outside, Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
 from .rhythm import Drift, Rhythm
+from .trial import Treatment
 from .whole import Whole
 
 
@@ -246,7 +247,8 @@ class Diagnosis:
 class Cure:
     """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` (low, likely, high) is a
     range from sources; ``calibrated`` says that the change's numbers were timed on the user's own objects.
-    ``scope`` is what the factor speeds up: the "step", or the "run" where no training step gets faster."""
+    ``scope`` is what the factor speeds up: the "step", or the "run" where no training step gets faster.
+    ``treatments`` are what `bdoc prove` does to try it; none where it cannot."""
 
     id: str
     title: str
@@ -258,6 +260,7 @@ class Cure:
     risk: str = ""
     basis: str = "replay"
     scope: str = "step"
+    treatments: tuple[Treatment, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from .making import Making
 from .ranks import Ranks
 from .run import Gap, Machine, Process, Run
 from .startup import Startup
+from .trial import Trial
 
 __all__ = [
     "SCHEMA",
@@ -85,3 +86,4 @@ class Profile:
     device: DeviceFacts | None = None
     other_devices: list[DeviceFacts] = field(default_factory=list)
     excerpts: list[Excerpt] = field(default_factory=list)
+    trial: Trial | None = None

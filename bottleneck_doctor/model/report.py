@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from .hot import HotFunction, HotOperator
 from .profile import Gap, Location
+from .trial import Treatment
 
 SCHEMA = "bottleneck-doctor/report"
 SCHEMA_VERSION = 1
@@ -144,7 +145,7 @@ class Fix:
 @dataclass(frozen=True)
 class Remedy:
     """One cure with the speedup to expect, of the "step" or, by its ``scope``, of the whole "run";
-    ``combined_speedup`` includes all remedies above it."""
+    ``combined_speedup`` includes all remedies above it; ``treatments`` are how `bdoc prove` applies it."""
 
     id: str
     title: str
@@ -157,6 +158,7 @@ class Remedy:
     effort: str
     risk: str
     scope: str = "step"
+    treatments: tuple[Treatment, ...] = ()
 
 
 @dataclass(frozen=True)

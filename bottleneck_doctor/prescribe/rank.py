@@ -96,6 +96,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
                 effort=cure.effort,
                 risk=cure.risk,
                 scope=cure.scope,
+                treatments=cure.treatments,
             )
         )
     return told

@@ -53,7 +53,8 @@ LAWS = {
     "prescribe": _law("model analyse findings"),
     "render": _law("model", "jinja2 plotly rich"),
     "calibrate": _law("model"),
-    "commands": _law("model launch sense assemble calibrate analyse prescribe render", "typer tomli"),
+    "prove": _law("model analyse launch", "psutil"),
+    "commands": _law("model launch sense assemble calibrate analyse prescribe prove render", "typer tomli"),
 }
 
 # Single imports that the law would forbid, each with its reason. This list only shrinks.

@@ -1,0 +1,139 @@
+"""The proof: remedies tried on the user's own training, as ``bdoc prove --format json`` prints it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .report import Fix, RunSummary, Speedup
+from .trial import Treatment, Trial
+
+SCHEMA = "bottleneck-doctor/proof"
+SCHEMA_VERSION = 1
+
+BASELINE = "baseline"
+CEILING = "cached-batches"  # the loop is fed the same batches from memory: what no remedy for input exceeds
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to run the training. ``kind``: baseline, ceiling, remedy, combination; ``remedies`` are the ids
+    of what it applies. ``scope``: "step" or "run", what the speedup is of."""
+
+    id: str
+    kind: str
+    remedies: tuple[str, ...] = ()
+    treatments: tuple[Treatment, ...] = ()
+    predicted: Speedup | None = None
+    scope: str = "step"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of an arm, in a process of its own.
+
+    ``outcome``: measured, broke (``why``: how the script ended), hung, out-of-memory, not-applied, too-short
+    or interrupted. ``step_s`` is the mean steady step and ``error`` its standard error as a share of it;
+    ``whole_s`` is the mean step with evaluation and whatever else lies between steps. ``memory_bytes``: the
+    most that all of its processes held.
+    """
+
+    arm: str
+    outcome: str
+    why: str = ""
+    step_s: float | None = None
+    whole_s: float | None = None
+    error: float = 0.0
+    steps: int = 0
+    run_s: float = 0.0
+    memory_bytes: int | None = None
+    trial: Trial | None = None
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How the first losses compare with the baseline's. ``word``: identical, order (the same batches, in
+    another order), changed, or unknown, with the reason in ``text``. ``steps`` were compared; ``largest`` is
+    the largest relative difference."""
+
+    word: str
+    text: str = ""
+    steps: int = 0
+    largest: float | None = None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Measured speedup, the baseline's step time over this one's, with its 90 % interval; ``runs`` a side."""
+
+    likely: float
+    low: float
+    high: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A unified diff of the user's script; "" where none can be made safely, and ``why``."""
+
+    diff: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Proved:
+    """One row of the table. ``verdict``: kept, no gain, worse, undecided, or what became of it: broke, hung,
+    out-of-memory, not-applied, not-tried. ``memory_ratio``: of the job's peak, over the baseline's."""
+
+    id: str
+    kind: str
+    title: str
+    remedies: list[str]
+    apply: str
+    predicted: Speedup | None
+    measured: Gain | None
+    verdict: str
+    why: str = ""
+    parity: Parity = field(default_factory=lambda: Parity("unknown"))
+    memory_ratio: float | None = None
+    scope: str = "step"
+    fix: Fix | None = None
+    patch: Patch | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds: of the run in which the baseline was watched, of all runs together, and what was allowed."""
+
+    window_s: float
+    spent_s: float
+    budget_s: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A remedy of the report that bdoc cannot try, and why."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
+
+    ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
+    share."""
+
+    run: RunSummary
+    baseline_s: float | None
+    noise: float | None
+    steps: int
+    rows: list[Proved]
+    ceiling: Proved | None
+    winner: str
+    cost: Cost
+    missed: list[Missed] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    schema: str = SCHEMA
+    schema_version: int = SCHEMA_VERSION

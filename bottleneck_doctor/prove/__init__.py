@@ -1,0 +1,1 @@
+"""Tries remedies on the user's own training: plans the runs, carries them out, says what was gained."""
