@@ -1,7 +1,7 @@
 """Carries out one trial: a run of the training in a process of its own, bounded, and cleared up after.
 
 The trial is a ``bdoc run`` with an order for its agents. It has a session of its own, so that Ctrl-C reaches
-it through us alone; we adopt what its processes leave behind; and if the kernel must kill, it takes this first.
+it through us alone; we adopt what its processes leave behind; and if the kernel must kill, this goes first.
 """
 
 from __future__ import annotations
