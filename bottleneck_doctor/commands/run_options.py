@@ -25,7 +25,19 @@ from ..model.refusal import UsageError
 from ..model.trial import Order
 from . import settings
 from .gating import conditions
-from .options import Calibrate, CProfile, DataFn, FailIf, Format, KeepTrace, MaxDataWait, Python, TrialOrder
+from .options import (
+    Calibrate,
+    CProfile,
+    DataFn,
+    FailIf,
+    Format,
+    KeepTrace,
+    MaxDataWait,
+    Place,
+    Python,
+    TrialOrder,
+    UntilSteady,
+)
 from .reading import printed_format
 from .settings import Settings
 
@@ -62,6 +74,8 @@ class RunOptions:
     calibrate: bool = False
     keep_trace: bool = False
     trial: TrialFile | None = None
+    place: str | None = None
+    until_steady: bool = False
 
 
 class RunCommand(TyperCommand):
@@ -112,9 +126,11 @@ def main(
     python: Python = None,
     data_fn: DataFn = None,
     trial: TrialOrder = None,
+    place: Place = None,
+    until_steady: UntilSteady = False,
 ) -> int:
     """Run a training script under instrumentation and say what limits it."""
-    defaults = settings.load()
+    defaults = settings.load() if place is None else Settings()  # `bdoc prove` has read them itself
     script, name, launcher, args = form(target or [], module, bool(context.meta.get(LAUNCHED)))
     options = RunOptions(
         script=script,
@@ -135,6 +151,8 @@ def main(
         python=python or defaults.python,
         data_fn=[function(name) for name in data_fn or defaults.data_fn],
         trial=_trial(trial),
+        place=place,
+        until_steady=until_steady,
     )
     from .run import run_command
 
