@@ -50,7 +50,9 @@ def compose(proof: Proof) -> ProofDocument:
         before=_before(proof),
         rows=[_row(row, row is winner) for row in proof.rows if row.kind in TRIED],
         ceiling=_ceiling(proof.ceiling),
-        missed=[(words.plain(one.id), words.short(words.plain(one.why), LONGEST_WHY)) for one in proof.missed],
+        missed=[
+            (words.plain(one.id), words.short(words.plain(one.why), LONGEST_WHY)) for one in proof.missed
+        ],
         notes=[words.plain(note) for note in proof.notes],
         advised=_advised(winner, proof.run.cwd) if winner is not None else None,
         cost=_cost(proof.cost),
@@ -150,7 +152,7 @@ def _row(row: Proved, won: bool) -> Row:
 
 def _notes(row: Proved) -> list[str]:
     """What the numbers of a row do not say."""
-    said = [words.short(words.plain(row.why), LONGEST_WHY)] if row.why else []
+    said = [_why(row.why)] if row.why else []
     if row.scope == "run" and row.measured is not None:
         said.append("of the whole run, evaluation included; a training step takes as long as before")
     if row.measured is not None and row.parity.word not in ("identical", "order"):
@@ -167,7 +169,11 @@ def _parity(parity: Parity) -> str:
     if parity.word == "changed" and parity.largest is not None:
         said += f", by up to {words.percent(parity.largest)}"
     told = parity.word in ("changed", "unknown") and parity.text
-    return f"{said}: {words.short(words.plain(parity.text), LONGEST_WHY)}" if told else said
+    return f"{said}: {_why(parity.text)}" if told else said
+
+
+def _why(text: str) -> str:
+    return words.short(words.plain(text), LONGEST_WHY)
 
 
 def _measured(gain: Gain) -> tuple[str, str]:
@@ -179,8 +185,8 @@ def _ceiling(ceiling: Proved | None) -> str:
     if ceiling is None:
         return ""
     if ceiling.measured is None:
-        why = words.plain(ceiling.why) or VERDICTS.get(ceiling.verdict, words.plain(ceiling.verdict))
-        return f"with batches from memory: not known ({words.short(why, LONGEST_WHY)})"
+        why = _why(ceiling.why) or VERDICTS.get(ceiling.verdict, words.plain(ceiling.verdict))
+        return f"with batches from memory: not known ({why})"
     likely, interval = _measured(ceiling.measured)
     rest = "nothing about input can bring more"
     if ceiling.measured.high < NO_ROOM:

@@ -11,6 +11,7 @@ from .document import Advised, ProofDocument, Row
 HEADS = ("", "predicted", "measured", "losses", "memory", "verdict")
 LEAST_NAME = 16  # columns, below which each row gets a block
 GAP = 2
+WRITES = "--write-patch FILE writes it; your file is as it was"
 COLOURS = {"good": "green", "bad": "red", "open": "yellow", "plain": ""}
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -100,7 +101,9 @@ def _block(sheet: Sheet, row: Row) -> None:
 def _advised(sheet: Sheet, advised: Advised) -> None:
     """The diff as it is, however long its lines: a wrapped one is none."""
     if advised.diff:
-        sheet.heading(("the change", "bold"), ("  --write-patch FILE writes it; your file is as it was", "dim"))
+        sheet.heading(
+            ("the change", "bold"), ("  --write-patch FILE writes it; your file is untouched", "dim")
+        )
     else:
         sheet.heading(("the change", "bold"), (f"  no patch: {advised.why}" if advised.why else "", "dim"))
         sheet.line((f"{advised.place}  " if advised.place else "", "cyan"), advised.text, indent=2)
