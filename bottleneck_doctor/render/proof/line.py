@@ -28,7 +28,7 @@ def proving_line(
     most = max(0, width - 1)
     said = NAMES.get(doing, words.plain(doing))
     left = f"{words.seconds(float(round(left_s)))} left" if left_s is not None else ""
-    gains = [f"{words.plain(name)} {words.gain(gain.likely)}" for name, gain in known if name != CEILING]
+    gains = [f"{words.plain(name)} {words.ratio_within(gain.likely, gain.low, gain.high)[0]}" for name, gain in known if name != CEILING]
     parts = [part for part in (left, said, *gains) if part]
     while len(parts) > 1 and cell_len(" · ".join(parts)) + LEAST_BAR + 6 > most:
         parts.pop()
