@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .report import Fix, RunSummary, Speedup
+from .track import TrackRecord
 from .trial import Treatment, Trial
 
 SCHEMA = "bottleneck-doctor/proof"
@@ -161,7 +162,7 @@ class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share."""
+    share. ``track``: how predictions have held on this machine, where the user keeps that."""
 
     run: RunSummary
     baseline_s: float | None
@@ -174,5 +175,6 @@ class Proof:
     missed: list[Missed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
+    track: TrackRecord | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION
