@@ -22,7 +22,7 @@ from ..model.codec import encode_order, read_profile
 from ..model.profile import Profile
 from ..model.refusal import BadProfile
 from ..model.trial import Order
-from . import family, shared_memory
+from . import blocks, family
 from .endings import Seen, judged
 from .limits import Limits
 from .memory import Memory
@@ -114,7 +114,7 @@ def _line(target: Target, folder: Path, options: list[str]) -> list[str]:
 
 
 def _carried_out(line: list[str], folder: Path, limits: Limits, watch: Watch | None) -> Finished:
-    strangers, blocks = family.descendants(), shared_memory.blocks()
+    strangers, before = family.descendants(), blocks.found()
     began_s = time.monotonic()
     child: subprocess.Popen[bytes] | None = None
     seen, left = Seen(), Leftovers()
@@ -129,7 +129,7 @@ def _carried_out(line: list[str], folder: Path, limits: Limits, watch: Watch | N
         finally:
             with deferred():
                 if child is not None:
-                    left = _cleared(child, strangers, blocks)
+                    left = _cleared(child, strangers, before)
     seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / "log"))
     profile = _profile(folder)
     outcome, why = judged(seen, limits, profile)
@@ -183,7 +183,7 @@ def _trial_of(child: subprocess.Popen[bytes], strangers: list[psutil.Process]) -
 
 
 def _cleared(
-    child: subprocess.Popen[bytes], strangers: list[psutil.Process], blocks: frozenset[str]
+    child: subprocess.Popen[bytes], strangers: list[psutil.Process], before: frozenset[str]
 ) -> Leftovers:
     """End whatever still runs, and remove what the dead cannot."""
 
@@ -197,7 +197,7 @@ def _cleared(
     found = family.reap(living())
     immortal = family.end(living) if found else []
     child.poll()
-    removed = shared_memory.sweep(blocks)
+    removed = blocks.sweep(before)
     processes = [one.pid for one in found] if over else []  # those that we ended ourselves are no leftovers
     return Leftovers(tuple(processes), tuple(removed), tuple(immortal))
 

@@ -15,22 +15,22 @@ OURS = re.compile(r"(torch_\d+_|psm_|sem\.|__KMP_REGISTERED_LIB_\d+)")
 CREATOR = re.compile(r"(?:torch_|__KMP_REGISTERED_LIB_)(\d+)_")
 
 
-def blocks(folder: Path = FOLDER) -> frozenset[str]:
+def found(folder: Path = FOLDER) -> frozenset[str]:
     """The names of this user's blocks of the kinds that trainings leave."""
-    found = []
+    names = []
     with suppress(OSError), os.scandir(folder) as entries:
         for count, entry in enumerate(entries):
             if count >= ENTRIES_AT_MOST:
                 break
             if OURS.match(entry.name) and _is_ours(entry):
-                found.append(entry.name)
-    return frozenset(found)
+                names.append(entry.name)
+    return frozenset(names)
 
 
 def sweep(before: frozenset[str], folder: Path = FOLDER) -> list[str]:
     """Remove the blocks that appeared since, where no living process has them mapped or open, nor is the one
     that made them alive; the names of those removed."""
-    fresh = {name for name in blocks(folder) - before if not _creator_lives(name)}
+    fresh = {name for name in found(folder) - before if not _creator_lives(name)}
     if not fresh:
         return []
     removed = []
@@ -74,11 +74,11 @@ def _mapped(pid: str, names: set[str], folder: str) -> set[str]:
 
 
 def _open(pid: str, names: set[str], folder: str) -> set[str]:
-    found = set()
+    ours = set()
     with os.scandir(f"/proc/{pid}/fd") as entries:
         for entry in entries:
             with suppress(OSError):
                 place, _, name = os.readlink(entry.path).rpartition("/")
                 if place == folder and name in names:
-                    found.add(name)
-    return found
+                    ours.add(name)
+    return ours
