@@ -100,9 +100,7 @@ def main(
     record: Annotated[
         bool, typer.Option("--record", help="Add predicted and measured to this machine's track record.")
     ] = False,
-    record_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The same, in this file.")
-    ] = None,
+    record_file: Annotated[str | None, typer.Option(metavar="FILE", help="The same, in this file.")] = None,
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", help="No run trains more than N steps.")
     ] = None,
@@ -113,7 +111,11 @@ def main(
     """Try the remedies on your own training, and measure what each brings."""
     defaults = settings.load()
     script, name, launcher, args = form(target or [], module, bool(context.meta.get(LAUNCHED)), "prove")
-    for path, option in ((output, "--output"), (write_patch, "--write-patch"), (record_file, "--record-file")):
+    for path, option in (
+        (output, "--output"),
+        (write_patch, "--write-patch"),
+        (record_file, "--record-file"),
+    ):
         if path is not None:
             writable(path, option)
     options = ProveOptions(

@@ -140,6 +140,8 @@ class Plan:
     run_s: float
     least_s: float
     most_s: float
+    schema: str = "bottleneck-doctor/plan"
+    schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True)

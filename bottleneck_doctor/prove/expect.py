@@ -26,23 +26,23 @@ def parse_expectation(text: str, known: Collection[str]) -> Expected:
     found = SHAPE.fullmatch(text[:LONGEST])
     if found is None:
         raise UsageError(f"--expect {shown!r} is not ID OP NUMBER: write it like 'workers-auto>1.5'")
-    id, op, number = found.groups()
+    name, op, number = found.groups()
     if op not in OPERATORS:
         raise UsageError(f"--expect {shown!r}: no operator {op}, use one of {' '.join(OPERATORS)}")
-    check_id(id, [*known, *NO_REMEDY], "--expect")
+    check_id(name, [*known, *NO_REMEDY], "--expect")
     value = number.removeprefix("×").removesuffix("x")
     if NUMBER.fullmatch(value) is None or not math.isfinite(float(value)) or float(value) <= 0:
         raise UsageError(f"--expect {shown!r}: expected a speedup above 0, for example 1.5")
-    return Expected(id, op, float(value))
+    return Expected(name, op, float(value))
 
 
-def check_id(id: str, known: Collection[str], option: str) -> None:
+def check_id(name: str, known: Collection[str], option: str) -> None:
     """Refuse an id that no remedy has, with the nearest that one has."""
-    if id in known:
+    if name in known:
         return
-    near = difflib.get_close_matches(id, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}" if near else "`bdoc explain` lists them"
-    raise UsageError(f"{option} {id[:LONGEST]!r}: no such remedy, {hint}")
+    raise UsageError(f"{option} {name[:LONGEST]!r}: no such remedy, {hint}")
 
 
 def judge(expected: Sequence[Expected], rows: Sequence[Proved], missed: dict[str, str]) -> list[Expected]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..analyse.repeats import quantile_95
 from ..model.proof import BASELINE, Attempt, Gain
 
-# Of the standard deviation of log step times between short runs, before any was repeated: more than the gate's,
-# whose runs are longer and whose machine had nothing else to do (ours).
+# Of the standard deviation of log step times between short runs, before any was repeated: more than the
+# gate's, whose runs are longer and whose machine had nothing else to do (ours).
 BELIEVED = 0.03
 BELIEVED_WORTH = 4.0
 KEPT = 1.02  # less is not worth an edit, however sure (ours)
@@ -86,16 +87,16 @@ def noise_of(seen: Sequence[Reading]) -> tuple[float, float]:
 def _empty_contrasts(seen: Sequence[Reading]) -> list[Weights]:
     """Sums of readings that would be zero without noise: neighbouring baselines, and repeats of one arm."""
     bases = [place for place, one in enumerate(seen) if one.arm == BASELINE]
-    found = [{before: -1.0, after: 1.0} for before, after in zip(bases, bases[1:], strict=False)]
+    found = [{before: -1.0, after: 1.0} for before, after in pairwise(bases)]
     for arm in dict.fromkeys(one.arm for one in seen if one.arm != BASELINE):
         places = [place for place, one in enumerate(seen) if one.arm == arm]
         repeats = [one for place in places if (one := _against_baseline(place, seen))]
-        found += [_sum(a, b, -1.0) for a, b in zip(repeats, repeats[1:], strict=False)]
+        found += [_sum(a, b, -1.0) for a, b in pairwise(repeats)]
     return found
 
 
 def _against_baseline(place: int, seen: Sequence[Reading]) -> Weights:
-    """Baseline less this run, the baseline taken on the line between those before and after; empty without."""
+    """Baseline less this run, the baseline on the line between those before and after; empty without."""
     before = next((one for one in range(place - 1, -1, -1) if seen[one].arm == BASELINE), None)
     after = next((one for one in range(place + 1, len(seen)) if seen[one].arm == BASELINE), None)
     if before is None and after is None:

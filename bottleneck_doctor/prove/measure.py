@@ -17,7 +17,13 @@ ENOUGH = 0.8  # of the span: a run that ended earlier compares other steps than 
 
 
 def attempt_of(
-    arm: Arm, outcome: str, why: str, profile: Profile | None, run_s: float, memory_bytes: int | None, span: Span
+    arm: Arm,
+    outcome: str,
+    why: str,
+    profile: Profile | None,
+    run_s: float,
+    memory_bytes: int | None,
+    span: Span,
 ) -> Attempt:
     """What one run comes to. A run that did not apply its remedy, or was too short, is not measured."""
     trial = profile.trial if profile is not None else None

@@ -1,4 +1,4 @@
-"""Chooses what to try: the baseline, the ceiling, the remedies worth a run, and later the best of them together."""
+"""Chooses what to try: baseline, ceiling, the remedies worth a run, and later the best of them together."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ BY_HAND = {
 NO_TREATMENT = "bdoc cannot apply it to this script from outside"
 
 
-def choose(
-    report: Report, named: Sequence[str], allow_numerics: bool, offered: Mapping[str, Sequence[str]]
+def choose_arms(
+    report: Report,
+    named: Sequence[str],
+    expected: Sequence[str],
+    allow_numerics: bool,
+    offered: Mapping[str, Sequence[str]],
 ) -> tuple[list[Arm], list[Missed]]:
     """The arms in the order in which they are tried, and what cannot be tried, with the reason.
 
-    ``named``: remedies asked for by name, which are tried alone and whatever they promise. ``offered``: the
-    findings that offer each remedy that there is.
+    ``named``: remedies asked for, then tried alone and whatever they promise; ``expected`` are tried besides.
+    ``offered``: the findings that offer each remedy that there is.
     """
     at_hand = {remedy.id: remedy for remedy in report.remedies}
-    missed = [Missed(name, _absent(report, offered[name])) for name in named if name not in at_hand]
-    wanted = [at_hand[name] for name in named if name in at_hand] if named else report.remedies
+    asked = list(dict.fromkeys([*named, *expected]))
+    missed = [Missed(name, _absent(report, offered[name])) for name in asked if name not in at_hand]
+    wanted = [at_hand[name] for name in asked if name in at_hand]
+    if not named:
+        wanted += [remedy for remedy in report.remedies if remedy not in wanted]
     chosen: list[Remedy] = []
     for remedy in wanted:
-        why = _refusal(remedy, allow_numerics, remedy.id in named, len(chosen))
+        why = _refusal(remedy, allow_numerics, remedy.id in asked, len(chosen))
         if why:
             missed.append(Missed(remedy.id, why))
         else:
@@ -47,7 +54,7 @@ def choose(
 
 
 def together(kept: Sequence[Arm]) -> Arm | None:
-    """The best that can be had at once: of arms that set the same thing, the first; None for fewer than two."""
+    """All that can be had at once: of arms that set the same thing, the first; None for fewer than two."""
     chosen: list[Arm] = []
     merged: tuple[Treatment, ...] = ()
     for arm in kept:
@@ -66,10 +73,8 @@ def _ceiling() -> Arm:
     return Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
 
 
-def _arm(remedy: Remedy) -> Arm:
-    return Arm(
-        remedy.id, "remedy", remedy.title, (remedy.id,), remedy.treatments, remedy.predicted_speedup, remedy.scope
-    )  # fmt: skip
+def _arm(one: Remedy) -> Arm:
+    return Arm(one.id, "remedy", one.title, (one.id,), one.treatments, one.predicted_speedup, one.scope)
 
 
 def _refusal(remedy: Remedy, allow_numerics: bool, named: bool, chosen: int) -> str:

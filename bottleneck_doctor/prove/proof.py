@@ -82,16 +82,14 @@ def _rank(row: Proved) -> tuple[int, float]:
     return place, -_likely(row)
 
 
-def _row(
-    arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], compare: Compare
-) -> Proved:
+def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], compare: Compare) -> Proved:
     gain = gain_of(arm.id, readings(attempts, arm.scope))
     mine = [one for one in attempts if one.arm == arm.id]
     failed = next((one for one in mine if one.outcome not in ("measured", "interrupted")), None)
     word, why = (verdict(gain), "") if gain is not None else (UNTRIED, "the time was up before it")
     if failed is not None:
         word, why = failed.outcome, failed.why
-    named = [remedies[id] for id in arm.remedies if id in remedies]
+    named = [remedies[name] for name in arm.remedies if name in remedies]
     return Proved(
         id=arm.id,
         kind=arm.kind,
@@ -123,7 +121,7 @@ def _fix(remedies: Sequence[Remedy]) -> Fix | None:
 
 
 def _parity(arm: Arm, attempts: Sequence[Attempt], compare: Compare) -> Parity:
-    sides = [[one.trial for one in _measured(id, attempts) if one.trial] for id in (BASELINE, arm.id)]
+    sides = [[one.trial for one in _measured(name, attempts) if one.trial] for name in (BASELINE, arm.id)]
     if not all(sides) or arm.kind == "ceiling":
         return Parity("unknown")
     return compare(sides[0], sides[1])
@@ -132,10 +130,11 @@ def _parity(arm: Arm, attempts: Sequence[Attempt], compare: Compare) -> Parity:
 def _memory(arm: Arm, attempts: Sequence[Attempt]) -> float | None:
     """Of the peak of all processes, over the baseline's."""
     mine, bases = (
-        [one.memory_bytes for one in _measured(id, attempts) if one.memory_bytes] for id in (arm.id, BASELINE)
+        [one.memory_bytes for one in _measured(name, attempts) if one.memory_bytes]
+        for name in (arm.id, BASELINE)
     )
     return fmean(mine) / fmean(bases) if mine and bases else None
 
 
-def _measured(id: str, attempts: Sequence[Attempt]) -> list[Attempt]:
-    return [one for one in attempts if one.arm == id and one.outcome == "measured"]
+def _measured(arm: str, attempts: Sequence[Attempt]) -> list[Attempt]:
+    return [one for one in attempts if one.arm == arm and one.outcome == "measured"]

@@ -38,7 +38,7 @@ def following(
 
 
 def is_open(arm: Arm, attempts: Sequence[Attempt], judged: Sequence[Attempt], most: int) -> bool:
-    """Whether another run of the arm could tell something: ``judged`` are the runs up to the last baseline."""
+    """Whether another run of the arm tells something; ``judged`` are the runs up to the last baseline."""
     mine = [one for one in attempts if one.arm == arm.id]
     if any(one.outcome != "measured" for one in mine) or len(mine) >= most:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ..analyse.repeats import NORMAL_95
 from ..model.diagnosis import Diagnosis
@@ -13,26 +13,34 @@ LEAST = 60  # steady steps
 LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (ours)
 ERROR = 0.015  # of the mean within a run: half of what lies between runs (ours)
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
+WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 FILLS = frozenset({"cache"})  # treatments that pay from the second epoch on
 
 
-def span_of(diagnosis: Diagnosis, arms: Iterable[Arm]) -> Span:
-    """The span for runs of these arms.
+def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = None) -> Span:
+    """The span for runs of these arms; none trains more than ``max_steps``.
 
     Queues that are full at the start make the first steps cheap: what a treated loader may hold is warm-up.
     """
-    known = diagnosis.quality.warmup_steps + diagnosis.quality.steady_steps
-    treated = list(arms)
-    wanted = _wanted(diagnosis)
+    wanted, epoch = _wanted(diagnosis), _epoch(diagnosis)
     cycle = _cycle(diagnosis)
-    if cycle and cycle <= SHORT * wanted:
+    if 0 < cycle <= SHORT * wanted:
         wanted = math.ceil(wanted / cycle) * cycle
-    begin = max(WARMUP, *(2 * _slots(diagnosis, arm) for arm in treated), 0) if treated else WARMUP
-    if any(one.name in FILLS for arm in treated for one in arm.treatments) and _epoch(diagnosis):
-        begin = max(begin, _epoch(diagnosis) + WARMUP)
-    begin = min(begin, max(1, known // 3)) if begin < known else begin
-    return Span(begin, begin + wanted)
+    begin = max([WARMUP, *(2 * _slots(diagnosis, arm) for arm in arms)])
+    if any(one.name in FILLS for arm in arms for one in arm.treatments):
+        begin = max(begin, epoch + WARMUP)
+    most = min(_most(diagnosis), max_steps or 1 << 62)
+    if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
+        begin = min(begin, int(WARMUP_SHARE * most))
+    return Span(begin, min(begin + wanted, most))
+
+
+def _most(diagnosis: Diagnosis) -> int:
+    """The steps that the script trains when it is let alone, where it was."""
+    table = diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
+    ended = diagnosis.profile.run.stopped_by is None
+    return sum(table.steps) if ended and table is not None else 1 << 62
 
 
 def _wanted(diagnosis: Diagnosis) -> int:
@@ -48,13 +56,9 @@ def _wanted(diagnosis: Diagnosis) -> int:
 
 
 def _cycle(diagnosis: Diagnosis) -> int:
-    """The steps after which the training's course repeats: an epoch, or the longest rhythm within it."""
+    """The steps after which the course of the training repeats: an epoch, or the longest rhythm."""
     rhythms = [round(one.every_steps) for one in diagnosis.rhythms if one.part != "epoch start"]
-    return max([_epoch(diagnosis), *rhythms], default=0) if _short(diagnosis) else max(rhythms, default=0)
-
-
-def _short(diagnosis: Diagnosis) -> bool:
-    return 0 < _epoch(diagnosis) <= SHORT * _wanted(diagnosis)
+    return max([_epoch(diagnosis), *rhythms])
 
 
 def _epoch(diagnosis: Diagnosis) -> int:

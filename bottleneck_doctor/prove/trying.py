@@ -42,7 +42,7 @@ def try_out(
 def kept(arms: Sequence[Arm], attempts: Sequence[Attempt]) -> list[Arm]:
     """The remedies that pay, the best first."""
     gains = {arm.id: gain_of(arm.id, readings(attempts, arm.scope)) for arm in arms if arm.kind == "remedy"}
-    paying = {id: gain for id, gain in gains.items() if gain is not None and verdict(gain) == "kept"}
+    paying = {name: gain for name, gain in gains.items() if gain is not None and verdict(gain) == "kept"}
     found = [arm for arm in arms if arm.id in paying and _worked(arm, attempts)]
     return sorted(found, key=lambda arm: -paying[arm.id].likely)
 
