@@ -17,6 +17,7 @@ LAST_DIGITS = 1e-5
 CLEARLY_MORE = 30.0
 # Batches that may be on their way where noting ends: eight workers with two each, as loaders mostly have.
 IN_FLIGHT = 16
+LABELS = 32  # bits below those of a checksum that are of whole numbers alone (agent/treatments/checksums.py)
 
 NOTHING_SEEN = "no loss was seen: backward was not called on a single number"
 ONCE = "the losses differ, and the script ran only once without it: whether it repeats itself is not known"
@@ -24,6 +25,7 @@ NOT_THE_SAME_PROCESSES = "the runs trained in different numbers of processes"
 UNSTEADY = "the script's own runs differ from each other although all begin with one seed"
 OTHER_ORDER = "the same batches in another order"
 OTHER_BATCHES = "the loop was given other batches: other samples, or other random numbers in them"
+REDRAWN = "the same samples with other random numbers in them, as random augmentation draws"
 SAME_BATCHES = "the same batches"
 BATCHES_UNKNOWN = "the batches themselves could not be compared"
 ONLY_LAST_DIGITS = "in the last digits only"
@@ -33,7 +35,7 @@ NOT_A_NUMBER = "a loss is not a finite number in one of them only"
 @dataclass(frozen=True)
 class _Apart:
     """How far two runs differ: ``largest`` relative difference of losses, infinite where one is no number
-    and the other is; ``batches``: same, order, other or unknown."""
+    and the other is; ``batches``: same, order, redrawn, other or unknown."""
 
     largest: float
     steps: int
@@ -71,11 +73,16 @@ def _judged(own: list[_Apart], ours: list[_Apart]) -> Parity:
     return Parity("changed", _change(worst), steps, largest)
 
 
-_BADNESS = ("same", "unknown", "order", "other")
+_BADNESS = ("same", "unknown", "order", "redrawn", "other")
 
 
 def _change(apart: _Apart) -> str:
-    what = {"same": SAME_BATCHES, "other": OTHER_BATCHES, "unknown": BATCHES_UNKNOWN}[apart.batches]
+    what = {
+        "same": SAME_BATCHES,
+        "redrawn": REDRAWN,
+        "other": OTHER_BATCHES,
+        "unknown": BATCHES_UNKNOWN,
+    }[apart.batches]
     if not math.isfinite(apart.largest):
         return f"{what}; {NOT_A_NUMBER}"
     return f"{what}; losses differ {ONLY_LAST_DIGITS}" if apart.largest <= LAST_DIGITS else what
@@ -119,7 +126,12 @@ def _batches(one: Sequence[int], other: Sequence[int]) -> str:
     count = min(len(one), len(other))
     if not count:
         return "unknown"
-    if one[:count] == other[:count]:
+    one, other = one[:count], other[:count]
+    if one == other:
         return "same"
-    common = (Counter(one[:count]) & Counter(other[:count])).total()
-    return "order" if common >= max(count - IN_FLIGHT, count / 2) else "other"
+    common = (Counter(one) & Counter(other)).total()
+    if common >= max(count - IN_FLIGHT, count / 2):
+        return "order"
+    labels = [number >> LABELS for number in one]
+    known = len(set(labels)) > count / 2  # batches can be told apart by them
+    return "redrawn" if known and labels == [number >> LABELS for number in other] else "other"

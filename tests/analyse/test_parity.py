@@ -67,6 +67,17 @@ def test_the_same_batches_in_another_order_are_told_from_other_batches() -> None
     assert (other.word, other.text) == ("changed", words.OTHER_BATCHES)
 
 
+def test_the_same_labels_with_other_pixels_are_the_same_samples_drawn_anew() -> None:
+    labelled = [(step + 1) << 32 | step for step in range(48)]
+    redrawn = [(step + 1) << 32 | 7000 + step for step in range(48)]
+    pair = [trial(told(batches=labelled))] * 2
+    found = parity(pair, [trial(told(scaled(0.1), redrawn))])
+    assert (found.word, found.text) == ("changed", words.REDRAWN)
+    alike = [1 << 32 | step for step in range(48)], [1 << 32 | 7000 + step for step in range(48)]
+    found = parity([trial(told(batches=alike[0]))] * 2, [trial(told(scaled(0.1), alike[1]))])
+    assert found.text == words.OTHER_BATCHES, "labels that never change tell no sample from another"
+
+
 def test_what_was_on_its_way_when_noting_ended_does_not_make_other_batches() -> None:
     late = [*BATCHES[5:], 900, 901, 902, 903, 904]
     assert parity(TWICE, [trial(told(LOSSES[::-1], late))]).word == "order"
