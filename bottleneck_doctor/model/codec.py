@@ -11,7 +11,7 @@ import msgspec
 
 from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
-from .proof import Proof
+from .proof import Plan, Proof
 from .refusal import BadProfile as BadProfile
 from .report import Report
 from .trial import Order
@@ -70,7 +70,12 @@ def encode_proof(proof: Proof) -> bytes:
     return _indented(proof, "proof")
 
 
-def _indented(value: Report | Proof, name: str) -> bytes:
+def encode_plan(plan: Plan) -> bytes:
+    """What a proof would try, likewise."""
+    return _indented(plan, "plan")
+
+
+def _indented(value: Report | Proof | Plan, name: str) -> bytes:
     content = msgspec.to_builtins(value)
     head = {key: content.pop(key) for key in ("schema", "schema_version")}
     data = msgspec.json.encode(_writable({**head, **content}, name))
