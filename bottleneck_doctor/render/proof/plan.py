@@ -11,6 +11,7 @@ from ..sheet import Sheet
 from . import DEFAULT_WIDTH
 
 LONGEST_CHANGE = 200
+NOTHING = "nothing to try: no remedy of the report can be applied from outside"
 UNSAID = ("where",)  # of a treatment's options: which call is meant
 
 
@@ -23,8 +24,9 @@ def render_plan(
 
         return encode_plan(plan).decode()
     sheet = Sheet(width or DEFAULT_WIDTH, color and format == "terminal", encoding)
-    sheet.line((_head(plan), "bold"))
-    for arm in plan.arms:
+    tried = plan.arms if any(arm.kind != BASELINE for arm in plan.arms) else []
+    sheet.line((_head(plan) if tried else NOTHING, "bold"))
+    for arm in tried:
         predicted = f"  {words.ratio(arm.predicted.likely)} predicted" if arm.predicted is not None else ""
         sheet.line((_name(arm), "bold"), predicted, indent=2)
         sheet.line((words.plain(arm.title), "dim"), indent=4)
@@ -38,12 +40,10 @@ def render_plan(
 
 
 def _head(plan: Plan) -> str:
-    steps = words.counted(plan.span.end, "step")
-    cost = words.number_range(words.seconds(plan.least_s), words.seconds(plan.most_s))
-    return (
-        f"{words.counted(len(plan.arms), 'way')} to run it would be tried, "
-        f"{steps} and {words.seconds(plan.run_s)} a run, {cost} in all"
-    )
+    span = f"steps {words.count(plan.span.begin + 1)} to {words.count(plan.span.end)} would be compared"
+    least, most = words.seconds(plan.least_s), words.seconds(plan.most_s)
+    cost = f"{words.seconds(plan.run_s)} a run, {least} to {most} in all"
+    return f"{words.counted(len(plan.arms), 'way')} to run the training: {span}, {cost}"
 
 
 def _name(arm: Arm) -> str:

@@ -27,8 +27,8 @@ def test_each_way_to_run_it_is_named_with_what_it_changes_and_what_all_would_cos
     assert (
         render_plan(PLAN, "terminal")
         == """\
-3 ways to run it would be tried, 140 steps and 9.3 s a run, 60 s – 2 min 30 s in
-all
+3 ways to run the training: steps 21 to 140 would be compared, 9.3 s a run, 60 s
+to 2 min 30 s in all
   without a remedy
   with batches from memory
     replay
