@@ -18,8 +18,7 @@ def track(path: str, kept: Sequence[Kept]) -> TrackRecord:
 
 
 def tally(kept: Sequence[Kept]) -> Tally:
-    """Inside means that the likely measured speedup lies within the predicted low to high, as docs/accuracy.md
-    counts it."""
+    """Inside: the likely measured speedup lies within the predicted low to high, as in docs/accuracy.md."""
     errors = [abs(one.predicted[1] / one.measured[1] - 1) for one in kept if one.measured[1] > 0]
     inside = sum(one.predicted[0] <= one.measured[1] <= one.predicted[2] for one in kept)
     return Tally(len(kept), inside, median(errors) if errors else None)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from .. import __version__
 from ..analyse.track import track
 from ..model.codec import decode_kept, encode_kept
 from ..model.proof import Proof, Proved
@@ -34,8 +35,8 @@ def default_path(environment: Mapping[str, str]) -> str:
 
 
 def remember(path: str, proof: Proof) -> int:
-    """Add what was predicted and measured to the file; how many pairs. Raises ``UsageError`` where that cannot
-    be done."""
+    """Add what was predicted and measured to the file; how many pairs. Raises ``UsageError`` where it cannot
+    be written."""
     kept = [one for row in proof.rows if (one := _pair(proof.run, row)) is not None]
     if not kept:
         return 0
@@ -85,6 +86,7 @@ def _pair(run: RunSummary, row: Proved) -> Kept | None:
         measured=(measured.low, measured.likely, measured.high),
         verdict=row.verdict,
         scope=row.scope,
+        bdoc=__version__,
     )
 
 
