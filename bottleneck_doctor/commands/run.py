@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..launch.command import Command, plan
 from ..launch.environment import instrumented
-from ..launch.folder import RunFolder, run_folder
+from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
 from ..model.profile import Gap, Profile
@@ -32,7 +32,7 @@ def run_command(options: RunOptions) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays until we end
     python = choose(options.python)
     command = plan(options.script, options.module, options.launcher, options.args, python)
-    with run_folder() as folder:
+    with run_folder([options.place, *usual_places()] if options.place else None) as folder:
         gaps = [Gap("hooks", folder.reason)] if folder.path is None else []
         refusal = why_not(command, folder) if options.cprofile else ""
         cprofile = options.cprofile and not refusal

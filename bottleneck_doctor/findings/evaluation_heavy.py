@@ -45,7 +45,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Epochs, Loader, Location, Loop, StepTable
 from ..model.report import Evidence, Fix
 from ..model.whole import Whole
-from .advice import WORTH, loader_call, spread, waits
+from .advice import WORTH, loader_call, loader_with, spread, waits
 from .case import patient
 from .entry import Case, Entry
 from .stalls import rhythm_evidence
@@ -147,6 +147,11 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
             fix=Fix("the validation loader has none", call, loader.location),
             factor=_in_run(diagnosis.whole, spread(own.scenario, Change(), best.change, best.change)),
             apply="hook",
+            treatments=(
+                loader_with(
+                    loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
+                ),
+            ),
             risk="memory grows with each worker",
             scope="run",
         )
