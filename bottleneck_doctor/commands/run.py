@@ -92,7 +92,8 @@ def _train(
 def _variables(order: Order) -> dict[str, str]:
     """What a trial sets in the environment of the training."""
     named = [one.options for one in order.treatments if one.name == ENVIRONMENT]
-    return {name: str(value) for options in named for name, value in options.items()}
+    hashing = {} if order.seed is None else {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", order.seed)}
+    return {name: str(value) for options in [hashing, *named] for name, value in options.items()}
 
 
 def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) -> tuple[Profile | None, str]:
