@@ -1,7 +1,7 @@
 """Lets a loader without workers make its next batches in a background thread of the training process.
 
-The thread asks the iterator for batches in their order and hands over whatever comes, an exception too, in its
-turn. It holds nothing while it waits, and ends with the iterator, or at the interpreter's exit. Options:
+The thread asks the iterator for batches in their order and hands over whatever comes, an exception too, in
+its turn. It holds nothing while it waits, and ends with the iterator, or at the interpreter's exit. Options:
 ``where``; ``depth``, the batches that are ready at most.
 """
 

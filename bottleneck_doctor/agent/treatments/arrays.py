@@ -1,6 +1,7 @@
 """Lets NumPy arrays leave the workers as tensors, in shared memory, where they would go through a pipe.
 
-The loop gets arrays as before: they lie in the tensors' memory, so that this costs nothing. Options: ``where``.
+The loop gets arrays as before: they lie in the tensors' memory, so that this costs nothing. Options:
+``where``.
 """
 
 from __future__ import annotations
