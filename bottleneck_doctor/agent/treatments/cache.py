@@ -1,9 +1,9 @@
 """Keeps finished samples in memory: each is made once, whoever of the workers asks for it.
 
-What the user's fix does once, at the start, is done at the start here, too: before the first batch the workers
-make every sample that the run's steps will use, each a part of them. So the steps that follow are those of an
-epoch in which everything is kept, however few there are. The data set must give the same sample each time; it
-is for whoever orders this to know that. Options: ``where``; ``bytes`` that may be kept; ``warm`` (default
+What the user's fix does once, at the start, is done at the start here, too: before the first batch the
+workers make every sample that the run's steps will use, each a part of them. So the steps that follow are
+those of an epoch in which everything is kept, however few there are. The data set must give the same sample
+each time; it is for whoever orders this to know that. Options: ``where``; ``bytes`` that may be kept; ``warm`` (default
 true): make the samples before the first batch.
 """
 
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
     from . import Done, Table
 
-OWN = {"dataset", "store", "ahead", "pid", "done"}  # attributes of the stand-in; all others are the data set's
+OWN = {
+    "dataset",
+    "store",
+    "ahead",
+    "pid",
+    "done",
+}  # attributes of the stand-in; all others are the data set's
 STORE = "_bdoc_store"  # of a loader: its samples, for all of its iterators
 UNUSED = "no sample was asked for a second time: the steps end before the second epoch"
 
@@ -32,9 +38,8 @@ class Kept:
     """Stands for the data set where batches are made."""
 
     def __init__(self, dataset: Any, store: Store | None, ahead: Iterable[int], done: Done) -> None:
-        for name, value in (("dataset", dataset), ("store", store), ("ahead", ahead), ("done", done)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "pid", 0)
+        self.dataset, self.store, self.ahead, self.done = dataset, store, ahead, done
+        self.pid = 0  # of the process that has made its part
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "dataset" not in self.__dict__:
@@ -112,7 +117,9 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
             done(UNUSED)
         iterator._dataset = Kept(dataset, store, before(iterator, options, done), done)
 
-    return {"torch.utils.data.dataloader": lambda module: on_iterators(module, options.get("where"), swap, done)}
+    return {
+        "torch.utils.data.dataloader": lambda module: on_iterators(module, options.get("where"), swap, done)
+    }
 
 
 def before(iterator: Any, options: dict[str, Any], done: Done) -> Iterable[int]:
