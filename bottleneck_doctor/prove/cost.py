@@ -36,7 +36,7 @@ def run_seconds(diagnosis: Diagnosis, span: Span) -> float:
     table, run_s = _table(diagnosis), diagnosis.profile.run.duration_s
     if table is None or not table.t:
         return run_s
-    begin_s = _first_batch_s(table)
+    begin_s = first_batch_s(diagnosis)
     pace_s = (table.t[-1] - begin_s) / max(1, sum(table.steps))
     return begin_s + pace_s * span.end + max(0.0, run_s - table.t[-1])
 
@@ -46,13 +46,14 @@ def limits_of(diagnosis: Diagnosis, span: Span) -> Limits:
     table = _table(diagnosis)
     times = table.t if table is not None else []
     longest_s = max((after - before for before, after in pairwise(times)), default=0.0)
-    begin_s = _first_batch_s(table) if table is not None else 0.0
-    return limits_after(span.end, run_seconds(diagnosis, span), diagnosis.step_s, begin_s, longest_s)
+    run_s = run_seconds(diagnosis, span)
+    return limits_after(span.end, run_s, diagnosis.step_s, first_batch_s(diagnosis), longest_s)
 
 
-def _first_batch_s(table: StepTable | Outside) -> float:
+def first_batch_s(diagnosis: Diagnosis) -> float:
     """Seconds from the start to the first batch."""
-    return max(0.0, table.t[0] - table.wall_s[0]) if table.t else 0.0
+    table = _table(diagnosis)
+    return max(0.0, table.t[0] - table.wall_s[0]) if table is not None and table.t else 0.0
 
 
 def _table(diagnosis: Diagnosis) -> StepTable | Outside | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model.proof import BASELINE, Arm, Attempt
-from .gains import gain_of, readings, verdict
+from .gains import gain_of, is_settled, readings
 
 ENOUGH = 2  # runs of an arm: one alone may have met with luck
 MOST = 8  # runs of an arm: a difference that so many did not show does not matter to anyone (ours)
@@ -50,7 +50,7 @@ def is_open(arm: Arm, attempts: Sequence[Attempt], judged: Sequence[Attempt], mo
 def is_decided(arm: Arm, attempts: Sequence[Attempt]) -> bool:
     """Whether what is known of the arm settles its verdict."""
     gain = gain_of(arm.id, readings(attempts, arm.scope))
-    return gain is not None and verdict(gain) != "undecided"
+    return gain is not None and is_settled(gain)
 
 
 def _baseline_lost(attempts: Sequence[Attempt]) -> bool:

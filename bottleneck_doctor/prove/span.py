@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from ..analyse.repeats import NORMAL_95
 from ..model.diagnosis import Diagnosis
 from ..model.proof import Arm, Span
+from .cost import first_batch_s
+from .gains import BELIEVED
 
 LEAST = 60  # steady steps
 LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (ours)
-ERROR = 0.015  # of the mean within a run: half of what lies between runs (ours)
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
-FILLS = frozenset({"cache"})  # treatments that pay from the second epoch on
 
 
 def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = None) -> Span:
@@ -23,13 +23,10 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
 
     Queues that are full at the start make the first steps cheap: what a treated loader may hold is warm-up.
     """
-    wanted, epoch = _wanted(diagnosis), _epoch(diagnosis)
-    cycle = _cycle(diagnosis)
+    wanted, cycle = _wanted(diagnosis), _cycle(diagnosis)
     if 0 < cycle <= SHORT * wanted:
         wanted = math.ceil(wanted / cycle) * cycle
     begin = max([WARMUP, *(2 * _slots(diagnosis, arm) for arm in arms)])
-    if any(one.name in FILLS for arm in arms for one in arm.treatments):
-        begin = max(begin, epoch + WARMUP)
     most = min(_most(diagnosis), max_steps or 1 << 62)
     if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
         begin = min(begin, int(WARMUP_SHARE * most))
@@ -44,15 +41,16 @@ def _most(diagnosis: Diagnosis) -> int:
 
 
 def _wanted(diagnosis: Diagnosis) -> int:
-    """So many steps tell the mean well enough; no more than were watched."""
-    steady = max(1, diagnosis.quality.steady_steps)
+    """Steps of a run that tell most for the time: n steps of t after a start of s cost s + n t, and leave the
+    noise between runs b, and w / sqrt(n) within; that is least for n = (w / b) sqrt(s / t). No more than were
+    watched."""
+    steady, step_s = max(1, diagnosis.quality.steady_steps), max(diagnosis.step_s, 1e-9)
     metric = diagnosis.metrics.get("step_time_s")
-    error = 0.0
+    within = 0.0
     if metric is not None and metric.value and metric.low is not None and metric.high is not None:
-        error = (metric.high - metric.low) / 2 / NORMAL_95 / metric.value
-    for_error = steady * (error / ERROR) ** 2
-    for_time = LEAST_S / diagnosis.step_s if diagnosis.step_s > 0 else 0.0
-    return int(min(max(LEAST, for_error, for_time), max(LEAST, steady)))
+        within = (metric.high - metric.low) / 2 / NORMAL_95 / metric.value * math.sqrt(steady)
+    best = within / BELIEVED * math.sqrt(first_batch_s(diagnosis) / step_s)
+    return math.ceil(min(max(LEAST, best, LEAST_S / step_s), max(LEAST, steady)))
 
 
 def _cycle(diagnosis: Diagnosis) -> int:
