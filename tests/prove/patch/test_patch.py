@@ -226,6 +226,7 @@ def test_several_remedies_make_one_diff_and_share_a_call(tmp_path: Path) -> None
     [
         (f"{HEAD}x = DataLoader(d)\n", Treatment(ENVIRONMENT, {"A": "2"}), "before the start: A=2"),
         (f"{HEAD}x = DataLoader(d)\n", Treatment("compiled"), "more than an argument or a setting"),
+        (f"{HEAD}x = DataLoader(d)\n", Treatment("threads", {"many": 1}), "more than an argument"),
         ("def f(): pass\n", Treatment("threads", {"count": 1}), "no imports at its top"),
         ("import torch\ntorch.set_num_threads(1)\ntorch.set_num_threads(2)\n", FOUR, "in several places"),
         ("import torch\n", Treatment("debug", {"drop": "anomaly"}), "is not called in the file"),
