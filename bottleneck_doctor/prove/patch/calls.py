@@ -87,7 +87,8 @@ def _added(source: Source, call: ast.Call, missing: dict[str, str]) -> list[Edit
         raise Unsafe("its argument is a generator without brackets of its own")
     at, has_comma = _behind(source, source.end(final), close)
     line = source.line_at(at)
-    if source.line_end(line) >= close:
+    beside = [one for one in values if one is not final and one.lineno == final.lineno]
+    if source.line_end(line) >= close or (beside and not has_comma):
         return [_on_the_line(source, call, new, at, has_comma)]
     indent = _column(source, call) if final.lineno == call.lineno else source.indent(final.lineno)
     rows = "".join(f"{source.newline}{indent}{one}," for one in new)

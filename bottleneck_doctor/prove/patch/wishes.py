@@ -74,7 +74,10 @@ def wishes_of(remedy: Remedy, profile: Profile) -> list[Wish]:
     for treatment in remedy.treatments:
         if treatment.name == ENVIRONMENT and "threads" in names and _is_about_threads(treatment):
             continue
-        found += _wishes(treatment, remedy, profile)
+        try:
+            found += _wishes(treatment, remedy, profile)
+        except (KeyError, TypeError, ValueError):  # options that a treatment of another version has
+            raise Unsafe(BEYOND) from None
     return found
 
 
@@ -92,6 +95,9 @@ def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[
         case "cudnn":
             value = repr(bool(options["benchmark"]))
             yield Setting(_script(profile), "torch.backends.cudnn.benchmark", value, is_call=False)
+        case "sharing":
+            value = f'"{options["strategy"]}"'
+            yield Setting(_script(profile), "torch.multiprocessing.set_sharing_strategy", value)
         case "denormals":
             yield Setting(_script(profile), "torch.set_flush_denormal", "True")
         case "precision":

@@ -148,16 +148,16 @@ def _row(row: Proved, won: bool) -> Row:
         verdict=VERDICTS.get(row.verdict, words.plain(row.verdict)),
         mood=MOODS.get(row.verdict, "bad"),
         won=won,
-        notes=_notes(row),
+        notes=_notes(row, won),
     )
 
 
-def _notes(row: Proved) -> list[str]:
-    """What the numbers of a row do not say."""
+def _notes(row: Proved, won: bool) -> list[str]:
+    """What the numbers of a row do not say, and the headline has not said."""
     said = [_why(row.why)] if row.why else []
     if row.scope == "run" and row.measured is not None:
         said.append("of the whole run, evaluation included; a training step takes as long as before")
-    if row.measured is not None and row.parity.word not in ("identical", "order"):
+    if row.measured is not None and not won and row.parity.word not in ("identical", "order"):
         said.append(_parity(row.parity))
     if row.predicted is not None and row.predicted.basis == "range" and not row.measured:
         said.append(f"predicted: {BASES['range']}")
@@ -225,8 +225,9 @@ def _advised(winner: Proved, cwd: str) -> Advised | None:
 
 
 def _cost(cost: Cost) -> str:
-    said = f"{words.counted(cost.runs, 'run')} in {words.seconds(cost.spent_s)}"
+    said = f"{words.counted(cost.runs, 'run')} after the first, {words.seconds(cost.spent_s)} in all"
     if cost.window_s > 0:
-        said += f", {words.times(cost.spent_s / cost.window_s)} the {words.seconds(cost.window_s)}"
-        said += " in which the training was watched first"
+        said += (
+            f": {words.times(cost.spent_s / cost.window_s)} the first run's {words.seconds(cost.window_s)}"
+        )
     return f"{said} · {words.seconds(cost.budget_s)} were allowed"

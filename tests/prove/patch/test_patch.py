@@ -79,6 +79,10 @@ def patched(text: str, wanted: Remedy, folder: Path) -> str:
             "    persistent_workers=True\n)",
         ),
         (
+            "x = DataLoader(\n    d, batch_size=8  # all\n)",
+            "x = DataLoader(\n    d, batch_size=8, num_workers=2, persistent_workers=True  # all\n)",
+        ),
+        (
             "x = DataLoader(d, batch_size=8,\n               shuffle=True)",
             "x = DataLoader(d, batch_size=8,\n               shuffle=True, num_workers=2, "
             "persistent_workers=True)",
@@ -113,12 +117,12 @@ def test_line_ends_marks_and_foreign_letters_stay(newline: str, end: str, mark: 
         HEAD.rstrip(),
         "# Über Katzen: 漢字",
         "for x in DataLoader(",
-        "    'Größe', batch_size=8",
+        "    'Größe'  # ö",
         "): pass",
     ]
     text = mark + newline.join(lines) + end
     after = patched(text, loader_with(3, num_workers=2), tmp_path)
-    lines[3:4] = ["    'Größe', batch_size=8,", "    num_workers=2"]
+    lines[3:4] = ["    'Größe',  # ö", "    num_workers=2"]
     assert after == mark + newline.join(lines) + end
 
 
@@ -222,6 +226,7 @@ def test_several_remedies_make_one_diff_and_share_a_call(tmp_path: Path) -> None
     [
         (f"{HEAD}x = DataLoader(d)\n", Treatment(ENVIRONMENT, {"A": "2"}), "before the start: A=2"),
         (f"{HEAD}x = DataLoader(d)\n", Treatment("compiled"), "more than an argument or a setting"),
+        (f"{HEAD}x = DataLoader(d)\n", Treatment("threads", {"many": 1}), "more than an argument"),
         ("def f(): pass\n", Treatment("threads", {"count": 1}), "no imports at its top"),
         ("import torch\ntorch.set_num_threads(1)\ntorch.set_num_threads(2)\n", FOUR, "in several places"),
         ("import torch\n", Treatment("debug", {"drop": "anomaly"}), "is not called in the file"),
