@@ -85,6 +85,7 @@ def test_a_script_that_refuses_its_arguments_says_so_itself() -> None:
     assert alone.stderr in seen.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", DIAGNOSED)
 def test_a_patient_is_diagnosed_right(name: str, both: Both) -> None:
     patient = BY_NAME[name]
@@ -101,6 +102,7 @@ def test_a_patient_is_diagnosed_right(name: str, both: Both) -> None:
         assert judgement.wait == pytest.approx(judgement.wait_truth, abs=0.05)
 
 
+@pytest.mark.alone
 def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path, both: Both) -> None:
     patient = BY_NAME["sleeping-loader"]
     sick, seen = both(patient.name)
@@ -119,6 +121,7 @@ def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path, both: 
     assert judgement.predicted[1] / judgement.measured == pytest.approx(1.0, abs=0.4)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["collate-bound", "ipc-overhead"])
 def test_the_cured_twin_trains_the_same_only_faster(name: str, folder: Path) -> None:
     sick, cured = (
