@@ -1,4 +1,4 @@
-"""``python -m tests.proving``: have bdoc prove its remedies on patients, measure the twins by hand, compare."""
+"""``python -m tests.proving``: bdoc proves its remedies on patients, twins are measured by hand."""
 
 from __future__ import annotations
 
