@@ -17,7 +17,8 @@ More than 20 % (ours).
 
 ## When this advice is wrong
 A short profiling run may evaluate more often than the training will; a first evaluation before training (a
-sanity check) is counted too. Early stopping needs its evaluations. Inference is not evaluation: without a
+sanity check) is counted too. Early stopping needs its evaluations, and so does the script that was started
+with them: `bdoc prove` leaves none out. Inference is not evaluation: without a
 training loop nothing is said.
 
 ## Prediction
@@ -45,7 +46,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Epochs, Loader, Location, Loop, StepTable
 from ..model.report import Evidence, Fix
 from ..model.whole import Whole
-from .advice import WORTH, loader_call, spread, waits
+from .advice import WORTH, loader_call, loader_with, spread, waits
 from .case import patient
 from .entry import Case, Entry
 from .stalls import rhythm_evidence
@@ -104,7 +105,6 @@ def _less(whole: Whole, place: Location | None) -> Cure:
         title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
         fix=Fix("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)", place),
         factor=_in_run(whole, RARER),
-        apply="hook~",
         risk="early stopping reacts later",
         basis="amdahl",
         scope="run",
@@ -149,6 +149,11 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
             apply="hook",
             risk="memory grows with each worker",
             scope="run",
+            treatments=(
+                loader_with(
+                    loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
+                ),
+            ),
         )
     ]
 

@@ -11,6 +11,7 @@ import msgspec
 
 from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
+from .proof import Plan, Proof
 from .refusal import BadProfile as BadProfile
 from .report import Report
 from .trial import Order
@@ -61,9 +62,23 @@ def read_order(path: str) -> Order:
 
 def encode_report(report: Report) -> bytes:
     """The report as indented JSON in the contract's order, schema first."""
-    content = msgspec.to_builtins(report)
-    head = {name: content.pop(name) for name in ("schema", "schema_version")}
-    data = msgspec.json.encode(_writable({**head, **content}, "report"))
+    return _indented(report, "report")
+
+
+def encode_proof(proof: Proof) -> bytes:
+    """The proof likewise."""
+    return _indented(proof, "proof")
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """What would be tried likewise."""
+    return _indented(plan, "plan")
+
+
+def _indented(value: Report | Proof | Plan, name: str) -> bytes:
+    content = msgspec.to_builtins(value)
+    head = {key: content.pop(key) for key in ("schema", "schema_version")}
+    data = msgspec.json.encode(_writable({**head, **content}, name))
     return msgspec.json.format(data, indent=2) + b"\n"
 
 
