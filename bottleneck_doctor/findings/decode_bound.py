@@ -49,6 +49,7 @@ from .advice import (
     BOOKS,
     WORTH,
     fits_memory,
+    keeping,
     place_of,
     remembering,
     repeats_of,
