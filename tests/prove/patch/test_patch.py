@@ -266,8 +266,8 @@ Trainer(args=args).train()
 
 def test_the_trainer_gets_its_loaders_arguments_through_its_own() -> None:
     place = Location(FILE, 5)
-    built = [Loader("a", "dataloader", 1, "Texts", location=place, through=["transformers"]),
-             Loader("b", "dataloader", 1, "Texts", location=place, through=["accelerate", "transformers"])]  # fmt: skip
+    one = Loader("a", "dataloader", 1, "Texts", location=place, through=["transformers"])
+    built = [one, replace(one, key="b", through=["accelerate", "transformers"])]
     profile = replace(profile_of(TRAINER), loaders=built, loops=[])
     found = patch_for(loader_with(5, num_workers=2), profile, lambda path: TRAINER)
     assert "+    dataloader_num_workers=2,\n" in found.diff
