@@ -1,9 +1,9 @@
 """Keeps finished samples in memory: each is made once, whoever of the workers asks for it.
 
-What the user's fix does once, at the start, is done at the start here, too: before the first batch the workers
-make every sample that the run's steps will use, each a part of them. So the steps that follow are those of an
-epoch in which everything is kept, however few there are. The data set must give the same sample each time; it
-is for whoever orders this to know that. Options: ``where``; ``bytes`` that may be kept; ``warm`` (default
+What the user's fix does once, at the start, is done at the start here, too: before the first batch the
+workers make every sample that the run's steps will use, each a part of them. So the steps that follow are
+those of an epoch in which everything is kept, however few there are. The data set must give the same sample
+each time; it is for whoever orders this to know that. Options: ``where``; ``bytes`` that may be kept; ``warm`` (default
 true): make the samples before the first batch.
 """
 
@@ -38,9 +38,8 @@ class Kept:
     """Stands for the data set where batches are made."""
 
     def __init__(self, dataset: Any, store: Store | None, ahead: Iterable[int], done: Done) -> None:
-        for name, value in (("dataset", dataset), ("store", store), ("ahead", ahead), ("done", done)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "pid", 0)
+        self.dataset, self.store, self.ahead, self.done = dataset, store, ahead, done
+        self.pid = 0  # of the process that has made its part
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "dataset" not in self.__dict__:
