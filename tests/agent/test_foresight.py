@@ -17,7 +17,8 @@ def _iterator(sampler: object) -> SimpleNamespace:
     return SimpleNamespace(_index_sampler=sampler)
 
 
-def test_a_run_that_sees_all_samples_wants_all_of_them() -> None:
+def test_a_run_that_sees_all_samples_wants_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foresight.state, "control", None, raising=False)
     batches = BatchSampler(RandomSampler(range(40)), 8, False)
     assert foresight.wanted(_iterator(batches), 40) == range(40)
 

@@ -43,9 +43,11 @@ def test_a_sample_comes_out_as_it_went_in(sample: Any) -> None:
 def _assert_same(one: Any, other: Any) -> None:
     assert type(one) is type(other)
     if isinstance(one, torch.Tensor):
-        assert one.dtype == other.dtype and torch.equal(one, other)
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
     elif isinstance(one, np.ndarray):
-        assert one.dtype == other.dtype and np.array_equal(one, other)
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
     elif isinstance(one, dict):
         assert list(one) == list(other)
         for key in one:
@@ -65,7 +67,8 @@ def test_what_is_handed_out_is_a_copy() -> None:
     assert first is not None
     first[0].fill_(1.0)
     again = store.get(0)
-    assert again is not None and again[0].tolist() == [0.0] * 3
+    assert again is not None
+    assert again[0].tolist() == [0.0] * 3
 
 
 def test_what_does_not_fit_is_refused_and_the_rest_is_kept() -> None:
