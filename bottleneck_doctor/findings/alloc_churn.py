@@ -39,6 +39,7 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
+from ..model.trial import ENVIRONMENT, Treatment
 from .accelerator import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -87,6 +88,7 @@ def _drop() -> Cure:
         change=Change(allocating=0.0),
         apply="hook",
         risk="other processes on the device no longer get that memory meanwhile",
+        treatments=(Treatment("empty_cache"),),
     )  # fmt: skip
 
 
@@ -100,6 +102,7 @@ def _expand(scenario: Scenario) -> Cure:
         factor=spread(scenario, *changes),
         apply="env",
         risk="does not help where memory is truly short; not on every platform",
+        treatments=(Treatment(ENVIRONMENT, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),),
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from ..model.profile import Process
 from ..model.report import Evidence, Fix
 from .advice import spread
 from .case import patient
+from .computing import threads_set_to
 from .entry import Case, Entry
 
 ID = "cgroup-cpu-throttled"
@@ -85,7 +86,8 @@ def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Cure]:
     snippet = f"OMP_NUM_THREADS={fitting} python train.py      # and num_workers at most quota less threads"
     return [Cure("match-threads-to-quota", "use as many threads as the quota grants cores",
                  Fix("threads beyond the quota only wait for each other", snippet),
-                 factor=spread(scenario, low, likely, high), apply="env")]  # fmt: skip
+                 factor=spread(scenario, low, likely, high), apply="env",
+                 treatments=threads_set_to(fitting))]  # fmt: skip
 
 
 def _more_cores(diagnosis: Diagnosis) -> list[Cure]:

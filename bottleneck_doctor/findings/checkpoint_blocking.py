@@ -38,6 +38,7 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location, Operation
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import operations_of, spread, step_share
 from .case import patient
 from .entry import Case, Entry
@@ -94,6 +95,7 @@ def _cures(scenario: Scenario, place: Location | None) -> list[Cure]:
         change=Change(checkpoint=RARER),
         apply="hook~",
         risk="up to ten times as much work is lost when the job dies",
+        treatments=(Treatment("rare_saving", {"every": round(1 / RARER)}),),
     )
     aside = Cure(
         id="checkpoint-async",
@@ -103,6 +105,7 @@ def _cures(scenario: Scenario, place: Location | None) -> list[Cure]:
         apply="hook~",
         effort="hours",
         risk="memory for one more copy of the weights; the newest checkpoint may be incomplete after a crash",
+        treatments=(Treatment("saving_aside"),),
     )
     return [less, aside]
 

@@ -17,7 +17,8 @@ A tenth of the step [TensorBoard plugin of the PyTorch profiler], and a gain of 
 
 ## When this advice is wrong
 Where ranks on other machines were not seen, part of it may be waiting for a slow one of them. Larger batches
-change what is learned per step: the learning rate has to follow, and small data sets suffer.
+change what is learned per step: the learning rate has to follow, and small data sets suffer. That is another
+training, so `bdoc prove` does not try it.
 
 ## Prediction
 Exchanging every second time halves it, and optimizer steps with it, by replay. Gradients of half the width
@@ -41,6 +42,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scen
 from ..model.profile import Location
 from ..model.ranks import Parallel
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import PAYS, WORTH, spread, step_share
 from .between_ranks import (
     MODEL,
@@ -120,7 +122,6 @@ def _seldom(diagnosis: Diagnosis, place: Location | None) -> Cure:
         title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
         fix=Fix("double batch_size, or let gradients of two batches add up", SELDOM, place),
         change=change,
-        apply="hook~",
         risk="each optimizer step sees twice the samples: the learning rate has to follow",
     )
 
@@ -135,6 +136,7 @@ def _packed(scenario: Scenario, model: Parallel, place: Location | None) -> Cure
         apply="hook~",
         risk="gradients are rounded; half precision overflows where bfloat16 does not",
         basis="range",
+        treatments=(Treatment("ddp", {"hook": hook}),),
     )
 
 

@@ -10,6 +10,7 @@ from ..analyse.split import anatomy_of
 from ..model.computing import Anatomy, Computing, Optimizer, Switches
 from ..model.diagnosis import Abstention, Change, Diagnosis, Scenario, Turn, Work
 from ..model.profile import Location, Operator
+from ..model.trial import ENVIRONMENT, Treatment
 from .advice import spread
 from .case import patient
 
@@ -47,6 +48,11 @@ def optimizers(diagnosis: Diagnosis) -> list[Optimizer]:
     known = diagnosis.profile.computing.optimizers
     mine = [one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid]
     return sorted(mine, key=lambda one: -one.elements)
+
+
+def threads_set_to(count: int) -> tuple[Treatment, ...]:
+    """The environment reaches every library's pool; what the script sets itself, only the agent reaches."""
+    return Treatment(ENVIRONMENT, {"OMP_NUM_THREADS": count}), Treatment("threads", {"count": count})
 
 
 def operators(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> list[Operator]:

@@ -41,6 +41,7 @@ from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import WORTH, spread
 from .computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
 from .entry import Case, Entry
@@ -74,6 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="hook~",
         risk="grouped convolutions in float32 may slow down; the last digits may differ",
         basis="range",
+        treatments=(Treatment("layout"),),
     )
     timed = times_as_fast(diagnosis, ("convolution",), "channels last", share * own_s(scenario))
     if timed is not None:

@@ -41,6 +41,7 @@ from ..model.computing import Computing, Optimizer, Switches
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import WORTH
 from .computing import (
     PROFILER,
@@ -71,6 +72,10 @@ WITHOUT_AMX = 2.0  # (ours)
 CAST = """\
 with torch.autocast("cpu", dtype=torch.bfloat16):      # forward pass and loss; backward follows
     loss = loss_fn(model(x), y)"""
+TREATMENTS = {
+    "cpu-bf16": Treatment("autocast", {"device": "cpu", "dtype": "bfloat16"}),
+    "cpu-fp32-precision-medium": Treatment("precision", {"matmul": "medium"}),
+}
 PRECISION = 'torch.set_float32_matmul_precision("medium")   # products only; weights stay float32'
 
 
@@ -129,6 +134,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) ->
             apply="hook~",
             risk="numbers change: watch the loss",
             basis="range",
+            treatments=(TREATMENTS[name],),
         )
         for name, title, snippet, where, most in rows
     ]

@@ -46,7 +46,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host
 from ..model.profile import Operator, Process
 from ..model.report import Evidence, Fix
 from .advice import WORTH
-from .computing import PROFILER, anatomy_like, blind, case_of, is_product, own_s, share_of
+from .computing import PROFILER, anatomy_like, blind, case_of, is_product, own_s, share_of, threads_set_to
 from .entry import Case, Entry
 from .timed_computing import LAYERS, as_timed, times_as_fast
 
@@ -112,6 +112,7 @@ def _cure(judged: Threads) -> Cure:
         apply="env",
         risk="results may differ in the last digits; cores that others take make all threads wait",
         basis="range",
+        treatments=threads_set_to(count),
     )  # fmt: skip
 
 

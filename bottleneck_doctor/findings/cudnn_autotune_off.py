@@ -39,6 +39,7 @@ from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .accelerator import WINDOW, kernel_share, saving, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -97,6 +98,7 @@ def _on_by_range(scenario: Scenario, share: float) -> Cure:
         factor=spread(scenario, *(Change(device=1 - share * (1 - left)) for left in TUNED)),
         apply="hook~",
         risk="results may differ in the last digits from run to run; the first steps are slower",
+        treatments=(Treatment("cudnn", {"benchmark": True}),),
     )
 
 
@@ -109,6 +111,7 @@ def _off(scenario: Scenario, share: float) -> Cure:
         factor=spread(scenario, *(Change(device=1 - share * (1 - left)) for left in UNTUNED)),
         apply="hook~",
         risk="shapes that do come back lose their best algorithm",
+        treatments=(Treatment("cudnn", {"benchmark": False}),),
     )  # fmt: skip
 
 

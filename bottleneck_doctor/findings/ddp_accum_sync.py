@@ -42,6 +42,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Location
 from ..model.ranks import Passes
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import WORTH
 from .between_ranks import (
     MODEL,
@@ -111,8 +112,9 @@ def _cure(count: int, change: Change, place: Location | None) -> Cure:
         title=f"exchange gradients once in {count} passes, when the optimizer is about to step",
         fix=Fix("let gradients add up locally with no_sync()", SNIPPET.format(k=count), place),
         change=change,
-        apply="hook",
+        apply="hook~",
         risk="sums are added in another order: results may differ in the last digits",
+        treatments=(Treatment("no_sync", {"passes": count}),),
     )
 
 

@@ -42,6 +42,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Location
 from ..model.ranks import Parallel, Passes
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import spread
 from .between_ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
 from .entry import Case, Entry
@@ -105,6 +106,7 @@ def _view(diagnosis: Diagnosis, passes: Passes, place: Location | None) -> Cure:
         apply="hook~",
         risk="gradients are views then: detach_() on them fails; use zero_grad()",
         basis="range",
+        treatments=(Treatment("ddp", {"arguments": {"gradient_as_bucket_view": True}}),),
     )
 
 

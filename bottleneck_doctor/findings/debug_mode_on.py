@@ -16,7 +16,8 @@ On at all, and 3 % to be gained [catalogue 2.3].
 
 ## When this advice is wrong
 A hunt for a NaN needs them: then this is what it costs. Coverage in a test, and deterministic algorithms, are
-choices too; the latter cost little on a CPU and are not named.
+choices too; the latter cost little on a CPU and are not named. `bdoc prove` tries a run without anomaly
+detection or trace function; a profiler and development mode are left on, since scripts use what they give.
 
 ## Prediction
 Anomaly detection: the checks' own time and 30 µs for each of them (measured: 27 to 33), half of it at
@@ -39,6 +40,7 @@ from ..model.computing import Computing, Switches
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import WORTH, spread
 from .computing import (
     PROFILER,
@@ -58,6 +60,7 @@ from .entry import Case, Entry
 ID = "debug-mode-on"
 TRACEBACK_S = 3e-5  # for each gradient that is checked [catalogue F49, measured]
 CHECKS = ("any", "ne", "isnan", "_is_any_true", "item")
+DROPPED = ("anomaly", "tracer")  # what a trial can do without
 AWAY = (0.5, 1.0, 1.3)  # of what it is reckoned to cost (ours)
 PROFILED = (1.0, 1.06, 1.14)  # [catalogue F49, measured]
 TRACED = (1.0, 1.05, 1.5)  # (ours)
@@ -84,9 +87,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         title=f"switch {what[0]} off",
         fix=Fix("once the bug is found", what[3]),
         factor=what[2],
-        apply="hook",
+        apply="hook" if what[1] in DROPPED else "manual",
         risk="what it would have caught goes unseen",
         basis="range",
+        treatments=(Treatment("debug", {"drop": what[1]}),) if what[1] in DROPPED else (),
     )
     return Finding(ID, "model.compute" if "anomaly" in what[0] else "host.python", evidence, [cure])
 

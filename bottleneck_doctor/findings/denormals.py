@@ -39,6 +39,7 @@ from ..model.computing import Computing, Denormals
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import WORTH
 from .computing import PROFILER, anatomy_like, blind, case_of, faster, share_of
 from .entry import Case, Entry
@@ -78,6 +79,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="hook~",
         risk="numbers below 1.2e-38 become zero",
         basis="range",
+        treatments=(Treatment("denormals"),),
     )
     if cure.factor is None or cure.factor[1] < WORTH:
         return None

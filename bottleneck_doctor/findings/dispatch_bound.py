@@ -43,6 +43,7 @@ from ..model.computing import Anatomy, Compilation, Computing
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import spread
 from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, optimizer_s
 from .entry import Case, Entry
@@ -100,6 +101,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cur
         apply="hook~",
         risk="first steps take half a minute and more; each new shape may compile again; numbers may differ",
         basis="range",
+        treatments=(Treatment("compiled"),),
     )
     return [merge, compile_]
 

@@ -17,8 +17,8 @@ More than 20 % (ours).
 
 ## When this advice is wrong
 A short profiling run may evaluate more often than the training will; a first evaluation before training (a
-sanity check) is counted too. Early stopping needs its evaluations. Inference is not evaluation: without a
-training loop nothing is said.
+sanity check) is counted too. Early stopping needs its evaluations, and so does the script that was started
+with them: `bdoc prove` leaves none out. Inference is not evaluation: without a training loop nothing is said.
 
 ## Prediction
 Of training and evaluation together, since no training step gets faster: the sum of both over the sum less
@@ -104,7 +104,6 @@ def _less(whole: Whole, place: Location | None) -> Cure:
         title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
         fix=Fix("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)", place),
         factor=_in_run(whole, RARER),
-        apply="hook~",
         risk="early stopping reacts later",
         basis="amdahl",
         scope="run",
@@ -147,13 +146,13 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
             fix=Fix("the validation loader has none", call, loader.location),
             factor=_in_run(diagnosis.whole, spread(own.scenario, Change(), best.change, best.change)),
             apply="hook",
+            risk="memory grows with each worker",
+            scope="run",
             treatments=(
                 loader_with(
                     loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
                 ),
             ),
-            risk="memory grows with each worker",
-            scope="run",
         )
     ]
 

@@ -19,7 +19,8 @@ bfloat16 need capability 8.0; below 8.0 only float16 runs on tensor cores.
 ## When this advice is wrong
 Only the device's own time shrinks: where host or loader set the pace little is gained, and the prediction
 says so. Losses that need float32, and sums of many terms, must stay out of autocast. float16 needs a
-gradient scaler. TF32 keeps about three decimal digits in each product, too few for some scientific work.
+gradient scaler, and a trial cannot add one: `bdoc prove` tries bfloat16 only. TF32 keeps about three decimal
+digits in each product, too few for some scientific work.
 
 ## Prediction
 By replay from the measured shares. TF32 makes such kernels 1.5 to 7 times as fast (7: a large product in
@@ -43,6 +44,7 @@ from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat, DeviceView
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .accelerator import (
     BANDWIDTH_KINDS,
     CLOCK,
@@ -143,6 +145,7 @@ def _tf32_by_range(scenario: Scenario, share: float) -> Cure:
         factor=spread(scenario, *(Change(device=saving(share, times)) for times in TF32_TIMES)),
         apply="hook~",
         risk="products keep about three decimal digits; sums stay in float32",
+        treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
     )
 
 
@@ -159,9 +162,10 @@ def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool
         title="compute in 16 bits where that is safe (mixed precision)",
         fix=Fix("forward pass and loss under autocast", AMP if newer else AMP_16),
         factor=spread(scenario, *changes),
-        apply="hook~",
+        apply="hook~" if newer else "manual",
         effort="hours",
         risk="overflow and rounding: compare the loss curve with one in float32",
+        treatments=(Treatment("autocast", {"device": "cuda", "dtype": way}),) if newer else (),
         basis="range" if timed is None else "calibrated",
     )
 

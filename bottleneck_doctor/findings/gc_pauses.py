@@ -39,6 +39,7 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
 from ..model.profile import Operation
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import operations_of, step_share
 from .case import patient
 from .entry import Case, Entry
@@ -47,14 +48,15 @@ from .stalls import rhythm_evidence
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])
 SPACED = 0.1  # of the collections are left (assumed; the user chooses)
+EVERY = 1000  # steps (ours; the user chooses)
 HOOK = "gc.callbacks"
 FULL = ("full",)
 ALL = ("full", "young")
 
 FREEZE = "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop"
-SPACE = """\
+SPACE = f"""\
 gc.disable()                                 # before the loop
-if step % 1000 == 0: gc.collect(1)           # in it; on all ranks at the same step"""
+if step % {EVERY} == 0: gc.collect(1)           # in it; on all ranks at the same step"""
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -85,6 +87,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="hook",
         risk="objects built before the freeze are never collected, if they form cycles",
         basis="range",
+        treatments=(Treatment("collector"),),
     )
     space = Cure(
         id="gc-interval",
@@ -94,6 +97,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="hook",
         risk="memory grows between two collections where steps leave cycles behind",
         basis="range",
+        treatments=(Treatment("collector", {"every": EVERY}),),
     )
     return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place)
 

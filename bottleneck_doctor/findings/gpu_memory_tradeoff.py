@@ -37,6 +37,7 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .accelerator import ALLOCATOR, WINDOW, beat_of, of_step, peak_share, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -81,8 +82,9 @@ def _off(scenario: Scenario, part: float) -> Cure:
         fix=Fix("call the blocks directly, all or as many as fit",
                 "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)"),
         factor=spread(scenario, Change(device=1 - SOME * part), gone, gone),
-        apply="hook~",
+        apply="hook",
         risk="the peak of memory rises by the activations that are kept",
+        treatments=(Treatment("recompute"),),
     )  # fmt: skip
 
 

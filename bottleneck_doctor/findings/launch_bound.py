@@ -40,6 +40,7 @@ from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .accelerator import CLOCK, WINDOW, beat_of, of_step, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -107,6 +108,7 @@ def _compile(scenario: Scenario) -> Cure:
         factor=spread(scenario, *(Change(launch=one) for one in COMPILED)),
         apply="hook~",
         risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
+        treatments=(Treatment("compiled"),),
     )
 
 

@@ -17,7 +17,8 @@ More than 1 % of the steady step (ours).
 ## When this advice is wrong
 Records that must survive a crash need their flush. Where the logged value is a tensor on an accelerator,
 the time goes into waiting for it, before the handler is called: that is not counted here. Writes of another
-kind, such as a bare `print`, are not seen.
+kind, such as a bare `print`, are not seen. In a trial of `bdoc prove` what is computed only to be logged is
+computed all the same, so that a little less is measured than an edit brings.
 
 ## Prediction
 Replay with a fiftieth of the logging. With a writer thread: the measured CPU of the calls stays, as the
@@ -38,6 +39,7 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
 from ..model.profile import Location, Operation
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import operations_of, step_share
 from .case import patient
 from .entry import Case, Entry
@@ -80,6 +82,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         change=Change(logging=1 / EVERY),
         apply="hook~",
         risk="what happens between two records is not seen",
+        treatments=(Treatment("rare_logging", {"every": EVERY}),),
     )
     return Finding("logging-blocking", "host.logging", evidence, [rarely, *_aside(calls, place)], place)
 

@@ -36,6 +36,7 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
 from ..model.profile import Series
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import spread
 from .case import patient
 from .entry import Case, Entry
@@ -69,6 +70,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         factor=spread(scenario, low, likely, high),
         apply="env",
         risk="a process that needs more cores or memory than a node has becomes slower",
+        treatments=(Treatment("numa"),),
     )
     return Finding(ID, diagnosis.verdict.cause, evidence, [cure])
 

@@ -42,6 +42,7 @@ from ..analyse.causes import gain
 from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import HOOK, WORTH, spread, step_share
 from .computing import Factor, blind, case_of, optimizer_s, optimizers, place, spared
 from .entry import Case, Entry
@@ -134,6 +135,7 @@ def _offer(one: Optimizer, word: str) -> Cure:
         apply="hook~",
         risk="rounds differently in the last digits; refuses some options and tensor subclasses",
         basis="range",
+        treatments=(Treatment("optimizer", {"way": word}),),
     )
 
 

@@ -44,8 +44,9 @@ from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
-from .advice import loader_call, spread
+from .advice import loader_call, loader_with, spread
 from .entry import Case, Entry
 from .simulated_device import COPYING, SATURATED, accelerated
 
@@ -106,6 +107,9 @@ def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -
     snippet = "x = x.to(device, non_blocking=True)"
     if not pinned and loader is not None:
         snippet = f"{loader_call(loader, pin_memory=True)}\n{snippet}"
+    treatments = [Treatment("nonblocking")]
+    if not pinned and loader is not None:
+        treatments.append(loader_with(loader, pin_memory=True))
     title = "let copies to the device go on beside the loop"
     return Cure(
         id="pin-and-nonblocking",
@@ -115,6 +119,7 @@ def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -
         factor=spread(scenario, *changes),
         apply="hook",
         risk="page-locked memory is taken from the rest of the machine",
+        treatments=tuple(treatments),
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .accelerator import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -91,6 +92,7 @@ def _compile(scenario: Scenario, share: float) -> Cure:
         factor=spread(scenario, *(Change(device=saving(share, times)) for times in FUSED_TIMES)),
         apply="hook~",
         risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
+        treatments=(Treatment("compiled"),),
     )
 
 

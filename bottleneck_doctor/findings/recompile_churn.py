@@ -35,6 +35,7 @@ from dataclasses import replace
 from ..model.computing import Compilation, Computing
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import WORTH, spread
 from .computing import blind, case_of, spared
 from .entry import Case, Entry
@@ -81,6 +82,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="hook~",
         risk="code for changing shapes is a little slower than code for one",
         basis="range",
+        treatments=(Treatment("dynamic"),),
     )
     return Finding(ID, "host.python", evidence, [cure])
 

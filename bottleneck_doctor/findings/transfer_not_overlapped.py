@@ -41,8 +41,9 @@ from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
 from ..model.profile import Location
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
-from .advice import spread
+from .advice import loader_with, spread
 from .entry import Case, Entry
 from .simulated_device import COPYING, SATURATED, accelerated
 
@@ -90,15 +91,21 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]  # fmt: skip
     where = place(largest.file, largest.line)
     aside = sum(one.bytes for one in copies if one.side_stream) > moved / 2  # that was done already
-    cures = [] if aside else [_ahead(diagnosis.scenario, beat, max(engine, beat.transfer_s), where)]
+    cures = (
+        [] if aside else [_ahead(diagnosis, diagnosis.scenario, beat, max(engine, beat.transfer_s), where)]
+    )
     wide = sum(one.bytes for one in copies if one.dtype in WIDE)
     if wide > moved / 2:
         cures.append(_smaller(diagnosis.scenario, wide / moved, where))
     return Finding(ID, "device.transfer", evidence, cures, where)
 
 
-def _ahead(scenario: Scenario, beat: Beat, copying_s: float, where: Location | None) -> Cure:
+def _ahead(
+    diagnosis: Diagnosis, scenario: Scenario, beat: Beat, copying_s: float, where: Location | None
+) -> Cure:
     """What the copy engine needs beyond the kernels' time stays exposed."""
+    loader = diagnosis.loader
+    pinning = [] if loader is None else [loader_with(loader, pin_memory=True)]
     left = min(1.0, max(0.0, copying_s - beat.busy_s) / beat.transfer_s)
     worst = Change(copying=1 - AT_WORST * (1 - left))
     return Cure(
@@ -109,6 +116,7 @@ def _ahead(scenario: Scenario, beat: Beat, copying_s: float, where: Location | N
         apply="hook",
         effort="hours",
         risk="one batch more on the device; memory is reused too early without record_stream",
+        treatments=(*pinning, Treatment("device_ahead")),
     )
 
 

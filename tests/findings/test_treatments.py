@@ -1,0 +1,59 @@
+"""Every remedy that can be applied without an edit says how, and what it names is there."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from bottleneck_doctor.findings.entry import Case
+from bottleneck_doctor.model.diagnosis import Cure, Finding
+from bottleneck_doctor.model.trial import ENVIRONMENT
+from bottleneck_doctor.prescribe.shelf import cases_of, modules
+from tests.house.source import PACKAGE, ROOT
+
+APPLIED = {"env", "hook", "hook~"}
+FOLDER = ROOT / PACKAGE / "agent" / "treatments"
+NO_TREATMENT = {"__init__", "moments"}  # what the files share
+
+
+def _cures(case: Case) -> list[Cure]:
+    found = case.diagnosis and next(
+        module.FINDING.examine(case.diagnosis) for module in modules() if case in cases_of(module)
+    )
+    return found.cures if isinstance(found, Finding) else []
+
+
+CURES = [
+    pytest.param(cure, id=f"{module.FINDING.id}: {cure.id}: {case.name}")
+    for module in modules()
+    for case in cases_of(module)
+    if case.outcome == "fires" and isinstance(found := module.FINDING.examine(case.diagnosis), Finding)
+    for cure in found.cures
+]
+
+
+@pytest.mark.parametrize("cure", CURES)
+def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(cure: Cure) -> None:
+    assert bool(cure.treatments) == (cure.apply in APPLIED)
+
+
+@pytest.mark.parametrize("cure", [one for one in CURES if one.values[0].treatments])
+def test_a_treatment_names_a_file_that_takes_its_options(cure: Cure) -> None:
+    for one in cure.treatments:
+        if one.name == ENVIRONMENT:
+            assert one.options
+            continue
+        assert (FOLDER / f"{one.name}.py").is_file()
+        file = importlib.import_module(f"{PACKAGE}.agent.treatments.{one.name}")
+        said: list[str] = []
+        table = file.watchers(one.options, said.append)
+        assert all(callable(act) for act in table.values())
+
+
+def test_each_file_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:
+    named = {one.name for param in CURES for one in param.values[0].treatments}
+    assert {file.stem for file in FOLDER.glob("*.py")} - NO_TREATMENT - named <= BY_THE_PLAN
+
+
+BY_THE_PLAN = {"replay", "losses", "seed"}  # what proving itself orders
