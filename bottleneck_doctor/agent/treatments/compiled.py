@@ -34,7 +34,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
 
 
 def _whole() -> Any:
-    """Without it a plain ``Sequential`` is not compiled at all: the compiler passes over torch's own frames."""
+    """Without it a plain ``Sequential`` is not compiled at all: torch's own frames are passed over."""
     return importlib.import_module(CONFIG).patch(wrap_top_frame=True)
 
 

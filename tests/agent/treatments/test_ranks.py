@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bottleneck_doctor.agent.treatments import ddp
 from tests.agent.trying import treated
 
 SCRIPT = """
@@ -30,7 +33,7 @@ def rank(number, meeting):
         exchanged.append(model.require_forward_param_sync)
         (alone(batches.flatten(0, 1)).square().mean() / 3).backward()
         if place % 3 == 2 or place == 10:  # the last step comes early
-            gradients.append([one.weight.grad.tolist() for one in (model.module, alone)] if place < 10 else [])
+            gradients.append([one.weight.grad.tolist() for one in (model.module, alone)])
             for one, optimizer in pairs:
                 optimizer.step()
                 optimizer.zero_grad()
@@ -58,10 +61,23 @@ def test_gradients_are_exchanged_once_a_step_and_are_those_of_all_batches(tmp_pa
     assert seen["weights"][0][0] == pytest.approx(seen["weights"][1][0], rel=1e-4)
 
 
-@pytest.mark.slow
-def test_gradients_travel_in_half_the_width(tmp_path: Path) -> None:
-    seen, words = treated(tmp_path, SCRIPT, {"ddp": {"hook": "fp16_compress_hook"}})
-    assert set(words["ddp"]) == {""}
-    shared, alone = seen["gradients"][0]
-    assert shared[0] == pytest.approx(alone[0], rel=0.01)
-    assert shared[0] != pytest.approx(alone[0], rel=1e-6)
+def test_a_hook_of_torchs_own_is_registered_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: list[object] = []
+
+    class Model:
+        def __init__(self, module: object, gradient_as_bucket_view: bool = False) -> None:
+            self.view = gradient_as_bucket_view
+
+        def register_comm_hook(self, state: object, hook: object) -> None:
+            registered.append(hook)
+
+    monkeypatch.setitem(sys.modules, ddp.HOOKS, SimpleNamespace(half="the hook"))
+    told: list[str] = []
+    options = {"hook": "half", "arguments": {"gradient_as_bucket_view": True}}
+    table = ddp.watchers(options, lambda why="": told.append(why))
+    table["torch.nn.parallel.distributed"](SimpleNamespace(DistributedDataParallel=Model))
+    assert Model("net").view
+    assert (registered, told) == (["the hook"], [""])
+    monkeypatch.setitem(sys.modules, ddp.HOOKS, SimpleNamespace())
+    Model("net")
+    assert "AttributeError" in told[1]
