@@ -24,6 +24,7 @@ STAGE = "stage-to-fast-storage"
 
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
+PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader
 MOST = 0.5  # of what a batch costs its maker [catalogue F20, F23]
 
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (ours)
@@ -111,9 +112,30 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
 
 def loader_with(loader: Loader, **arguments: object) -> Treatment:
     """The treatment that builds this loader with other arguments."""
+    return Treatment("loader", {"where": meant(loader), "arguments": arguments})
+
+
+def meant(loader: Loader) -> dict[str, object] | None:
+    """How a treatment knows this loader among those that the script builds, on the same line even."""
     place = loader.location
-    where = {"file": place.file, "line": place.line} if place is not None else None
-    return Treatment("loader", {"where": where, "arguments": arguments})
+    if place is None:
+        return None
+    where: dict[str, object] = {"file": place.file, "line": place.line, "batch_size": loader.batch_size}
+    if not loader.dataset.endswith(PIPES):
+        where["dataset"] = loader.dataset
+    if loader.dataset_kind == "map":
+        where |= {"length": loader.dataset_length, "sampler": loader.sampler}
+    return {name: value for name, value in where.items() if name == "batch_size" or value}
+
+
+def keeping(diagnosis: Diagnosis, what: str = "cache") -> tuple[Treatment, ...]:
+    """The treatment that keeps this loader's finished samples in memory, or only what was "decoded", in as
+    much as they may take."""
+    loader, machine = diagnosis.loader, diagnosis.profile.machine
+    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
+    if loader is None or not known:
+        return ()
+    return (Treatment(what, {"where": meant(loader), "bytes": int(KEEP_SHARE * min(known))}),)
 
 
 def if_persistent(scenario: Scenario) -> float:

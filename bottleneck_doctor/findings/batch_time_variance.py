@@ -41,7 +41,7 @@ from ..analyse.inputs import fetches_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
-from .advice import dearest, loader_call, unlooped, wait_evidence, waits
+from .advice import dearest, loader_call, loader_with, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
 
@@ -91,6 +91,7 @@ def _cures(scenario: Scenario, loader: Loader) -> list[Cure]:
         ),
         change=Change(prefetch=depth),
         apply="hook",
+        treatments=(loader_with(loader, prefetch_factor=depth),),
         risk=f"up to {depth * scenario.workers} finished batches lie in shared memory",
     )
     unordered = Cure(
@@ -99,6 +100,7 @@ def _cures(scenario: Scenario, loader: Loader) -> list[Cure]:
         fix=Fix("give up the order of batches", loader_call(loader, in_order=False), loader.location),
         change=Change(in_order=False),
         apply="hook~",
+        treatments=(loader_with(loader, in_order=False),),
         risk="runs can no longer be repeated exactly; slow samples come late in each epoch",
     )
     return [deeper, unordered] if scenario.in_order else [deeper]

@@ -111,9 +111,9 @@ WAYS = {
                          "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
     "resize-offline": ("store the pictures at twice the training size", "convert", RESIZE,
                        "lossy, and later crops are limited to what is left"),
-    "decode-scaled": ("let the JPEG decoder skip pixels that are not needed", "hook~", DRAFT,
+    "decode-scaled": ("let the JPEG decoder skip pixels that are not needed", "manual", DRAFT,
                       "pixels differ slightly from those of a full decode"),
-    "decoder-swap": ("try another JPEG decoder", "hook~", SWAP,
+    "decoder-swap": ("try another JPEG decoder", "manual", SWAP,
                      "pixels differ by a level or two; Pillow is no longer slow by default"),
 }  # fmt: skip
 
@@ -179,7 +179,8 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     cures = [timed for cure in ranged for timed in _as_timed(diagnosis, cure)]
     if repeats is not None and fits_memory(diagnosis, repeats.sample_bytes):
         change = remembering(diagnosis.inputs, repeats.sample_bytes, diagnosis.inputs.decode)
-        cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change))
+        kept = keeping(diagnosis, "decoded")
+        cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
     return cures
 
 

@@ -43,7 +43,7 @@ from ..analyse.tune import best_setting, doubled
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
-from .advice import WORTH, dearest, loader_call, place_of, spread, unlooped, wait_evidence, waits
+from .advice import WORTH, dearest, loader_call, loader_with, place_of, spread, unlooped, wait_evidence, waits
 from .case import patient
 from .entry import Case, Entry
 from .lines import hottest_place, line_evidence
@@ -124,6 +124,7 @@ def _warning(scenario: Scenario, loader: Loader) -> Cure:
         fix=Fix("leave it as it is: more workers would share the same cores", stay, loader.location),
         change=Change(workers=2 * scenario.workers),
         apply="hook",
+        treatments=(loader_with(loader, num_workers=2 * scenario.workers),),
         risk="more processes, more memory, more switching, no more batches",
     )
 

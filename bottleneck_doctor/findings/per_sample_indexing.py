@@ -41,7 +41,8 @@ from ..analyse.causes import gain, is_indexing
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Loader, Payload
 from ..model.report import Evidence, Fix
-from .advice import BOOKS, WORTH, payload_of, unlooped, wait_evidence, waits
+from ..model.trial import Treatment
+from .advice import BOOKS, WORTH, loader_with, meant, payload_of, unlooped, wait_evidence, waits
 from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
 from .rewriting import Code, loader_call
@@ -125,8 +126,17 @@ def _gather(loader: Loader, change: Change) -> Cure:
         fix=Fix("let the data set return whole batches", lines, loader.location),
         change=change,
         apply="hook" if loader.tensor_dataset else "manual",
+        treatments=_treatments(loader, change, "getitems"),
         risk="transforms must take batches; the values stay the same",
     )
+
+
+def _treatments(loader: Loader, change: Change, how: str) -> tuple[Treatment, ...]:
+    """Torch's own data set can be made to gather; what another one holds, nobody knows but its author."""
+    if not loader.tensor_dataset:
+        return ()
+    gather = Treatment("batched", {"where": meant(loader), "how": how})
+    return (gather, loader_with(loader, num_workers=0)) if change.workers == 0 else (gather,)
 
 
 def _sampler(loader: Loader, change: Change) -> Cure:
@@ -138,6 +148,7 @@ def _sampler(loader: Loader, change: Change) -> Cure:
         fix=Fix("hand lists of indices to the data set", lines, loader.location),
         change=change,
         apply="hook" if loader.tensor_dataset else "manual",
+        treatments=_treatments(loader, change, "sampler"),
         risk="the data set must accept a list of indices, as tensors and arrays do",
     )
 

@@ -36,7 +36,8 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
 from ..model.profile import Loader, Payload, Series
 from ..model.report import Evidence, Fix
-from .advice import loader_call, payload_of, unlooped
+from ..model.trial import Treatment
+from .advice import loader_call, loader_with, payload_of, unlooped
 from .case import patient
 from .entry import Case, Entry
 from .surroundings import NOTHING, readings
@@ -99,7 +100,7 @@ def _more_files() -> list[Cure]:
         Cure("raise-descriptor-limit", "allow more open files, or share tensors by name",
              Fix("raise the limit before the training starts",
                  "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')"),
-             factor=NOTHING, apply="env")
+             factor=NOTHING, apply="env", treatments=(Treatment("descriptors", {}),))
     ]  # fmt: skip
 
 
@@ -110,7 +111,8 @@ def _fewer_slots(loader: Loader) -> list[Cure]:
     call = loader_call(loader, prefetch_factor=1)
     return [Cure("shrink-prefetch", "prefetch one batch per worker",
                  Fix("fewer batches in flight", call, loader.location), change=Change(prefetch=1),
-                 apply="hook", risk="rare slow batches are felt sooner")]  # fmt: skip
+                 apply="hook", risk="rare slow batches are felt sooner",
+                 treatments=(loader_with(loader, prefetch_factor=1),))]  # fmt: skip
 
 
 def _case(batch_bytes: float, room: float | None = 64e6, used: float = 40.0, workers: int = 4) -> Diagnosis:

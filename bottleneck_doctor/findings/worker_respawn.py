@@ -41,7 +41,7 @@ from statistics import fmean
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Epochs, Loader, Loop, Process
 from ..model.report import Evidence, Fix
-from .advice import HOOK, loader_call, unlooped
+from .advice import HOOK, loader_call, loader_with, unlooped
 from .case import loop_of, patient
 from .entry import Case, Entry
 
@@ -122,6 +122,7 @@ def _persist(scenario: Scenario, loader: Loader) -> Cure:
         fix=Fix("let the loader keep its workers", call, loader.location),
         change=_started_once(scenario),
         apply="hook",
+        treatments=(loader_with(loader, persistent_workers=True),),
         risk="workers do not see later changes to the data set; the loader must be built only once",
     )
 

@@ -37,6 +37,7 @@ from dataclasses import replace
 from ..analyse.crowding import crowding, pool_cpu
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
@@ -88,7 +89,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         title="one thread for the libraries inside each worker",
         fix=Fix("limit the pools when a worker starts", call, loader.location),
         factor=factor,
-        apply="env",
+        apply="hook",
+        treatments=(Treatment("worker_threads"),),
         risk="sums in another order change the last digits",
         basis="range",
     )

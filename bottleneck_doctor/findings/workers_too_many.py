@@ -45,7 +45,8 @@ from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Step, Turn, Work
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
-from .advice import WORTH, loader_call, spread, unlooped
+from ..model.trial import Treatment
+from .advice import WORTH, loader_call, loader_with, spread, unlooped
 from .case import patient
 from .entry import Case, Entry
 
@@ -100,6 +101,7 @@ def _fewer(scenario: Scenario, loader: Loader) -> Cure:
         fix=Fix("take fewer workers: these have no cores of their own", call, loader.location),
         change=Change(workers=best.workers),
         apply="hook",
+        treatments=(loader_with(loader, num_workers=best.workers),),
     )
 
 
@@ -130,6 +132,10 @@ def _reserve(diagnosis: Diagnosis, scenario: Scenario, loader: Loader) -> list[C
             fix=Fix("let workers and threads together be no more than the cores", lines, loader.location),
             factor=(low, likely, high),
             apply="hook~",
+            treatments=(
+                loader_with(loader, num_workers=workers),
+                Treatment("threads", {"count": int(threads)}),
+            ),
             risk="sums in another order change the last digits; a model that scales well gets slower",
             basis="range",
         )

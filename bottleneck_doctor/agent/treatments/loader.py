@@ -1,54 +1,45 @@
 """Builds a DataLoader with other arguments than the script gave: workers, prefetching, pinning, order.
 
-Options: ``arguments`` {name: value} as for DataLoader; ``where`` {"file", "line"} of the call meant, or none
-for every loader.
+Options: ``arguments`` {name: value} as for DataLoader; ``where`` says which loader is meant, as
+agent/meant_loader.py compares it, or none for every loader.
 """
 
 from __future__ import annotations
 
-import sys
+import inspect
 
-from ..pulse import _users_frame
-from . import wrap
+from ..meant_loader import on_construction
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from . import Done, Table
 
-NEED_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
+# what only a loader with workers takes -> what it is without
+NEED_WORKERS = {
+    "prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None, "timeout": 0,
+}  # fmt: skip
 
 
 def watchers(options: dict[str, Any], done: Done) -> Table:
     """Once torch's loader is there."""
+    wanted = options.get("arguments", {})
+
+    def change(loader: Any, given: dict[str, Any]) -> dict[str, Any]:
+        return settled({**given, **wanted})
 
     def patch(module: Any) -> None:
-        wrap(module.DataLoader, "__init__", lambda original: _construction(original, options, done))
+        known = inspect.signature(module.DataLoader.__init__).parameters
+        unknown = [name for name in wanted if name not in known]
+        if unknown:
+            done("this torch's DataLoader takes no %s" % unknown[0])
+            return
+        on_construction(module, options.get("where"), change, done, built=done)
 
     return {"torch.utils.data.dataloader": patch}
 
 
-def _construction(original: Callable[..., Any], options: dict[str, Any], done: Done) -> Callable[..., Any]:
-    changed, where = options.get("arguments", {}), options.get("where")
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        if where is None or _called_from(where, sys._getframe(1)):
-            kwargs = _settled({**kwargs, **changed})
-            done()
-        original(self, *args, **kwargs)
-
-    return __init__
-
-
-def _called_from(where: dict[str, Any], frame: Any) -> bool:
-    found = _users_frame(frame)
-    return found is not None and (found.f_code.co_filename, found.f_lineno) == (where["file"], where["line"])
-
-
-def _settled(arguments: dict[str, Any]) -> dict[str, Any]:
+def settled(arguments: dict[str, Any]) -> dict[str, Any]:
     """Without workers, what only workers take is refused by torch."""
-    if arguments.get("num_workers"):
-        return arguments
-    return {name: value for name, value in arguments.items() if name not in NEED_WORKERS}
+    return arguments if arguments.get("num_workers") else {**arguments, **NEED_WORKERS}
