@@ -146,11 +146,6 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
             fix=Fix("the validation loader has none", call, loader.location),
             factor=_in_run(diagnosis.whole, spread(own.scenario, Change(), best.change, best.change)),
             apply="hook",
-            treatments=(
-                loader_with(
-                    loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
-                ),
-            ),
             risk="memory grows with each worker",
             scope="run",
             treatments=(
