@@ -76,7 +76,9 @@ def is_settled(gain: Gain) -> bool:
     """Whether a difference is so clear that no further run is needed."""
     log_likely, log_low, log_high = (math.log(one) for one in (gain.likely, gain.low, gain.high))
     wide = [math.exp(log_likely + EARLY * (end - log_likely)) for end in (log_low, log_high)]
-    return verdict(gain) == "no gain" or verdict(Gain(gain.likely, wide[0], wide[1], gain.runs)) != "undecided"
+    return (
+        verdict(gain) == "no gain" or verdict(Gain(gain.likely, wide[0], wide[1], gain.runs)) != "undecided"
+    )
 
 
 def noise_of(seen: Sequence[Reading]) -> tuple[float, float]:
