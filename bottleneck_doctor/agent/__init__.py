@@ -73,14 +73,15 @@ def _install(folder: str) -> None:
         "safetensors.torch": patch_saving.patch_safetensors,
     }
     watchers = patch_decoders.watchers(), patch_containers.watchers(), patch_unpackers.watchers()
-    when_imported(*_treatments(), callbacks, *watchers)
+    below, above = _treatments()
+    when_imported(*below, callbacks, *watchers, *above)
 
 
-def _treatments() -> list[Table]:
-    """What a trial changes; first, so that what measures comes on top of it."""
+def _treatments() -> tuple[list[Table], list[Table]]:
+    """What a trial changes: first, so that what measures comes on top of it; and what it notes, last."""
     order = os.environ.get("BDOC_TRIAL")
     if not order:
-        return []
+        return [], []
     from . import treatments  # most runs change nothing
 
     return treatments.ordered(order)

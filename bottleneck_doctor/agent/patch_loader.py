@@ -98,6 +98,8 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
     account.wait_ns += taken
     state.wait_ns += taken
     state.row(wire.EPOCH, start, taken, account.number, thing=account.loader, thread=account.thread)
+    if account.loader == state.trained_on:
+        state.book.post(wire.EPOCH_AT, state.trained)
     for place, worker in enumerate(getattr(iterator, "_workers", ())):
         state.row(wire.WORKERS, start, 0, worker.pid or 0, place, thing=account.loader)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 AGAIN_AT_MOST = 3
+before: list[Callable[[], object]] = []  # called when the training is to end
 
 
 class Control:
@@ -61,6 +62,8 @@ def stop() -> None:
     """
     state.row(wire.STOPPED, now(), 0, state.trained)
     state.book.fact(fact="stopped", trained=state.trained)
+    for callback in before:
+        callback()
     sys.exit(0)
 
 

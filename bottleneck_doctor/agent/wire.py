@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 3
+VERSION = 4
 HEADER_BYTES = 4096
 CHUNK_BYTES = 512 * 1024
 MAX_CHUNKS = 16
@@ -32,6 +32,7 @@ DROPPED = 112  # rows that found no room
 WINDOW = 120  # torch.profiler windows finished
 WINDOW_OPEN = 136  # 1 while one is open
 COST = 128  # nanoseconds that the agent spent in the training thread
+EPOCH_AT = 144  # steps that were trained when the newest epoch of a loader that is trained on began
 
 # The control file, written by the supervisor, read by every agent.
 CONTROL_BYTES = 64

@@ -30,5 +30,5 @@ def _losses(diary: Diary) -> Losses | None:
     batches = [value for fact in diary.facts if fact.get("fact") == "batches" for value in fact["checksums"]]
     if not values and not batches:
         return None
-    rank = (diary.first("process") or {}).get("rank")
+    rank = diary.first("ranks").get("rank", diary.first("process").get("rank"))
     return Losses(diary.pid, rank, values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST])

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import check, compare, env, explain, report, run_options, view, watch
+from . import check, compare, env, explain, prove, report, run_options, view, watch
 from .output import complain, say
 
 USAGE = 2
@@ -22,6 +22,7 @@ INTERRUPTED = 130
 WRONG_LINE: Any = typer.BadParameter.__base__
 COMMANDS: dict[str, ModuleType] = {
     "run": run_options,
+    "prove": prove,
     "watch": watch,
     "report": report,
     "view": view,

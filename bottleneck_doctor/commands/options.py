@@ -30,3 +30,9 @@ Calibrate = Annotated[
 TrialOrder = Annotated[
     str | None, typer.Option("--trial", hidden=True, help="What `bdoc prove` wants tried, as JSON.")
 ]
+Place = Annotated[
+    str | None, typer.Option("--place", hidden=True, help="Where `bdoc prove` wants the run folder.")
+]
+UntilSteady = Annotated[
+    bool, typer.Option("--until-steady", hidden=True, help="End the training once its step time is known.")
+]

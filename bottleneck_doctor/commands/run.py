@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..launch.command import Command, plan
 from ..launch.environment import instrumented
-from ..launch.folder import RunFolder, run_folder
+from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
 from ..model.profile import Gap, Profile
@@ -32,7 +32,7 @@ def run_command(options: RunOptions) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays until we end
     python = choose(options.python)
     command = plan(options.script, options.module, options.launcher, options.args, python)
-    with run_folder() as folder:
+    with run_folder([options.place, *usual_places()] if options.place else None) as folder:
         gaps = [Gap("hooks", folder.reason)] if folder.path is None else []
         refusal = why_not(command, folder) if options.cprofile else ""
         cprofile = options.cprofile and not refusal
@@ -92,7 +92,8 @@ def _train(
 def _variables(order: Order) -> dict[str, str]:
     """What a trial sets in the environment of the training."""
     named = [one.options for one in order.treatments if one.name == ENVIRONMENT]
-    return {name: str(value) for options in named for name, value in options.items()}
+    hashing = {} if order.seed is None else {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", order.seed)}
+    return {name: str(value) for options in [hashing, *named] for name, value in options.items()}
 
 
 def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) -> tuple[Profile | None, str]:

@@ -25,7 +25,19 @@ from ..model.refusal import UsageError
 from ..model.trial import Order
 from . import settings
 from .gating import conditions
-from .options import Calibrate, CProfile, DataFn, FailIf, Format, KeepTrace, MaxDataWait, Python, TrialOrder
+from .options import (
+    Calibrate,
+    CProfile,
+    DataFn,
+    FailIf,
+    Format,
+    KeepTrace,
+    MaxDataWait,
+    Place,
+    Python,
+    TrialOrder,
+    UntilSteady,
+)
 from .reading import printed_format
 from .settings import Settings
 
@@ -62,6 +74,8 @@ class RunOptions:
     calibrate: bool = False
     keep_trace: bool = False
     trial: TrialFile | None = None
+    place: str | None = None
+    until_steady: bool = False
 
 
 class RunCommand(TyperCommand):
@@ -112,10 +126,12 @@ def main(
     python: Python = None,
     data_fn: DataFn = None,
     trial: TrialOrder = None,
+    place: Place = None,
+    until_steady: UntilSteady = False,
 ) -> int:
     """Run a training script under instrumentation and say what limits it."""
-    defaults = settings.load()
-    script, name, launcher, args = _form(target or [], module, bool(context.meta.get(LAUNCHED)))
+    defaults = settings.load() if place is None else Settings()  # `bdoc prove` has read them itself
+    script, name, launcher, args = form(target or [], module, bool(context.meta.get(LAUNCHED)))
     options = RunOptions(
         script=script,
         module=name,
@@ -133,20 +149,24 @@ def main(
         calibrate=calibrate or defaults.calibrate,
         keep_trace=keep_trace,
         python=python or defaults.python,
-        data_fn=[_function(name) for name in data_fn or defaults.data_fn],
+        data_fn=[function(name) for name in data_fn or defaults.data_fn],
         trial=_trial(trial),
+        place=place,
+        until_steady=until_steady,
     )
     from .run import run_command
 
     return run_command(options)
 
 
-def _form(
-    target: list[str], module: bool, launched: bool
+def form(
+    target: list[str], module: bool, launched: bool, command: str = "run"
 ) -> tuple[str | None, str | None, list[str] | None, list[str]]:
     """Script, module, launcher and arguments."""
     if not target:
-        raise UsageError("nothing to run: give a script, '-m MODULE' or '-- COMMAND', see `bdoc run --help`")
+        raise UsageError(
+            f"nothing to run: give a script, '-m MODULE' or '-- COMMAND', see `bdoc {command} --help`"
+        )
     if module:
         return None, target[0], None, target[1:]
     if launched:
@@ -178,7 +198,8 @@ def _seconds(given: float | None, defaults: Settings) -> float | None:
     return value
 
 
-def _function(name: str) -> str:
+def function(name: str) -> str:
+    """A function of the user's that fetches batches, as MODULE:FUNCTION."""
     module, colon, function = name.partition(":")
     parts = [*module.split("."), *function.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):

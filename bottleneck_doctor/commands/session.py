@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..launch.board import Board
+from ..launch.enough import Enough
 from ..launch.limit import Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended
@@ -20,6 +21,7 @@ from ..launch.supervise import Ended
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
     from ..model.profile import Gap
+    from ..model.progress import Progress
     from .presence import Presence
     from .run_options import RunOptions
 
@@ -40,6 +42,7 @@ class Session:
     origin_ns: int = field(default_factory=time.monotonic_ns)
     board: Board | None = None
     limit: Limit | None = None
+    enough: Enough | None = None
     sensors: Any = None
     windows: Any = None
     gaps: list[Gap] = field(default_factory=list)
@@ -57,6 +60,7 @@ class Session:
             self.board = Board(self.folder)
             self.limit = Limit(self.board, self.options.max_steps, self.options.max_seconds)
             self.limit.arm()
+            self.enough = Enough() if self.options.until_steady else None
 
     def tick(self, child: int) -> float:
         """Take what is due; seconds until the next time. ``child`` is the training's pid."""
@@ -104,6 +108,8 @@ class Session:
         yield
         from ..assemble import profile  # noqa: F401
 
+        if self.options.trial is not None and self.options.quiet:
+            return  # there will be no report, and the training could use the core
         yield
         from ..prescribe.shelf import modules
 
@@ -130,6 +136,7 @@ class Session:
         self.board.refresh()
         progress = self.board.progress()
         self.limit.look(child, progress, now_ns)
+        self._end_if_steady(self.limit, progress, now_ns)
         if self.windows is not None:
             over = self.limit.due is not None  # a window that runs is finished, none is begun
             self.windows.look([] if over else progress, now_ns, self.origin_ns)
@@ -137,6 +144,15 @@ class Session:
             self.presence.look(now_ns)
         if self.line is not None:
             self.line.show(progress, now_ns, self.origin_ns)
+
+    def _end_if_steady(self, limit: Limit, progress: list[Progress], now_ns: int) -> None:
+        """Order the end of a training whose step time is known, where that was asked for."""
+        if self.enough is None or self.windows is None or limit.due is not None or not progress:
+            return
+        disturbed = self.windows.disturbs(progress)
+        self.enough.look(progress[0], disturbed)
+        if self.enough.is_enough(self.windows.over(progress, now_ns)):
+            limit.end("until-steady", progress[0], now_ns, at=self.enough.end_at())
 
     def spent_s(self) -> float | None:
         """CPU seconds that watching has cost us since all was open."""

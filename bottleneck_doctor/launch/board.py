@@ -107,4 +107,5 @@ def _progress(pid: int, header: mmap.mmap) -> Progress:
         last_ns=word(wire.LAST),
         windows=word(wire.WINDOW),
         profiled=bool(word(wire.WINDOW_OPEN)),
+        epoch_at=word(wire.EPOCH_AT),
     )

@@ -64,10 +64,14 @@ class Limit:
         if self.max_seconds is None or not front.first_ns:
             return
         if now_ns - front.first_ns >= self.max_seconds * 1e9:
-            step_s = (front.last_ns - front.first_ns) / 1e9 / max(1, _distance(front))
-            ahead = max(MARGIN_STEPS, round(MARGIN_S / max(step_s, 1e-6)))
-            self._order(min(_distance(front) + ahead, self.max_steps or 1 << 62))
-            self.due, self._due_ns = "max-seconds", now_ns + int(ahead * step_s * 1e9)
+            self.end("max-seconds", front, now_ns)
+
+    def end(self, due: str, front: Progress, now_ns: int, at: int = 0) -> None:
+        """Order the end for reason ``due``, as soon as all ranks can hear it, or when ``at`` is trained."""
+        step_s = (front.last_ns - front.first_ns) / 1e9 / max(1, _distance(front))
+        ahead = max(MARGIN_STEPS, round(MARGIN_S / max(step_s, 1e-6)), at - _distance(front))
+        self._order(min(_distance(front) + ahead, self.max_steps or 1 << 62))
+        self.due, self._due_ns = due, now_ns + int(ahead * step_s * 1e9)
 
     def _order(self, steps: int) -> None:
         self._stop_at = steps

@@ -11,8 +11,10 @@ import msgspec
 
 from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
+from .proof import Plan, Proof
 from .refusal import BadProfile as BadProfile
 from .report import Report
+from .track import Kept
 from .trial import Order
 
 LARGEST_FILE = 64 * 1024 * 1024
@@ -61,9 +63,38 @@ def read_order(path: str) -> Order:
 
 def encode_report(report: Report) -> bytes:
     """The report as indented JSON in the contract's order, schema first."""
-    content = msgspec.to_builtins(report)
-    head = {name: content.pop(name) for name in ("schema", "schema_version")}
-    data = msgspec.json.encode(_writable({**head, **content}, "report"))
+    return _indented(report, "report")
+
+
+def encode_proof(proof: Proof) -> bytes:
+    """The proof likewise."""
+    return _indented(proof, "proof")
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """What a proof would try, likewise."""
+    return _indented(plan, "plan")
+
+
+def encode_kept(kept: Kept) -> bytes:
+    """One line of the user's track record, without its end."""
+    return msgspec.json.encode(_writable(msgspec.to_builtins(kept), "line"))
+
+
+def decode_kept(line: bytes) -> Kept | None:
+    """The same again, or None: it may be cut, of another version, or hold what no speedup can be."""
+    try:
+        kept = msgspec.json.decode(line, type=Kept)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    sound = all(0 < one < LARGEST_NUMBER for one in (*kept.predicted, *kept.measured))
+    return kept if sound else None
+
+
+def _indented(value: Report | Proof | Plan, name: str) -> bytes:
+    content = msgspec.to_builtins(value)
+    head = {key: content.pop(key) for key in ("schema", "schema_version")}
+    data = msgspec.json.encode(_writable({**head, **content}, name))
     return msgspec.json.format(data, indent=2) + b"\n"
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """``steps`` batches arrived, ``trained`` of them were trained on; instants are CLOCK_MONOTONIC."""
+    """``steps`` batches arrived, ``trained`` of them were trained on, ``epoch_at`` before the newest epoch;
+    instants are CLOCK_MONOTONIC."""
 
     pid: int
     steps: int
@@ -17,3 +18,4 @@ class Progress:
     last_ns: int
     windows: int = 0
     profiled: bool = False  # a window of torch.profiler is open
+    epoch_at: int = 0

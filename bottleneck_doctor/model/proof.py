@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .report import Fix, RunSummary, Speedup
+from .track import TrackRecord
 from .trial import Treatment, Trial
 
 SCHEMA = "bottleneck-doctor/proof"
+PLAN_SCHEMA = "bottleneck-doctor/plan"
 SCHEMA_VERSION = 1
 
 BASELINE = "baseline"
@@ -21,10 +23,19 @@ class Arm:
 
     id: str
     kind: str
+    title: str = ""
     remedies: tuple[str, ...] = ()
     treatments: tuple[Treatment, ...] = ()
     predicted: Speedup | None = None
     scope: str = "step"
+
+
+@dataclass(frozen=True)
+class Span:
+    """The steps that are compared, the same ones in every run: those after ``begin``, up to ``end``."""
+
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -119,11 +130,42 @@ class Missed:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """What would be tried, in this order, and what it would cost: ``run_s`` is one run's length, ``least_s``
+    and ``most_s`` bound all of them together."""
+
+    arms: list[Arm]
+    missed: list[Missed]
+    span: Span
+    step_s: float
+    run_s: float
+    least_s: float
+    most_s: float
+    schema: str = PLAN_SCHEMA
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One expectation of the command line, ``id op threshold``, held against the measured speedup.
+
+    ``status``: 0 holds, 1 fails, 3 cannot say, and ``why`` not; ``close``: the 90 % interval crosses it."""
+
+    id: str
+    op: str
+    threshold: float
+    status: int = 0
+    measured: Gain | None = None
+    why: str = ""
+    close: bool = False
+
+
+@dataclass(frozen=True)
 class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share."""
+    share. ``track``: how predictions have held on this machine, where the user keeps that."""
 
     run: RunSummary
     baseline_s: float | None
@@ -135,5 +177,7 @@ class Proof:
     cost: Cost
     missed: list[Missed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    expected: list[Expected] = field(default_factory=list)
+    track: TrackRecord | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

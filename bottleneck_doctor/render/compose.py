@@ -35,7 +35,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
     foreign = [one for one in report.functions if not one.users]
     verdict, cwd = report.verdict, report.run.cwd
     return Document(
-        command=_command(report.run),
+        command=command_line(report.run),
         circumstances=_circumstances(report),
         headline=BOUNDS.get(verdict.bound, words.plain(verdict.bound)),
         summary=words.plain(verdict.summary),
@@ -62,7 +62,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
     )
 
 
-def _command(run: RunSummary) -> str:
+def command_line(run: RunSummary) -> str:
     """What the user typed, from the script on: which interpreter ran it is in the other formats."""
     home = run.cwd.rstrip("/") + "/"
     command = run.command

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from . import words
 from .document import Cure, Document
 from .markdown_tables import cell, folded, hottest, table
-from .words import code, markdown
+from .words import code, fence, markdown
 
 
 def markdown_page(document: Document, encoding: str) -> str:
@@ -78,8 +76,8 @@ def _cure(rank: int, cure: Cure) -> list[str]:
     body = [f"{place}{markdown(cure.text)}".rstrip(), f"{code(cure.id)} {terms}".rstrip()]
     lines = [head, *(f"{inset}<br>{line}" for line in body if line)]
     if cure.snippet:
-        fence = _fence(cure.snippet)
-        lines += ["", *((inset + line).rstrip() for line in (f"{fence}python", *cure.snippet, fence)), ""]
+        marks = fence(cure.snippet)
+        lines += ["", *((inset + line).rstrip() for line in (f"{marks}python", *cure.snippet, marks)), ""]
     return lines
 
 
@@ -105,8 +103,3 @@ def _unknown(document: Document) -> str:
     section = ["### Not measured", "", *lines, ""] if lines else []
     unexamined = f" · {document.unexamined}" if document.unexamined else ""
     return "\n".join([*section, f"<sub>{markdown(document.watching + unexamined)}</sub>"])
-
-
-def _fence(lines: list[str]) -> str:
-    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    return "`" * max(3, longest + 1)

@@ -51,6 +51,11 @@ class Sheet:
         grid.add_row(Text(" " * indent + words.fit(lead, self.encoding), style=lead_style), body)
         self._console.print(grid)
 
+    def verbatim(self, text: str, style: str = "") -> None:
+        """One line that is never wrapped, for what is copied from the screen."""
+        shown = Text(words.fit(text, self.encoding), style=style, overflow="ignore", no_wrap=True)
+        self._console.print(shown, soft_wrap=True)
+
     def heading(self, *spans: str | tuple[str, str]) -> None:
         """A section starts after an empty line."""
         self._console.print()

@@ -99,6 +99,20 @@ def ratio_range(low: float, high: float) -> str:
     return f"×{ends[0]}" if ends[0] == ends[1] else f"×{ends[0]}–{ends[1]}"
 
 
+def ratio_within(value: float, low: float, high: float) -> tuple[str, str]:
+    """``×1.95`` and ``1.88–2.02``: a measured ratio and its interval, with digits as fine as that is."""
+    if not all(map(math.isfinite, (value, low, high))):
+        return UNKNOWN, UNKNOWN
+    digits = 2 if high - low < 0.3 or low < 1.1 else 1 if high < 20 else 0
+    ends = [f"{one:.{digits}f}" for one in (low, high)]
+    return f"×{value:.{digits}f}", ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def times(value: float) -> str:
+    """``7.2 times``: how often something is contained."""
+    return f"{count(float(f'{value:.2g}'))} times"
+
+
 def number_range(low: str, high: str) -> str:
     """``61–63 %`` from ``61 %`` and ``63 %``: the unit once when both ends share it."""
     if low == high:
@@ -175,6 +189,12 @@ def code(text: str) -> str:
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", safe)), default=0))
     pad = " " if safe[0] == "`" or safe[-1] == "`" else ""
     return f"{fence}{pad}{safe}{pad}{fence}"
+
+
+def fence(lines: list[str]) -> str:
+    """What opens and closes a block of code in markdown: more backticks than its lines hold."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    return "`" * max(3, longest + 1)
 
 
 def in_chart(text: str) -> str:

@@ -49,6 +49,15 @@ class Windows:
             self._spying = start_window(pids, STACKS_S, STACKS_HZ)
             self._awake = start_window(pids, STACKS_S, STACKS_HZ, idle=False)
 
+    def disturbs(self, progress: list[Progress]) -> bool:
+        """Whether an instrument is at work right now."""
+        return self._spying is not None or any(one.profiled for one in progress)
+
+    def over(self, progress: list[Progress], now_ns: int) -> bool:
+        """Whether each instrument that was asked for has had its window, or will never have it."""
+        profiled = not self.profiler or (bool(self._asked_ns) and self._profiled(progress, now_ns))
+        return profiled and not self.py_spy and self._spying is None
+
     def _profiled(self, progress: list[Progress], now_ns: int) -> bool:
         """Whether torch.profiler is done, in every process, or will never be."""
         return not any(one.profiled for one in progress) and (

@@ -53,7 +53,7 @@ LAWS = {
     "prescribe": _law("model analyse findings"),
     "render": _law("model", "jinja2 plotly rich"),
     "calibrate": _law("model"),
-    "prove": _law("model analyse launch", "psutil"),
+    "prove": _law("model analyse launch sense", "psutil"),
     "commands": _law("model launch sense assemble calibrate analyse prescribe prove render", "typer tomli"),
 }
 

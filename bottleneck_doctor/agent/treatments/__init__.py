@@ -26,15 +26,20 @@ if TYPE_CHECKING:
 ENVIRONMENT = "environment"  # set before the start, by the supervisor
 
 
-def ordered(file: str) -> list[Table]:
-    """The tables of all that the trial's file orders; what cannot be applied is written down as such."""
+def ordered(file: str) -> tuple[list[Table], list[Table]]:
+    """The tables of all that the trial's file orders, and those of what comes on top of the hooks that
+    measure, since it is there for a few steps only; what cannot be applied is written down as such."""
     tables: list[Table] = []
     try:
         with open(file, encoding="utf-8") as order:
             wanted = json.load(order)
     except (OSError, ValueError) as problem:
         reporter("order")("the order could not be read: %s" % problem)
-        return tables
+        return tables, []
+    if wanted.get("seed") is not None:
+        from . import seed
+
+        tables.append(guarded(seed.watchers(wanted["seed"]), reporter("seed")))
     for one in wanted.get("treatments", ()):
         done = reporter(one["name"])
         if one["name"] == ENVIRONMENT:
@@ -45,7 +50,11 @@ def ordered(file: str) -> list[Table]:
             tables.append(guarded(module.watchers(one.get("options", {}), done), done))
         except Exception as problem:
             done("%s: %s" % (type(problem).__name__, problem))
-    return tables
+    if not wanted.get("losses"):
+        return tables, []
+    from . import losses
+
+    return tables, [guarded(losses.watchers(wanted["losses"]), reporter("losses"))]
 
 
 def reporter(name: str) -> Done:

@@ -1,0 +1,164 @@
+"""Try the remedies on your own training, and measure what each brings.
+
+\b
+bdoc prove [OPTIONS] SCRIPT [ARGS]...      an unmodified training script
+bdoc prove [OPTIONS] -m MODULE [ARGS]...   a module, as for python -m
+bdoc prove [OPTIONS] -- COMMAND [ARGS]...  torchrun, accelerate launch, a shell script
+
+The training is watched once, then run again a few hundred steps at a time: as it is, and with the best
+remedies applied from outside. Whatever the script does besides training, it does each time.
+Exit status: 0 done, 1 an expectation fails, 2 usage error, 3 cannot say; the script's own where it fails.
+"""
+
+# Declares and checks the options; ``commands/proving.py`` acts on them.
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from ..model.refusal import UsageError
+from . import settings
+from .options import DataFn, Format, Python
+from .output import writable
+from .reading import printed_format
+from .run_options import LAUNCHED, SPECIAL, form, function
+
+__all__ = ["SPECIAL", "ProveOptions", "main"]
+
+LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class ProveOptions:
+    """A checked command line: one of ``script``, ``module``, ``launcher``, and the ``args`` behind it.
+
+    ``budget_s``: None where it was left to us."""
+
+    script: str | None
+    module: str | None
+    launcher: list[str] | None
+    args: list[str]
+    budget_s: float | None = None
+    profile: str | None = None
+    remedies: list[str] = field(default_factory=list)
+    expect: list[str] = field(default_factory=list)
+    allow_numerics: bool = False
+    dry_run: bool = False
+    format: str = "terminal"
+    output: str | None = None
+    write_patch: str | None = None
+    record: bool = False
+    record_file: str | None = None
+    python: str | None = None
+    data_fn: list[str] = field(default_factory=list)
+    max_steps: int | None = None
+    quiet: bool = False
+
+
+def main(
+    context: typer.Context,
+    target: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", hidden=True)] = None,
+    module: Annotated[
+        bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")
+    ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="All that it may take, like 30s or 1h.",
+            show_default="5m, at most 10 times the first run",
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="PROFILE", help="Start from this profile of the same training.")
+    ] = None,
+    remedy: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Try this remedy, and no other. Repeatable.")
+    ] = None,
+    allow_numerics: Annotated[
+        bool, typer.Option("--allow-numerics", help="Also try what changes numerics or the order of samples.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be tried and what it would cost.")
+    ] = False,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(metavar="'ID OP NUMBER'", help="Fail unless the measured speedup is so. Repeatable."),
+    ] = None,
+    format: Format = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the proof, as JSON.")
+    ] = None,
+    write_patch: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the winner as a diff of your script.")
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Add predicted and measured to this machine's track record.")
+    ] = False,
+    record_file: Annotated[str | None, typer.Option(metavar="FILE", help="The same, in this file.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(metavar="N", help="No run trains more than N steps.")
+    ] = None,
+    python: Python = None,
+    data_fn: DataFn = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")] = False,
+) -> int:
+    """Try the remedies on your own training, and measure what each brings."""
+    defaults = settings.load()
+    script, name, launcher, args = form(target or [], module, bool(context.meta.get(LAUNCHED)), "prove")
+    for path, option in (
+        (output, "--output"),
+        (write_patch, "--write-patch"),
+        (record_file, "--record-file"),
+    ):
+        if path is not None:
+            writable(path, option)
+    options = ProveOptions(
+        script=_again(script),
+        module=name,
+        launcher=launcher,
+        args=args,
+        budget_s=_length(budget) if budget is not None else None,
+        profile=profile,
+        remedies=remedy or [],
+        expect=expect or [],
+        allow_numerics=allow_numerics,
+        dry_run=dry_run,
+        format=printed_format(format, defaults),
+        output=output,
+        write_patch=write_patch,
+        record=record or record_file is not None or bool(defaults.record),
+        record_file=record_file or (defaults.record if isinstance(defaults.record, str) else None) or None,
+        python=python or defaults.python,
+        data_fn=[function(one) for one in data_fn or defaults.data_fn],
+        max_steps=_steps(max_steps),
+        quiet=quiet or defaults.quiet,
+    )
+    from .proving import prove_command
+
+    return prove_command(options)
+
+
+def _again(script: str | None) -> str | None:
+    if script == "-":
+        raise UsageError("a script on stdin can be read once only, and is to run several times: give a file")
+    return script
+
+
+def _length(text: str) -> float:
+    found = LENGTH.fullmatch(text.strip())
+    seconds = float(found[1]) * UNITS_S[found[2]] if found is not None else 0.0
+    if not 0 < seconds < 1e7:
+        raise UsageError(f"--budget {text[:40]!r}: expected a length of time like 30s, 5m or 1h")
+    return seconds
+
+
+def _steps(given: int | None) -> int | None:
+    if given is not None and given < 1:
+        raise UsageError(f"--max-steps {given}: expected a whole number of at least 1")
+    return given

@@ -1,0 +1,195 @@
+"""Carries out ``bdoc prove``: watch once, plan, try, and say what was gained."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..launch.command import plan as command_of
+from ..launch.interpreter import choose
+from ..model.outcome import CANNOT_SAY
+from ..model.proof import Arm, Attempt, Cost, Expected, Plan, Proof
+from ..model.trial import Order
+from .output import complain, screen
+from .proof_files import hand_over, show_plan
+from .prove import ProveOptions
+from .proving_line import ProvingLine
+
+if TYPE_CHECKING:
+    from ..model.diagnosis import Diagnosis
+    from ..model.report import Report
+    from ..prove.trials import Target
+
+INTERRUPTED = 130
+SEED = 0  # of every run: what the script does not seed draws the same each time
+LOSSES = 24  # first steps whose losses are compared
+FIRST_RUN_S = 300.0  # at most; it ends by itself as soon as its step time is known
+FIRST_RUN_STEPS = 2000
+BEGUN = ("hung", "out-of-memory")
+
+
+@dataclass
+class Proving:
+    """All that one command knows; filled as it goes, so that Ctrl-C finds what was there."""
+
+    options: ProveOptions
+    expected: list[Expected]
+    target: Target
+    line: ProvingLine
+    began_s: float = field(default_factory=time.monotonic)
+    window_s: float = 0.0
+    budget_s: float = 0.0
+    attempts: list[Attempt] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def spent_s(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self.began_s
+
+    def left_s(self) -> float:
+        """Seconds of the budget that are left."""
+        return self.budget_s - self.spent_s()
+
+
+def prove_command(options: ProveOptions) -> int:
+    """Try remedies on the training; the exit status of the contract."""
+    from ..prove.trials import Target
+
+    expected = _expected(options)
+    python = choose(options.python)
+    command_of(
+        options.script, options.module, options.launcher, options.args, python
+    )  # or says what is wrong
+    target = Target(
+        options.script, options.module, tuple(options.launcher or ()), tuple(options.args), options.python,
+        tuple(options.data_fn),
+    )  # fmt: skip
+    with ProvingLine(options.quiet) as line:
+        proving = Proving(options, expected, target, line)
+        diagnosis, status = _watched(proving)
+        if diagnosis is None:
+            return status
+        report = _report(proving, diagnosis)
+        plan = _plan(proving, diagnosis, report)
+        if options.dry_run:
+            line.clear()
+            show_plan(options, plan)
+            return 0
+        arms, interrupted = _tried(proving, diagnosis, plan)
+    proof = _proof(proving, diagnosis, report, plan, arms)
+    hand_over(options, proof, diagnosis.profile, report)
+    return INTERRUPTED if interrupted else _status(proof)
+
+
+def _expected(options: ProveOptions) -> list[Expected]:
+    """What the command line expects; an unknown remedy is refused before anything runs."""
+    from ..prescribe.remedies import offered
+    from ..prove.expect import check_id, parse_expectation
+
+    for name in options.remedies:
+        check_id(name, offered(), "--remedy")
+    return [parse_expectation(text, offered()) for text in options.expect]
+
+
+def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
+    """The baseline's diagnosis, from the profile that was given or from a first run; else the status."""
+    from ..analyse.diagnose import diagnose
+    from ..model.codec import read_profile
+    from ..prove.cost import budget_of
+
+    options = proving.options
+    if options.profile is not None:
+        profile = read_profile(options.profile)
+        proving.window_s = profile.run.duration_s
+        proving.budget_s = budget_of(options.budget_s, float("inf"))
+        return diagnose(profile), 0
+    from ..prove.limits import Limits
+    from ..prove.trials import watch_baseline
+
+    steps = min(FIRST_RUN_STEPS, options.max_steps or FIRST_RUN_STEPS)
+    done = watch_baseline(
+        proving.target,
+        Limits(steps, FIRST_RUN_S),
+        watch=lambda s: proving.line.show("the first run", 0.0, None),
+    )
+    proving.window_s = proving.spent_s()
+    proving.budget_s = budget_of(options.budget_s, proving.window_s)
+    if done.outcome == "measured" and done.profile is not None:
+        return diagnose(done.profile), 0
+    if done.outcome == "interrupted":
+        return None, INTERRUPTED
+    proving.line.clear()
+    complain(f"the training {done.outcome} before anything was tried: {done.why}")
+    own = done.profile.run.exit_status if done.profile is not None else 0
+    return None, own or CANNOT_SAY
+
+
+def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
+    """The report of the first run, shown as ``bdoc run`` shows it."""
+    from ..prescribe import write_up
+    from ..render import render
+
+    report = write_up(diagnosis.profile, diagnosis)
+    if not proving.options.quiet and proving.options.profile is None:
+        shown = screen(sys.stderr)
+        proving.line.say(
+            render(report, "terminal", width=shown.width, color=shown.color, encoding=shown.encoding)
+        )
+    return report
+
+
+def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
+    from ..prescribe.remedies import offered
+    from ..prove.cost import plan_of
+    from ..prove.plan import choose_arms
+    from ..prove.span import span_of
+
+    options = proving.options
+    expected = [one.id for one in proving.expected if one.id in offered()]
+    arms, missed = choose_arms(report, options.remedies, expected, options.allow_numerics, offered())
+    span = span_of(diagnosis, arms, options.max_steps)
+    return plan_of(diagnosis, arms, missed, span, proving.budget_s)
+
+
+def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm], bool]:
+    """Every arm that was tried, and whether somebody ended it."""
+    from ..prove.cost import limits_of
+    from ..prove.measure import attempt_of
+    from ..prove.trials import run_trial
+    from ..prove.trying import try_out
+
+    limits = limits_of(diagnosis, plan.span)
+
+    def run(arm: Arm) -> Attempt:
+        order = Order(list(arm.treatments), LOSSES, SEED)
+        line = proving.line
+        done = run_trial(proving.target, order, limits, watch=lambda s: line.follow(arm, proving, plan))
+        attempt = attempt_of(
+            arm, done.outcome, done.why, done.profile, done.run_s, done.memory_bytes, plan.span
+        )
+        line.tell(attempt)
+        return attempt
+
+    try:
+        arms = try_out(plan.arms, run, proving.left_s, plan.run_s, proving.attempts)
+    except KeyboardInterrupt:
+        return list(plan.arms), True
+    return arms, any(one.outcome == "interrupted" for one in proving.attempts)
+
+
+def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, arms: list[Arm]) -> Proof:
+    from ..analyse.parity import parity
+    from ..prove.proof import prove
+
+    cost = Cost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
+    return prove(report, arms, proving.attempts, cost, plan.missed, proving.notes, proving.expected, parity)
+
+
+def _status(proof: Proof) -> int:
+    """The worst of the expectations; a script of which no second run could be measured proves nothing."""
+    from ..analyse.gate import worst
+
+    lost = bool(proof.rows) and proof.baseline_s is None
+    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost else 0])

@@ -1,0 +1,140 @@
+"""Puts together what was measured: one row an arm, best first, and which of them wins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Gain, Missed, Parity, Proof, Proved
+from ..model.report import Fix, Remedy, Report
+from ..model.trial import Trial
+from .expect import judge
+from .gains import gain_of, noise_of, readings, verdict
+
+Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]
+RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest
+UNTRIED = "not-tried"
+
+
+def prove(
+    report: Report,
+    arms: Sequence[Arm],
+    attempts: Sequence[Attempt],
+    cost: Cost,
+    missed: Sequence[Missed],
+    notes: Sequence[str],
+    expected: Sequence[Expected],
+    compare: Compare,
+) -> Proof:
+    """The proof from all runs in their order. ``arms`` begin with the baseline."""
+    remedies = {remedy.id: remedy for remedy in report.remedies}
+    rows = [_row(arm, attempts, remedies, compare) for arm in arms if arm.kind != "baseline"]
+    ceiling = next((row for row in rows if row.kind == "ceiling"), None)
+    table = sorted((row for row in rows if row is not ceiling), key=_rank)
+    bases = _measured(BASELINE, attempts)
+    seen = readings(attempts)
+    whys = {one.id: one.why for one in missed}
+    return Proof(
+        run=report.run,
+        baseline_s=fmean(one.step_s for one in bases if one.step_s) if bases else None,
+        noise=noise_of(seen)[0] if len(seen) > 2 else None,
+        steps=max((one.steps for one in bases), default=0),
+        rows=table,
+        ceiling=ceiling,
+        winner=winner(table),
+        cost=cost,
+        missed=list(missed),
+        notes=list(notes),
+        expected=judge(expected, rows, whys),
+    )
+
+
+def winner(rows: Sequence[Proved]) -> str:
+    """The kept row that measured best; several remedies at once only where they beat the best single one by
+    more than the noise: what is simpler wins."""
+    kept = [row for row in rows if row.verdict == "kept" and row.measured is not None]
+    single = max((row for row in kept if row.kind == "remedy"), key=_likely, default=None)
+    joint = max((row for row in kept if row.kind == "combination"), key=_likely, default=None)
+    if joint is None or single is None:
+        best = joint or single
+        return best.id if best is not None else ""
+    return joint.id if _beats(joint, single) else single.id
+
+
+def _beats(joint: Proved, single: Proved) -> bool:
+    assert joint.measured is not None and single.measured is not None
+    reach = math.hypot(_reach(joint.measured), _reach(single.measured))
+    return math.log(joint.measured.likely / single.measured.likely) > reach
+
+
+def _reach(gain: Gain) -> float:
+    """Half of the interval, in logarithms."""
+    return math.log(gain.high / gain.low) / 2
+
+
+def _likely(row: Proved) -> float:
+    return row.measured.likely if row.measured is not None else 0.0
+
+
+def _rank(row: Proved) -> tuple[int, float]:
+    place = RANKS.index(row.verdict) if row.verdict in RANKS else len(RANKS) + (row.verdict == UNTRIED)
+    return place, -_likely(row)
+
+
+def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], compare: Compare) -> Proved:
+    gain = gain_of(arm.id, readings(attempts, arm.scope))
+    mine = [one for one in attempts if one.arm == arm.id]
+    failed = next((one for one in mine if one.outcome not in ("measured", "interrupted")), None)
+    word, why = (verdict(gain), "") if gain is not None else (UNTRIED, "the time was up before it")
+    if failed is not None:
+        word, why = failed.outcome, failed.why
+    named = [remedies[name] for name in arm.remedies if name in remedies]
+    return Proved(
+        id=arm.id,
+        kind=arm.kind,
+        title=arm.title,
+        remedies=list(arm.remedies),
+        apply=_hardest(named),
+        predicted=arm.predicted,
+        measured=gain if failed is None else None,
+        verdict=word,
+        why=why,
+        parity=_parity(arm, attempts, compare),
+        memory_ratio=_memory(arm, attempts),
+        scope=arm.scope,
+        fix=_fix(named),
+    )
+
+
+def _hardest(remedies: Sequence[Remedy]) -> str:
+    levels = ("env", "hook", "hook~")
+    return max((one.apply for one in remedies if one.apply in levels), key=levels.index, default="hook")
+
+
+def _fix(remedies: Sequence[Remedy]) -> Fix | None:
+    """That of the remedy; of several at once, what each asks for."""
+    if len(remedies) <= 1:
+        return remedies[0].fix if remedies else None
+    snippets = [one.fix.snippet for one in remedies if one.fix.snippet]
+    return Fix("; ".join(one.fix.text for one in remedies), "\n".join(snippets), remedies[0].fix.location)
+
+
+def _parity(arm: Arm, attempts: Sequence[Attempt], compare: Compare) -> Parity:
+    sides = [[one.trial for one in _measured(name, attempts) if one.trial] for name in (BASELINE, arm.id)]
+    if not all(sides) or arm.kind == "ceiling":
+        return Parity("unknown")
+    return compare(sides[0], sides[1])
+
+
+def _memory(arm: Arm, attempts: Sequence[Attempt]) -> float | None:
+    """Of the peak of all processes, over the baseline's."""
+    mine, bases = (
+        [one.memory_bytes for one in _measured(name, attempts) if one.memory_bytes]
+        for name in (arm.id, BASELINE)
+    )
+    return fmean(mine) / fmean(bases) if mine and bases else None
+
+
+def _measured(arm: str, attempts: Sequence[Attempt]) -> list[Attempt]:
+    return [one for one in attempts if one.arm == arm and one.outcome == "measured"]

@@ -1,0 +1,51 @@
+"""Runs the arms round by round: each alone until it is judged, then the best together, then what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..model.proof import Arm, Attempt
+from .gains import gain_of, readings, verdict
+from .plan import together
+from .rounds import ENOUGH, MOST, following
+
+
+def try_out(
+    arms: Sequence[Arm],
+    run: Callable[[Arm], Attempt],
+    left_s: Callable[[], float],
+    run_s: float,
+    attempts: list[Attempt],
+) -> list[Arm]:
+    """Fill ``attempts``, so that whoever is interrupted has those that were made; returns all arms, with the
+    combination where one was tried. ``arms`` begin with the baseline.
+
+    What is still open after two rounds waits for the combination: time is better spent on what pays.
+    """
+
+    def until_closed(these: Sequence[Arm], most: int) -> None:
+        while (arm := following(these, attempts, left_s(), run_s, most)) is not None:
+            attempts.append(run(arm))
+
+    until_closed(arms, ENOUGH)
+    joint = together(kept(arms, attempts))
+    if joint is not None:
+        until_closed([arms[0], joint], MOST)
+    until_closed(arms, MOST)
+    if joint is None:
+        joint = together(kept(arms, attempts))
+        if joint is not None:
+            until_closed([arms[0], joint], MOST)
+    return [*arms, joint] if joint is not None else list(arms)
+
+
+def kept(arms: Sequence[Arm], attempts: Sequence[Attempt]) -> list[Arm]:
+    """The remedies that pay, the best first."""
+    gains = {arm.id: gain_of(arm.id, readings(attempts, arm.scope)) for arm in arms if arm.kind == "remedy"}
+    paying = {name: gain for name, gain in gains.items() if gain is not None and verdict(gain) == "kept"}
+    found = [arm for arm in arms if arm.id in paying and _worked(arm, attempts)]
+    return sorted(found, key=lambda arm: -paying[arm.id].likely)
+
+
+def _worked(arm: Arm, attempts: Sequence[Attempt]) -> bool:
+    return all(one.outcome == "measured" for one in attempts if one.arm == arm.id)

@@ -1,0 +1,233 @@
+"""From a proof to what is said about it: every number in words, every foreign string made harmless."""
+
+from __future__ import annotations
+
+from ...model.proof import Cost, Expected, Gain, Parity, Proof, Proved
+from ...model.track import TrackRecord
+from .. import words
+from ..compose import command_line
+from ..glossary import BASES
+from ..hottest import place
+from .document import Advised, ProofDocument, Row
+
+LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
+LONGEST_WHY = 300
+NO_ROOM = 1.05  # a ceiling below it: input limits nothing [contract: what limits anything]
+VERDICTS = {
+    "kept": "kept",
+    "no gain": "no gain",
+    "worse": "worse",
+    "undecided": "undecided",
+    "broke": "broke",
+    "hung": "hung",
+    "out-of-memory": "out of memory",
+    "not-applied": "not applied",
+    "not-tried": "not tried",
+}
+MOODS = {"kept": "good", "no gain": "plain", "undecided": "open", "not-tried": "plain"}  # others are bad
+LOSSES = {"identical": "identical", "order": "reordered", "changed": "changed", "unknown": "unknown"}
+SAID = {
+    "identical": "losses identical",
+    "order": "losses the same up to the order of batches",
+    "changed": "losses changed",
+    "unknown": "losses not compared",
+}
+EXPECTED = {0: ("good", "holds"), 1: ("bad", "fails"), 3: ("open", "cannot say")}
+TRIED = ("remedy", "combination")
+FAILED = ("broke", "hung", "out-of-memory", "not-applied")
+
+
+def compose(proof: Proof) -> ProofDocument:
+    """The proof in words."""
+    winner = next((row for row in proof.rows if proof.winner and row.id == proof.winner), None)
+    headline, figures, mood = _headline(proof, winner)
+    return ProofDocument(
+        headline=headline,
+        figures=figures,
+        mood=mood,
+        grounds=_grounds(proof, winner) if winner is not None else [],
+        command=command_line(proof.run),
+        circumstances=_circumstances(proof),
+        before=_before(proof),
+        rows=[_row(row, row is winner) for row in proof.rows if row.kind in TRIED],
+        ceiling=_ceiling(proof.ceiling),
+        missed=[
+            (words.plain(one.id), words.short(words.plain(one.why), LONGEST_WHY)) for one in proof.missed
+        ],
+        notes=[words.plain(note) for note in proof.notes],
+        expected=[_expected(one) for one in proof.expected],
+        advised=_advised(winner, proof.run.cwd) if winner is not None else None,
+        cost=_cost(proof.cost),
+        track=track_line(proof.track) if proof.track is not None else "",
+    )
+
+
+def track_line(track: TrackRecord) -> str:
+    """How predictions have held on this machine, and where that is kept."""
+    whole, kept = track.whole, f"kept in {words.plain(track.path)}"
+    if not whole.tried:
+        return f"on this machine: no prediction tried before · {kept}"
+    said = f"on this machine: {words.counted(whole.tried, 'prediction')} tried, "
+    said += f"{words.count(whole.inside)} inside {'its' if whole.tried == 1 else 'their'} interval"
+    if whole.median_error is not None:
+        said += f", median error {words.percent(whole.median_error)}"
+    return f"{said} · {kept}"
+
+
+def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
+    """What to change and what it brings, measured; or that nothing is known to."""
+    if winner is not None and winner.measured is not None:
+        likely, interval = _measured(winner.measured)
+        of_run = " of the whole run" if winner.scope == "run" else ""
+        figures = f"{likely}{of_run}, measured ({interval})"
+        return words.capital(words.plain(winner.title)), figures, "good"
+    tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
+    if not tried:
+        return "Nothing was tried", "", "plain"
+    many = "the one remedy that was tried" if len(tried) == 1 else f"{words.count(len(tried))} remedies tried"
+    if all(row.verdict in FAILED for row in tried):
+        return f"Cannot say: {many} could not be measured", "", "bad"
+    undecided = sum(row.verdict == "undecided" for row in tried)
+    if undecided:
+        return f"Undecided: of {many}, {words.count(undecided)} may pay or not", "", "open"
+    none = "the one remedy that was tried does not" if len(tried) == 1 else f"none of the {many} does"
+    return f"Nothing to change: {none} make the training faster", "", "plain"
+
+
+def _grounds(proof: Proof, winner: Proved) -> list[str]:
+    said = []
+    where = place(winner.fix.location if winner.fix else None, proof.run.cwd)
+    if where:
+        said.append(where)
+    if proof.baseline_s is not None and winner.measured is not None and winner.scope == "step":
+        after = words.seconds(proof.baseline_s / winner.measured.likely)
+        said.append(f"a step took {words.seconds(proof.baseline_s)}, and takes {after}")
+    said.append(_parity(winner.parity))
+    if winner.memory_ratio is not None:
+        said.append(f"memory {words.ratio(winner.memory_ratio)}")
+    return said
+
+
+def _circumstances(proof: Proof) -> list[str]:
+    run, machine = proof.run, proof.run.machine
+    facts, cores, gpus = [], machine.get("cores"), machine.get("gpus")
+    if isinstance(cores, (int, float)):
+        facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
+    if isinstance(gpus, list):
+        facts.append(words.plain(", ".join(map(str, gpus))) if gpus else "no GPU")
+    if run.torch:
+        facts.append(f"torch {words.plain(run.torch)}")
+    return facts
+
+
+def _before(proof: Proof) -> str:
+    """What everything is compared with."""
+    if proof.baseline_s is None:
+        return "the step time without a remedy was not measured"
+    said = f"{words.seconds(proof.baseline_s)} a step without"
+    if proof.steps:
+        said += f" · {words.counted(proof.steps, 'step')} a run"
+    return said if proof.noise is None else f"{said} · runs differ by {words.percent(proof.noise)}"
+
+
+def _row(row: Proved, won: bool) -> Row:
+    measured, interval = _measured(row.measured) if row.measured is not None else ("", "")
+    predicted, expected = "", ""
+    if row.predicted is not None:
+        predicted = words.ratio(row.predicted.likely)
+        expected = words.ratio_range(row.predicted.low, row.predicted.high).lstrip("×")
+    was_run = row.measured is not None
+    return Row(
+        name=words.plain(" + ".join(row.remedies) if row.kind == "combination" else row.id),
+        predicted=predicted,
+        range=expected,
+        measured=measured,
+        interval=interval,
+        losses=LOSSES.get(row.parity.word, words.plain(row.parity.word)) if was_run else "",
+        memory=words.ratio(row.memory_ratio) if was_run and row.memory_ratio is not None else "",
+        verdict=VERDICTS.get(row.verdict, words.plain(row.verdict)),
+        mood=MOODS.get(row.verdict, "bad"),
+        won=won,
+        notes=_notes(row, won),
+    )
+
+
+def _notes(row: Proved, won: bool) -> list[str]:
+    """What the numbers of a row do not say, and the headline has not said."""
+    said = [_why(row.why)] if row.why else []
+    if row.scope == "run" and row.measured is not None:
+        said.append("of the whole run, evaluation included; a training step takes as long as before")
+    if row.measured is not None and not won and row.parity.word not in ("identical", "order"):
+        said.append(_parity(row.parity))
+    if row.predicted is not None and row.predicted.basis == "range" and not row.measured:
+        said.append(f"predicted: {BASES['range']}")
+    return said
+
+
+def _parity(parity: Parity) -> str:
+    said = SAID.get(parity.word, words.plain(parity.word))
+    if parity.steps and parity.word != "unknown":
+        said += f" over {words.counted(parity.steps, 'step')}"
+    if parity.word == "changed" and parity.largest is not None:
+        said += f", by up to {words.percent(parity.largest)}"
+    told = parity.word in ("changed", "unknown") and parity.text
+    return f"{said}: {_why(parity.text)}" if told else said
+
+
+def _why(text: str) -> str:
+    return words.short(words.plain(text), LONGEST_WHY)
+
+
+def _measured(gain: Gain) -> tuple[str, str]:
+    return words.ratio_within(gain.likely, gain.low, gain.high)
+
+
+def _ceiling(ceiling: Proved | None) -> str:
+    """What no remedy of the input pipeline can exceed."""
+    if ceiling is None:
+        return ""
+    if ceiling.measured is None:
+        why = _why(ceiling.why) or VERDICTS.get(ceiling.verdict, words.plain(ceiling.verdict))
+        return f"with batches from memory: not known ({why})"
+    likely, interval = _measured(ceiling.measured)
+    rest = "nothing about input can bring more"
+    if ceiling.measured.high < NO_ROOM:
+        rest = "input is not what limits this training"
+    return f"with batches from memory {likely} ({interval}): {rest}"
+
+
+def _expected(expected: Expected) -> tuple[str, str]:
+    """Whether an expectation of the command line holds, and by how much."""
+    asked = f"{words.plain(expected.id)} {words.plain(expected.op)} {words.exact(expected.threshold)}"
+    mood, said = EXPECTED.get(expected.status, ("open", "cannot say"))
+    if expected.measured is not None:
+        likely, interval = _measured(expected.measured)
+        said += f", {likely} ({interval})"
+    said += ", and its interval crosses the threshold" if expected.close else ""
+    why = f": {_why(expected.why)}" if expected.why else ""
+    return mood, f"expected {asked}: {said}{why}"
+
+
+def _advised(winner: Proved, cwd: str) -> Advised | None:
+    """The patch of the winner, else its snippet and why there is no patch."""
+    fix, patch = winner.fix, winner.patch
+    lines = words.block(patch.diff) if patch is not None and patch.diff else []
+    if not lines and fix is None:
+        return None
+    return Advised(
+        place=place(fix.location if fix else None, cwd),
+        text=words.plain(fix.text) if fix else "",
+        diff=lines[:LONGEST_DIFF],
+        why=words.plain(patch.why) if patch is not None and not lines else "",
+        snippet=words.block(fix.snippet) if fix and fix.snippet.strip() and not lines else [],
+        more=max(0, len(lines) - LONGEST_DIFF),
+    )
+
+
+def _cost(cost: Cost) -> str:
+    said = f"{words.counted(cost.runs, 'run')} after the first, {words.seconds(cost.spent_s)} in all"
+    if cost.window_s > 0:
+        said += (
+            f": {words.times(cost.spent_s / cost.window_s)} the first run's {words.seconds(cost.window_s)}"
+        )
+    return f"{said} · {words.seconds(cost.budget_s)} were allowed"

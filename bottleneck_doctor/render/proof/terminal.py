@@ -1,0 +1,117 @@
+"""The proof on a terminal: what to change and what it brings, the table of what was tried, the patch."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+
+from .. import words
+from ..sheet import Sheet
+from .document import Advised, ProofDocument, Row
+
+HEADS = ("", "predicted", "measured", "losses", "memory", "verdict")
+LEAST_NAME = 16  # columns, below which each row gets a block
+GAP = 2
+WRITES = "--write-patch FILE writes it; your file is as it was"
+COLOURS = {"good": "green", "bad": "red", "open": "yellow", "plain": ""}
+DIFF = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def terminal(document: ProofDocument, width: int, color: bool, encoding: str) -> str:
+    """The document drawn for a terminal, or for a pipe when ``color`` is off."""
+    sheet = Sheet(width, color, encoding)
+    colour = f"bold {COLOURS[document.mood]}".strip()
+    figures = (f": {document.figures}", colour) if document.figures else ""
+    sheet.line((document.headline, "bold" if document.figures else colour), figures)
+    sheet.line((" · ".join(document.grounds), "dim"), indent=2)
+    sheet.line(("bdoc prove ", "dim"), (" · ".join([document.command, *document.circumstances]), "dim"))
+    _table(sheet, document)
+    sheet.line(document.ceiling, indent=2, lead="• ")
+    for note in document.notes:
+        sheet.line(note, indent=2, lead="• ")
+    for mood, expectation in document.expected:
+        sheet.line((expectation, COLOURS[mood]), indent=2, lead="• ")
+    if document.missed:
+        sheet.heading(("not tried", "bold"))
+    for name, why in document.missed:
+        sheet.line(name, (f"  {why}", "dim"), indent=2)
+    if document.advised is not None:
+        _advised(sheet, document.advised)
+    sheet.heading((document.cost, "dim"))
+    sheet.line((document.track, "dim"))
+    return sheet.drawn()
+
+
+def _table(sheet: Sheet, document: ProofDocument) -> None:
+    """Columns as wide as what stands in them; a block for each row where they do not fit."""
+    if not document.rows:
+        return
+    sheet.heading(("tried", "bold"), (f"  {document.before}", "dim"))
+    for spare in (True, False):  # the range of the prediction is the first to go
+        rows = [_cells(row, spare) for row in document.rows]
+        widths = [max(cell_len(cell) for cell in column) for column in zip(HEADS, *rows, strict=True)]
+        room = sheet.width - sum(widths[1:]) - GAP * len(widths)
+        if room >= (widths[0] if spare else min(widths[0], LEAST_NAME)):
+            widths[0] = min(widths[0], room)
+            _columns(sheet, document.rows, rows, widths)
+            return
+    for row in document.rows:
+        _block(sheet, row)
+
+
+def _cells(row: Row, spare: bool) -> tuple[str, ...]:
+    predicted = f"{row.predicted} ({row.range})" if row.predicted and row.range and spare else row.predicted
+    return row.name, predicted, _measured(row), row.losses, row.memory, row.verdict
+
+
+def _measured(row: Row) -> str:
+    return f"{row.measured} ({row.interval})" if row.measured else ""
+
+
+def _columns(sheet: Sheet, rows: list[Row], cells: list[tuple[str, ...]], widths: list[int]) -> None:
+    """A name that is longer than its column stands on a line of its own."""
+    sheet.line((_aligned(HEADS, widths), "dim"), indent=GAP)
+    for row, (name, *front, verdict) in zip(rows, cells, strict=True):
+        style = "bold" if row.won else ""
+        if cell_len(name) > widths[0]:
+            sheet.line((name, style), indent=GAP)
+            name = ""
+        texts = _aligned((name or " ", *front), widths) + " " * GAP
+        sheet.line((texts, style), (verdict, f"{style} {COLOURS[row.mood]}".strip()), indent=GAP)
+        for note in row.notes:
+            sheet.line((note, "dim"), indent=2 * GAP)
+
+
+def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
+    return (" " * GAP).join(set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False))
+
+
+def _block(sheet: Sheet, row: Row) -> None:
+    """What a narrow terminal shows of a row."""
+    verdict = (f"  {row.verdict}", COLOURS[row.mood])
+    sheet.line((row.name, "bold" if row.won else ""), verdict, indent=2)
+    predicted = f"predicted {row.predicted} ({row.range})" if row.predicted else ""
+    measured = f"measured {_measured(row)}" if row.measured else ""
+    for line in (predicted, measured):
+        sheet.line(line, indent=4)
+    losses = f"losses {row.losses}" if row.losses else ""
+    memory = f"memory {row.memory}" if row.memory else ""
+    sheet.line((" · ".join(filter(None, (losses, memory))), "dim"), indent=4)
+    for note in row.notes:
+        sheet.line((note, "dim"), indent=4)
+
+
+def _advised(sheet: Sheet, advised: Advised) -> None:
+    """The diff as it is, however long its lines: a wrapped one is none."""
+    if advised.diff:
+        sheet.heading(
+            ("the change", "bold"), ("  --write-patch FILE writes it; your file is untouched", "dim")
+        )
+    else:
+        sheet.heading(("the change", "bold"), (f"  no patch: {advised.why}" if advised.why else "", "dim"))
+        sheet.line((f"{advised.place}  " if advised.place else "", "cyan"), advised.text, indent=2)
+    for line in advised.diff:
+        sheet.verbatim("  " + line, DIFF.get(line[:1], ""))
+    for line in advised.snippet:
+        sheet.line(line, indent=4)
+    if advised.more:
+        sheet.line((words.counted(advised.more, "more line"), "dim"), indent=2)
