@@ -20,7 +20,8 @@ oversized from four times the pixels of a finished sample.
 ## When this advice is wrong
 Pillow decodes at the first access to pixels, so other profilers show the time under resize. Decompressing
 (gzip, zip) is not decoding pictures and not seen here. JPEG is lossy: never for masks and labels. Smaller
-files limit later crops.
+files limit later crops. Which size is enough, and whether other pixels are, only the author knows: another
+decoder is not tried by `bdoc prove`.
 
 ## Prediction
 Replay with decoding made cheaper by factors measured on ordinary files (one core of a server, ms per

@@ -15,6 +15,7 @@ import sys
 from ..foresight import keep_random, wanted
 from ..meant_loader import on_iterators
 from ..sample_store import Store, room
+from . import reporter
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Kept:
         self.pid = 0  # of the process that has made its part
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "dataset" not in self.__dict__:
-            raise AttributeError(name)
+        if name.startswith("__") or "dataset" not in self.__dict__:  # nor is it there while it is unpickled
+            return object.__getattribute__(self, name)
         return getattr(self.dataset, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -47,7 +48,7 @@ class Kept:
             setattr(self.dataset, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, (self.dataset, self.store, self.ahead, _silent)
+        return _spawned, (self.dataset, self.store, self.ahead)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -91,8 +92,9 @@ class Kept:
             undo()
 
 
-def _silent(why: str = "") -> None:
-    """In a spawned worker: its own process has said already that it began."""
+def _spawned(dataset: Any, store: Store | None, ahead: Iterable[int]) -> Kept:
+    """In a spawned worker, whose book is another."""
+    return Kept(dataset, store, ahead, reporter("cache"))
 
 
 def _is_number(index: Any) -> bool:

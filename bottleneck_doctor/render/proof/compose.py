@@ -80,7 +80,7 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
         likely, interval = _measured(winner.measured)
         of_run = " of the whole run" if winner.scope == "run" else ""
         figures = f"{likely}{of_run}, measured ({interval})"
-        return words.capital(words.plain(winner.title)), figures, "good"
+        return words.capital(words.plain(_title(proof, winner))), figures, "good"
     tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
     if not tried:
         return "Nothing was tried", "", "plain"
@@ -92,6 +92,13 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
         return f"Undecided: of {many}, {words.count(undecided)} may pay or not", "", "open"
     none = "the one remedy that was tried does not" if len(tried) == 1 else f"none of the {many} does"
     return f"Nothing to change: {none} make the training faster", "", "plain"
+
+
+def _title(proof: Proof, winner: Proved) -> str:
+    """What the row does; of several remedies at once, what each of them does."""
+    titles = {row.id: row.title for row in proof.rows if row.kind == "remedy"}
+    known = [titles[name] for name in winner.remedies if name in titles]
+    return "; ".join(known) if winner.kind == "combination" and known else winner.title
 
 
 def _grounds(proof: Proof, winner: Proved) -> list[str]:
