@@ -99,7 +99,7 @@ def test_shared_memory_of_killed_processes_is_removed_and_other_files_there_stay
     kept = SHM / f"cache-of-{os.getpid()}"
     kept.touch()
     try:
-        found = trial("leaks_shared_memory.py")
+        found = trial("leaks_blocks.py")
         assert kept.exists()
     finally:
         kept.unlink()
