@@ -35,7 +35,7 @@ PROGRESS_EVERY_S = 0.5
 ROOM = Path(__file__).resolve().parent.parent.parent
 
 # As `python -m` would start us, without the folder that the user stands in: a `queue.py` there is not ours.
-START = "import sys; sys.path[:1] = []; sys.path.append({room!r}); import runpy; "
+START = "import sys; sys.path = [*filter(None, sys.path), {room!r}]; import runpy; "
 START += "runpy.run_module('bottleneck_doctor', run_name='__main__', alter_sys=True)"
 
 Watch = Callable[[float], None]
