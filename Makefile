@@ -21,6 +21,8 @@ DEMO := tests/patients/loader_in_main.py
 # A test that hangs is a failure with a traceback, not a job that never ends. One that fails is asked once more, and
 # the last line says so: thousands of real processes on a machine shared with others fail for nobody's fault now and then.
 PYTEST := $(BIN)/python -m pytest --timeout=240 --reruns 1
+# Files of tests side by side, a file's own tests one after the other: they share what they started.
+SIDE_BY_SIDE := $(PYTEST) --numprocesses 2 --dist loadfile
 
 SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
@@ -37,11 +39,15 @@ demo: $(READY) ## diagnose a small sick training and show the report
 	@echo "that was: bdoc run $(DEMO)"
 	@echo "again:    $(BIN)/bdoc report $(VENV)/demo.json"
 
-test: $(READY) ## run all tests (within 10 minutes on 2 cores)
-	$(PYTEST) $(TEST_ARGS)
+# Status 5 is "no test was asked for": TEST_ARGS may choose among one half alone, but not none at all.
+test: $(READY) ## run all tests (within 15 minutes on 2 cores)
+	@$(SIDE_BY_SIDE) -m "not alone" $(TEST_ARGS); beside=$$?; \
+		$(PYTEST) -m alone $(TEST_ARGS); alone=$$?; \
+		case $$beside,$$alone in 0,0 | 0,5 | 5,0) ;; \
+		*) echo "tests ended with status $$beside (side by side) and $$alone (alone)" >&2; exit 1 ;; esac
 
 quick: $(READY) ## run the tests that start no training
-	$(PYTEST) -m "not slow" $(TEST_ARGS)
+	$(SIDE_BY_SIDE) -m "not slow" $(TEST_ARGS)
 
 check: lint types test ## all that CI checks: lint, format, types, house rules, tests
 

@@ -10,11 +10,14 @@ from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Gain, Missed, 
 from ..model.report import Fix, Remedy, Report
 from ..model.trial import Trial
 from .expect import judge
-from .gains import gain_of, noise_of, readings, verdict
+from .gains import gain_of, is_fair, noise_of, readings, verdict
 
 Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]
 RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest
 UNTRIED = "not-tried"
+MENTIONED = 0.03  # of the step (ours)
+LEFT_OUT = "other programs used the cores meanwhile; what they added to each step is left out"
+NOT_LEFT_OUT = "other programs used the cores meanwhile, and what they added is not known of every run"
 
 
 def prove(
@@ -37,7 +40,7 @@ def prove(
     whys = {one.id: one.why for one in missed}
     return Proof(
         run=report.run,
-        baseline_s=fmean(one.step_s for one in bases if one.step_s) if bases else None,
+        baseline_s=fmean(math.exp(one.log_s) for one in seen if one.arm == BASELINE) if bases else None,
         noise=noise_of(seen)[0] if len(seen) > 2 else None,
         steps=max((one.steps for one in bases), default=0),
         rows=table,
@@ -45,9 +48,18 @@ def prove(
         winner=winner(table),
         cost=cost,
         missed=list(missed),
-        notes=list(notes),
+        notes=[*notes, *_shared(attempts)],
         expected=judge(expected, rows, whys),
     )
+
+
+def _shared(attempts: Sequence[Attempt]) -> list[str]:
+    """Said where a share of the steps worth mentioning was other programs'."""
+    measured = [one for one in attempts if one.outcome == "measured" and one.step_s and one.fair_s]
+    taken = [1 - one.fair_s / one.step_s for one in measured if one.fair_s and one.step_s]
+    if not taken or fmean(taken) < MENTIONED:
+        return []
+    return [LEFT_OUT if is_fair(attempts) else NOT_LEFT_OUT]
 
 
 def winner(rows: Sequence[Proved]) -> str:

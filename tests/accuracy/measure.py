@@ -45,7 +45,7 @@ def plain(patient: Patient, folder: Path, length: list[str], *, cured: Sequence[
     """Run the script as it is, or with the arguments that cure it."""
     truth = folder / "truth-plain.json"
     command = [sys.executable, *_call(patient, truth, length), *cured]
-    with _surroundings(patient) as prefix:
+    with surroundings(patient) as prefix:
         done = _execute([*prefix, *command])
     return Plain(done.returncode, done.stdout, _read(truth))
 
@@ -56,7 +56,7 @@ def watched(patient: Patient, folder: Path, length: list[str], *, calibrate: boo
     bdoc = [sys.executable, "-m", "bottleneck_doctor"]
     how = ["--calibrate"] if calibrate else []
     command = [*bdoc, "run", "--quiet", *how, "-o", str(profile), *_call(patient, truth, length)]
-    with _surroundings(patient) as prefix:
+    with surroundings(patient) as prefix:
         done = _execute([*prefix, *command])
     said = _execute([*bdoc, "report", str(profile), "--format", "json"])
     report = json.loads(said.stdout) if said.returncode == 0 else None
@@ -65,7 +65,7 @@ def watched(patient: Patient, folder: Path, length: list[str], *, calibrate: boo
 
 def limited(patient: Patient) -> bool:
     """Whether the disk can be held to what the patient wants."""
-    with _surroundings(patient, strangers=False) as prefix:
+    with surroundings(patient, strangers=False) as prefix:
         return bool(prefix)
 
 
@@ -103,7 +103,7 @@ def _execute(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 @contextlib.contextmanager
-def _surroundings(patient: Patient, *, strangers: bool = True) -> Iterator[list[str]]:
+def surroundings(patient: Patient, *, strangers: bool = True) -> Iterator[list[str]]:
     """What the patient needs around it: a slower disk, strangers on the cores."""
     DATA.mkdir(parents=True, exist_ok=True)
     spin = [sys.executable, "-S", "-c", "while True: pass"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.watching import PRELUDE, plain, profile_of, said, watched
+from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
 
 ZIPS = """
 import zipfile
@@ -54,9 +54,12 @@ for batch in DataLoader(Reopened(), batch_size=4):
 """
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_openings_inside_fetches_are_counted_and_timed(tmp_path: Path, workers: int) -> None:
-    told = watched(tmp_path, PRELUDE + ZIPS.replace("WORKERS", str(workers)))
+@pytest.fixture(scope="module", params=[0, 1], ids=["in the loop", "in a worker"])
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return watched(tmp_path_factory.mktemp("zips"), PRELUDE + ZIPS.replace("WORKERS", str(request.param)))
+
+
+def test_openings_inside_fetches_are_counted_and_timed(told: Told) -> None:
     assert said(told) == {"named": "absent.zip"}
     profile = profile_of(told)
     names = {loader.key: loader.dataset for loader in profile.loaders}
@@ -71,11 +74,9 @@ def test_openings_inside_fetches_are_counted_and_timed(tmp_path: Path, workers: 
     )  # once a worker, once an epoch
 
 
-def test_a_script_that_opens_containers_prints_the_same_without_us(tmp_path: Path) -> None:
-    script = PRELUDE + ZIPS.replace("WORKERS", "0")
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    assert plain(tmp_path / "a", script).stdout == watched(tmp_path / "b", script).stdout
+@pytest.mark.parametrize("told", [0], indirect=True)
+def test_a_script_that_opens_containers_prints_the_same_without_us(told: Told, tmp_path: Path) -> None:
+    assert plain(tmp_path, PRELUDE + ZIPS.replace("WORKERS", "0")).stdout == told.stdout
 
 
 def test_a_library_that_opens_in_c_is_heard_too(tmp_path: Path) -> None:

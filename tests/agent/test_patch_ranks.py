@@ -12,6 +12,8 @@ from bottleneck_doctor.analyse.ranks import compare
 from bottleneck_doctor.model.profile import Loop, Profile
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
 
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
 # Launched by hand: the script starts itself twice, with the variables that torchrun would set.
 RANKS = (
     """

@@ -18,7 +18,7 @@ from tests.house.source import PACKAGE, ROOT
 
 AGENT = ROOT / PACKAGE / "agent"
 INJECT = ROOT / PACKAGE / "inject"
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0  # where many share the cores, an import of torch takes twenty seconds
 
 # What every script begins with. A data set's class name says which loop of the script is meant.
 PRELUDE = """

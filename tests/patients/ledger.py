@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import statistics
 import time
 from collections.abc import Iterable, Iterator
@@ -17,10 +18,14 @@ Batch = TypeVar("Batch")
 
 WARMUP_STEPS = 20
 PRINT_EVERY = 50
+FIRST = 32  # losses kept to the last bit: what a claim that they are the same is held against
 
 
 class Ledger:
-    """Stands around a training loop without changing it: the loop's own thread calls the real iterator."""
+    """Stands around a training loop without changing it: the loop's own thread calls the real iterator.
+
+    The ``truth`` goes to that file; where it is a folder, each process writes a file of its own in it.
+    """
 
     def __init__(self, steps: int, truth: Path | None = None) -> None:
         self.steps = steps
@@ -30,19 +35,22 @@ class Ledger:
         self._aside_s: list[float] = []
         self._epoch_s: list[float] = []
         self._losses: list[float] = []
+        self._first: list[torch.Tensor] = []
         self._pending_s = 0.0
         self._pending_aside_s = 0.0
 
     def epochs(self) -> Iterator[int]:
-        """Epoch numbers until every step was taken; the truth is written when they end."""
+        """Epoch numbers until every step was taken; the truth is written when they end, or are ended."""
         epoch = 0
-        while not self._done():
-            began, seen = time.perf_counter(), len(self._arrived_s)
-            yield epoch
-            assert len(self._arrived_s) > seen, "an epoch without a batch would never end"
-            self._epoch_s.append(time.perf_counter() - began)
-            epoch += 1
-        self._write()
+        try:
+            while not self._done():
+                began, seen = time.perf_counter(), len(self._arrived_s)
+                yield epoch
+                assert len(self._arrived_s) > seen, "an epoch without a batch would never end"
+                self._epoch_s.append(time.perf_counter() - began)
+                epoch += 1
+        finally:
+            self._write()
 
     def loop(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches of one epoch, as ``for batch in batches`` would give them, with every wait timed."""
@@ -85,6 +93,8 @@ class Ledger:
     def note(self, loss: torch.Tensor) -> None:
         """Print the loss now and then, as training scripts do; the same text in every run."""
         step = len(self._arrived_s)
+        if len(self._first) < FIRST:
+            self._first.append(loss.detach())
         if step % PRINT_EVERY == 0 or step == self.steps:
             self._losses.append(loss.item())
             print(f"step {step} loss {self._losses[-1]:.5f}", flush=True)
@@ -94,7 +104,8 @@ class Ledger:
 
     def _write(self) -> None:
         if self._truth is not None:
-            self._truth.write_text(json.dumps(self.truth()))
+            file = self._truth / f"{os.getpid()}.json" if self._truth.is_dir() else self._truth
+            file.write_text(json.dumps(self.truth()))
 
     def truth(self) -> dict[str, object]:
         """Everything after the warm-up steps; a step runs from one arrival to the next."""
@@ -114,4 +125,12 @@ class Ledger:
             "run_mean_s": (wall_s + sum(aside_s)) / len(step_s) if step_s else None,
             "first_epoch_s": self._epoch_s[0] if self._epoch_s else None,
             "losses": self._losses,
+            "first_losses": [loss.item().hex() for loss in self._first],
+            "order": _order(),
         }
+
+
+def _order() -> dict[str, object] | None:
+    """What bdoc was told to change in this process, where it is a trial: the truth says whose it is."""
+    file = os.environ.get("BDOC_TRIAL")
+    return json.loads(Path(file).read_text()) if file else None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.patients import ledger
 from tests.patients.ledger import Ledger
@@ -79,3 +81,20 @@ def test_the_truth_is_written_when_the_epochs_end(clock: Clock, tmp_path: Path) 
     book = Ledger(steps=30, truth=tmp_path / "truth.json")
     train(book, clock, epoch_steps=10, wait_s=0.03, step_s=0.01)
     assert json.loads((tmp_path / "truth.json").read_text()) == book.truth()
+
+
+def test_the_truth_of_epochs_that_are_ended_is_written_too(clock: Clock, tmp_path: Path) -> None:
+    def training() -> None:
+        book = Ledger(steps=30, truth=tmp_path)
+        for _ in book.epochs():
+            for number in book.loop(batches(clock, 30, 0.03)):
+                book.note(torch.tensor(number / 3))
+                if number == 20:
+                    raise SystemExit(0)
+
+    with pytest.raises(SystemExit):
+        training()
+    truth = json.loads((tmp_path / f"{os.getpid()}.json").read_text())
+    assert truth["first_losses"][1] == torch.tensor(1 / 3).item().hex()
+    assert len(truth["first_losses"]) == 21
+    assert truth["order"] is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tests.patients.expected import PATIENTS, script
 
 pytestmark = pytest.mark.slow
 
+Both = Callable[[str], tuple[Plain, Watched]]
 BY_NAME = {patient.name: patient for patient in PATIENTS}
 # As many shapes of loop as there are: workers by fork, threads, generators, closures, child processes.
 UNHARMED = """decode-bound ipc-many-tensors worker-respawn remote-storage-latency logging-blocking
@@ -50,11 +51,16 @@ def length(name: str) -> list[str]:
     return [] if seconds is None else ["--seconds", str(seconds)]
 
 
-@lru_cache
-def both(name: str, folder: Path) -> tuple[Plain, Watched]:
+@pytest.fixture(scope="module")
+def both(folder: Path) -> Both:
     """The same run without and with bdoc, taken once for all tests of this file."""
-    patient = BY_NAME[name]
-    return plain(patient, folder, length(name)), watched(patient, folder, length(name))
+
+    @cache
+    def taken(name: str) -> tuple[Plain, Watched]:
+        patient = BY_NAME[name]
+        return plain(patient, folder, length(name)), watched(patient, folder, length(name))
+
+    return taken
 
 
 @pytest.mark.parametrize("name", UNHARMED)
@@ -79,10 +85,11 @@ def test_a_script_that_refuses_its_arguments_says_so_itself() -> None:
     assert alone.stderr in seen.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", DIAGNOSED)
-def test_a_patient_is_diagnosed_right(name: str, folder: Path) -> None:
+def test_a_patient_is_diagnosed_right(name: str, both: Both) -> None:
     patient = BY_NAME[name]
-    alone, seen = both(name, folder)
+    alone, seen = both(name)
     assert (seen.stdout, seen.status) == (alone.stdout, alone.status), seen.stderr
     assert seen.report is not None, seen.stderr
     judgement = judge(patient, seen.report, seen.truth, limited=limited(patient))
@@ -95,9 +102,10 @@ def test_a_patient_is_diagnosed_right(name: str, folder: Path) -> None:
         assert judgement.wait == pytest.approx(judgement.wait_truth, abs=0.05)
 
 
-def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path) -> None:
+@pytest.mark.alone
+def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path, both: Both) -> None:
     patient = BY_NAME["sleeping-loader"]
-    sick, seen = both(patient.name, folder)
+    sick, seen = both(patient.name)
     cured = plain(patient, folder, length(patient.name), cured=["--cured"])
     assert seen.report is not None, seen.stderr
     judgement = judge(
@@ -113,6 +121,7 @@ def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path) -> Non
     assert judgement.predicted[1] / judgement.measured == pytest.approx(1.0, abs=0.4)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["collate-bound", "ipc-overhead"])
 def test_the_cured_twin_trains_the_same_only_faster(name: str, folder: Path) -> None:
     sick, cured = (

@@ -11,7 +11,7 @@ import pytest
 from tests.accuracy.measure import watched
 from tests.patients.expected import PATIENTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 BY_NAME = {patient.name: patient for patient in PATIENTS}
 FINDINGS = {"step-time-drift", "periodic-stalls"}

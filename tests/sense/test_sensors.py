@@ -115,6 +115,7 @@ def test_what_watching_costs_is_in_the_samples() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_watching_costs_a_small_share_of_a_core(start: Start) -> None:
     children = [start("print('ready', flush=True); import time; time.sleep(60)").pid for _ in range(4)]
     sensors = open_sensors(os.getpid(), lambda: [(pid, pid) for pid in children])

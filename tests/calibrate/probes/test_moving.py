@@ -21,6 +21,7 @@ def told(folder: Path, **request: Any) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_one_packed_tensor_moves_faster_than_many(tmp_path: Path) -> None:
     rows = told(tmp_path, tensors=200.0, tensor_bytes=3e5)
     assert {variant for _, variant in rows} == {"now", "packed", "by name"}
@@ -30,6 +31,7 @@ def test_one_packed_tensor_moves_faster_than_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_arrays_move_faster_as_tensors(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     ratios = []

@@ -1,0 +1,172 @@
+"""Hold a proof against the twin measured by hand and the losses that the script wrote: pure functions."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.patients.expected import Patient
+
+NEAR = 0.07  # of the twin's speedup, that the treatment's may be off by
+TIMES = 10  # as long as the watched run, that a whole proof may take
+TREATED = ("kept", "worse")  # verdicts that say that a difference is there
+SAME, OTHER = "identical", ("order", "changed")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What is known of one patient: bdoc's proof, the seconds per step of sick and cured runs by hand, what
+    each trial wrote about itself, and what the proof left behind."""
+
+    proof: dict[str, Any]
+    sick_s: list[float]
+    cured_s: list[float]
+    told: list[dict[str, Any]] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a row says of its losses, and whether they are those of the baseline; None where nobody knows."""
+
+    row: str
+    said: str
+    true: str | None
+
+    @property
+    def right(self) -> bool | None:
+        """What differs from the baseline may be another order or a change: the losses do not tell which."""
+        if self.true is None:
+            return None
+        if self.true == "other":
+            return self.said in OTHER
+        return self.said == self.true
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One row of the table. A verdict of ``None`` means that there is nothing to judge."""
+
+    name: str
+    remedy: str
+    verdict: str
+    predicted: float | None
+    measured: tuple[float, float, float] | None
+    twin: float | None
+    winner: str
+    winner_right: bool | None
+    times: float
+    crossing: list[str]
+    decided: int
+    claims: list[Claim]
+    left: list[str]
+
+    @property
+    def off(self) -> float | None:
+        """How far the treatment's speedup lies from the twin's, as a share of that."""
+        if self.measured is None or not self.twin:
+            return None
+        return self.measured[1] / self.twin - 1
+
+    @property
+    def near(self) -> bool | None:
+        """A treatment that was not measured is not near; without a twin nobody knows."""
+        if not self.twin:
+            return None
+        return self.off is not None and abs(self.off) <= NEAR
+
+    @property
+    def short(self) -> bool:
+        """The proof took no longer than it may."""
+        return self.times <= TIMES
+
+    @property
+    def parity_right(self) -> bool | None:
+        """Every claim about losses is true."""
+        judged = [one.right for one in self.claims if one.right is not None]
+        return all(judged) if judged else None
+
+
+def judge(patient: Patient, taken: Taken) -> Judgement:
+    """Compare one proof with the patient's table entry and with what was measured by hand."""
+    rows = taken.proof["rows"]
+    row = next((one for one in rows if one["id"] == patient.twin), None)
+    decided = [one for one in rows if one["verdict"] in TREATED and one["measured"]]
+    cost = taken.proof["cost"]
+    return Judgement(
+        name=patient.name,
+        remedy=patient.twin or "",
+        verdict=row["verdict"] if row else "not in the plan",
+        predicted=row["predicted"]["likely"] if row and row["predicted"] else None,
+        measured=_interval(row["measured"]) if row else None,
+        twin=_ratio(taken.sick_s, taken.cured_s),
+        winner=taken.proof["winner"],
+        winner_right=_winner_right(patient, taken.proof),
+        times=cost["spent_s"] / cost["window_s"],
+        crossing=[one["id"] for one in decided if one["measured"]["low"] <= 1 <= one["measured"]["high"]],
+        decided=len(decided),
+        claims=claims(taken),
+        left=list(taken.left),
+    )
+
+
+def claims(taken: Taken) -> list[Claim]:
+    """What every row says of its losses beside what the scripts wrote of them."""
+    tried = [*taken.proof["rows"], *([taken.proof["ceiling"]] if taken.proof["ceiling"] else [])]
+    baseline = _losses(taken.told, [])
+    return [
+        Claim(one["id"], one["parity"]["word"], true_word(baseline, _losses(taken.told, one["treatments"])))
+        for one in tried
+        if one["measured"]
+    ]
+
+
+def true_word(baseline: Sequence[Sequence[str]], treated: Sequence[Sequence[str]]) -> str | None:
+    """identical, other, or unknown where the script does not repeat itself; None without losses to compare.
+
+    Losses are compared as far as both runs have them."""
+    if not baseline or not treated:
+        return None
+    if not all(_alike(baseline[0], one) for one in baseline):
+        return "unknown"
+    return SAME if all(_alike(baseline[0], one) for one in treated) else "other"
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _losses(told: list[dict[str, Any]], treatments: list[dict[str, Any]]) -> list[list[str]]:
+    """The first losses of the trials that were ordered to do exactly this."""
+    wanted = _key(treatments)
+    return [
+        one["first_losses"]
+        for one in told
+        if one["order"] and one["first_losses"] and _key(one["order"].get("treatments", [])) == wanted
+    ]
+
+
+def _key(treatments: list[dict[str, Any]]) -> str:
+    return json.dumps([[one["name"], one.get("options", {})] for one in treatments], sort_keys=True)
+
+
+def _winner_right(patient: Patient, proof: dict[str, Any]) -> bool | None:
+    """The winner applies what cures the patient; a healthy one has no winner."""
+    if patient.remedies is None:
+        return None
+    cures = patient.remedies | ({patient.twin} if patient.twin else set())
+    winner = next((one for one in proof["rows"] if one["id"] == proof["winner"]), None)
+    if winner is None:
+        return not cures
+    return bool(cures & set(winner["remedies"]))
+
+
+def _interval(measured: dict[str, float] | None) -> tuple[float, float, float] | None:
+    return (measured["low"], measured["likely"], measured["high"]) if measured else None
+
+
+def _ratio(sick_s: Sequence[float], cured_s: Sequence[float]) -> float | None:
+    return statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None

@@ -1,0 +1,37 @@
+"""What a patient's proof is judged from, kept in a file so that it can be judged again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.accuracy.kept import placeless
+from tests.patients.expected import Patient
+from tests.proving.judge import Taken
+
+ROW = "id remedies treatments predicted measured verdict parity".split()
+PROOF = "winner cost baseline_s noise steps".split()
+
+
+def put(folder: Path, patient: Patient, taken: Taken) -> None:
+    """File it under the patient's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = placeless(json.dumps(asdict(taken), indent=1))
+    (folder / f"{patient.name}.json").write_text(text + "\n")
+
+
+def again(folder: Path, patient: Patient) -> Taken | None:
+    """What was kept of this patient; ``None`` where nothing was."""
+    file = folder / f"{patient.name}.json"
+    return Taken(**json.loads(file.read_text())) if file.exists() else None
+
+
+def shortened(taken: Taken) -> Taken:
+    """Without what nobody judges: patches, words, and the timings that scripts took of themselves."""
+    proof = {name: taken.proof[name] for name in PROOF}
+    proof["rows"] = [{name: one[name] for name in ROW} for one in taken.proof["rows"]]
+    ceiling = taken.proof["ceiling"]
+    proof["ceiling"] = {name: ceiling[name] for name in ROW} if ceiling else None
+    told = [{name: one[name] for name in ("order", "first_losses")} for one in taken.told]
+    return Taken(proof, taken.sick_s, taken.cured_s, told, taken.left)

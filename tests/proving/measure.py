@@ -1,0 +1,77 @@
+"""One patient under ``bdoc prove``: the proof, what each of its trials wrote of itself, and what was left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.accuracy.measure import DATA, ROOT, surroundings
+from tests.patients.expected import Patient, script
+
+LIMIT_S = 900.0
+MARK = "PROVING_MARK"  # in the environment of all that a proof starts: so it is known when it is left behind
+SHARED = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Proven:
+    """How a proof ended; without one, ``proof`` is None and ``stderr`` says why."""
+
+    proof: dict[str, Any] | None
+    told: list[dict[str, Any]]
+    left: list[str]
+    stderr: str
+
+
+def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
+    """Run ``bdoc prove`` with these options on the sick script."""
+    truths, mark, before = folder / "truths", uuid.uuid4().hex, _shared()
+    truths.mkdir()
+    bdoc = [sys.executable, "-m", "bottleneck_doctor", "prove", "--format", "json", *how]
+    target = [str(script(patient)), "--data", str(DATA), "--truth", str(truths)]
+    with surroundings(patient) as prefix:
+        done = subprocess.run(
+            [*prefix, *bdoc, *target],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONWARNINGS": "ignore", MARK: mark},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    left = _processes(mark) + sorted(f"shared memory {name}" for name in _shared() - before)
+    told = [json.loads(file.read_text()) for file in sorted(truths.glob("*.json"))]
+    proof = json.loads(done.stdout) if done.returncode == 0 else None
+    return Proven(proof, told, left, done.stderr)
+
+
+def as_told(patient: Patient, proof: dict[str, Any]) -> list[str]:
+    """The arguments that cure the patient; the number of workers is the one that was tried."""
+    row = next((one for one in proof["rows"] if one["id"] == patient.twin == "workers-auto"), None)
+    snippet = (row["fix"] or {}).get("snippet") if row else None
+    advised = re.search(r"num_workers=(\d+)", snippet or "")
+    return ["--cured", *(["--workers", advised[1]] if advised else [])]
+
+
+def _shared() -> set[str]:
+    return set(os.listdir(SHARED)) if SHARED.is_dir() else set()
+
+
+def _processes(mark: str) -> list[str]:
+    """Processes that the proof started, and that live."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(f"process {(folder / 'comm').read_text().strip()}")
+        except OSError:  # gone, or somebody else's
+            continue
+    return sorted(found)

@@ -1,0 +1,97 @@
+"""``python -m tests.proving``: bdoc proves its remedies on patients, twins are measured by hand."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.accuracy.measure import plain
+from tests.accuracy.run import machine
+from tests.patients.expected import PATIENTS, Patient
+from tests.proving import table
+from tests.proving.judge import Judgement, Taken, judge
+from tests.proving.kept import again, put, shortened
+from tests.proving.measure import as_told, proven
+
+# Of each remedy that bdoc can apply, the patients whose twin applies it, and one of each shape of loop.
+CHOSEN = """loader-in-main sleeping-loader workers-too-few worker-respawn worker-threads ragged-batches
+    per-sample-indexing gc-pauses optimizer-for-loop anomaly-mode one-thread denormals generator-source
+    gradient-accumulation storage-latency-bound""".split()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prove on the chosen patients one after the other; status 1 when a proof was wrong or failed."""
+    given = _arguments(argv)
+    # The patients are built for two cores; what they start inherits these.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    print(table.HEADER, flush=True)
+    judgements = []
+    for number, patient in enumerate(given.only, 1):
+        _tell(f"{number}/{len(given.only)} {patient.name}")
+        taken = again(given.again, patient) if given.again else examine(patient, given)
+        if taken is not None:
+            judgements.append(judge(patient, taken))
+            print(table.row(judgements[-1]), flush=True)
+            if given.keep is not None:
+                put(given.keep, patient, taken)
+    print(*table.summary(judgements), sep="\n")
+    if given.write is not None:
+        given.write.write_text(table.page(judgements, machine(), given.repeats))
+    return 0 if len(judgements) == len(given.only) and all(map(_is_right, judgements)) else 1
+
+
+def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
+    """Sick and cured by hand in turn, with the proof in the middle; ``None`` when bdoc gave none."""
+    length = [] if given.seconds is None else ["--seconds", str(given.seconds)]
+    how = ["--quiet", "--allow-numerics", "--budget", given.budget]
+    with tempfile.TemporaryDirectory(prefix="bdoc-proving-") as name:
+        folder = Path(name)
+        sick, cured = [plain(patient, folder, length)], []
+        seen = proven(patient, folder, how)
+        if seen.proof is None:
+            _tell(f"{patient.name}: bdoc gave no proof\n{seen.stderr}")
+            return None
+        for place in range(given.repeats):
+            cured.append(plain(patient, folder, length, cured=as_told(patient, seen.proof)))
+            if place < given.repeats - 1:
+                sick.append(plain(patient, folder, length))
+    sick_s, cured_s = ([run.truth[f"{patient.scope}_mean_s"] for run in runs] for runs in (sick, cured))
+    return shortened(Taken(seen.proof, sick_s, cured_s, seen.told, seen.left))
+
+
+def _is_right(judgement: Judgement) -> bool:
+    verdicts = (judgement.near, judgement.winner_right, judgement.parity_right)
+    return False not in verdicts and not judgement.left and not judgement.crossing
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.proving", description=__doc__)
+    parser.add_argument("--only", type=_known, default=_known(",".join(CHOSEN)), help="names, with commas")
+    parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs by hand (default 2)")
+    parser.add_argument("--seconds", type=float, default=6.0, help="rough length of a sick run by hand")
+    parser.add_argument("--budget", default="90s", help="what each proof may take (default 90s)")
+    parser.add_argument("--keep", type=Path, help="keep what is judged in this folder")
+    parser.add_argument("--again", type=Path, help="run nothing: judge what was kept in this folder")
+    parser.add_argument("--write", type=Path, help="write the page to this file")
+    return parser.parse_args(argv)
+
+
+def _known(names: str) -> list[Patient]:
+    known = {patient.name: patient for patient in PATIENTS}
+    wanted = [name.strip().replace("_", "-") for name in names.split(",")]
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no patient {unknown[0]!r}; there are {', '.join(known)}")
+    return [known[name] for name in wanted]
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

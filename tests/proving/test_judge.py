@@ -1,0 +1,142 @@
+"""A proof is held against the twin's time and the script's own losses, and every way to be wrong is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patients.expected import PATIENTS
+from tests.proving import table
+from tests.proving.judge import Judgement, Taken, judge, true_word
+from tests.proving.kept import again, put, shortened
+
+PATIENT = next(one for one in PATIENTS if one.name == "loader-in-main")
+WORKERS = [{"name": "loader", "options": {"arguments": {"num_workers": 2}}}]
+LOSSES = ["0x1.0p+0", "0x1.8p-1", "0x1.0p-2"]
+
+
+def a_row(name: str = "workers-auto", word: str = "identical", **changed: Any) -> dict[str, Any]:
+    measured = {"low": 1.9, "likely": 2.0, "high": 2.1, "runs": 2}
+    return {
+        "id": name,
+        "remedies": [name],
+        "treatments": WORKERS,
+        "predicted": {"low": 1.8, "likely": 2.1, "high": 2.3, "basis": "replay"},
+        "measured": measured,
+        "verdict": "kept",
+        "parity": {"word": word, "text": "", "steps": 3, "largest": None},
+        **changed,
+    }
+
+
+def a_trial(losses: list[str], treatments: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"order": {"treatments": treatments, "losses": 32, "seed": 0}, "first_losses": losses}
+
+
+def taken(*rows: dict[str, Any], winner: str = "workers-auto", treated: list[str] = LOSSES) -> Taken:
+    cost = {"window_s": 10.0, "spent_s": 60.0, "budget_s": 90.0, "runs": 6}
+    proof = {"rows": list(rows), "ceiling": None, "winner": winner, "cost": cost}
+    told = [a_trial(LOSSES, []), a_trial(LOSSES[:2], []), a_trial(treated, WORKERS), {**a_trial([], [])}]
+    return Taken(proof, [0.020, 0.021], [0.010, 0.0105], told)
+
+
+def judged(*rows: dict[str, Any], **how: Any) -> Judgement:
+    return judge(PATIENT, taken(*rows, **how))
+
+
+def test_a_proof_that_is_right_in_everything() -> None:
+    found = judged(a_row())
+    assert found.twin == pytest.approx(2.0)
+    assert (found.near, found.winner_right, found.parity_right, found.short) == (True, True, True, True)
+    assert (found.decided, found.crossing, found.left) == (1, [], [])
+
+
+@pytest.mark.parametrize(("likely", "near"), [(1.87, True), (1.85, False), (2.13, True), (2.15, False)])
+def test_seven_percent_of_the_twin_are_near(likely: float, near: bool) -> None:
+    measured = {"low": likely - 0.1, "likely": likely, "high": likely + 0.1, "runs": 2}
+    assert judged(a_row(measured=measured)).near is near
+
+
+def test_a_remedy_that_was_not_tried_is_not_near() -> None:
+    found = judged(winner="")
+    assert (found.verdict, found.off, found.near) == ("not in the plan", None, False)
+    assert judged(a_row(measured=None, verdict="hung")).near is False
+
+
+def test_a_winner_is_right_where_it_cures_and_a_combination_where_it_holds_the_cure() -> None:
+    other, both = a_row("pin-memory"), a_row("both", remedies=["pin-memory", "workers-auto"])
+    assert judged(a_row(), other, winner="pin-memory").winner_right is False
+    assert judged(a_row(), other, both, winner="both").winner_right is True
+    assert judged(a_row(), winner="").winner_right is False
+
+
+def test_a_healthy_patient_has_no_winner() -> None:
+    healthy = next(one for one in PATIENTS if one.name == "healthy-balanced")
+    assert judge(healthy, taken(a_row(), winner="")).winner_right is True
+    assert judge(healthy, taken(a_row())).winner_right is False
+
+
+def test_a_decided_difference_with_one_in_its_interval_is_named() -> None:
+    measured = {"low": 0.99, "likely": 1.05, "high": 1.1, "runs": 2}
+    assert judged(a_row(measured=measured)).crossing == ["workers-auto"]
+    assert judged(a_row(measured=measured, verdict="undecided")).crossing == []
+
+
+@pytest.mark.parametrize(
+    ("said", "treated", "right"),
+    [
+        ("identical", LOSSES, True),
+        ("identical", LOSSES[:2], True),
+        ("identical", [*LOSSES[:2], "0x1.0p-3"], False),
+        ("order", [*LOSSES[:2], "0x1.0p-3"], True),
+        ("changed", [*LOSSES[:2], "0x1.0p-3"], True),
+        ("changed", LOSSES, False),
+        ("unknown", LOSSES, False),
+        ("identical", [], None),
+    ],
+)
+def test_what_is_said_of_losses_is_held_against_the_scripts_own(
+    said: str, treated: list[str], right: bool | None
+) -> None:
+    assert judged(a_row(word=said), treated=treated).parity_right is right
+
+
+def test_of_a_script_that_does_not_repeat_itself_nothing_can_be_said() -> None:
+    assert true_word([LOSSES, LOSSES[::-1]], [LOSSES]) == "unknown"
+
+
+def test_a_proof_may_take_ten_times_as_long_as_its_first_run() -> None:
+    long = taken(a_row())
+    long.proof["cost"]["spent_s"] = 101.0
+    assert judge(PATIENT, long).short is False
+
+
+def test_what_was_left_behind_is_in_the_table() -> None:
+    found = judge(PATIENT, replace(taken(a_row()), left=["process python"]))
+    assert "| process python |" in table.row(found)
+    assert "nothing left behind: 0 of 1" in table.summary([found])
+
+
+def test_the_table_has_a_cell_under_each_word() -> None:
+    head, line = table.HEADER.splitlines()[0], table.row(judged(a_row()))
+    assert line.count("|") == head.count("|")
+    assert "×2.00 (1.90 – 2.10)" in line
+    assert "-2 % ✓" in table.row(judge(PATIENT, replace(taken(a_row()), cured_s=[0.01])))
+    assert "workers-auto: identical, truly other ✗" in table.row(judged(a_row(), treated=LOSSES[::-1]))
+
+
+def test_a_table_without_rows_adds_up_to_nothing() -> None:
+    assert table.summary([]) == []
+
+
+def test_what_is_kept_is_judged_as_what_was_taken(tmp_path: Path) -> None:
+    whole = taken(a_row(patch="a secret"))
+    whole.proof.update(baseline_s=0.02, noise=0.01, steps=200, notes=[])
+    put(tmp_path, PATIENT, shortened(whole))
+    found = again(tmp_path, PATIENT)
+    assert found is not None
+    assert judge(PATIENT, found) == judge(PATIENT, whole)
+    assert "secret" not in next(tmp_path.iterdir()).read_text()
