@@ -15,6 +15,7 @@ from .gains import gain_of, is_fair, noise_of, readings, verdict
 Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]
 RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest
 UNTRIED = "not-tried"
+FATES = {"broke": "broke", "hung": "hung", "out-of-memory": "ran out of memory", "too-short": "was too short"}
 MENTIONED = 0.03  # of the step (ours)
 LEFT_OUT = "other programs used the cores meanwhile; what they added to each step is left out"
 NOT_LEFT_OUT = "other programs used the cores meanwhile, and what they added is not known of every run"
@@ -48,9 +49,17 @@ def prove(
         winner=winner(table),
         cost=cost,
         missed=list(missed),
-        notes=[*notes, *_shared(attempts)],
+        notes=[*notes, *_lost(attempts), *_shared(attempts)],
         expected=judge(expected, rows, whys),
     )
+
+
+def _lost(attempts: Sequence[Attempt]) -> list[str]:
+    """Said where the script itself could not be measured when it was run again."""
+    lost = [one for one in attempts if one.arm == BASELINE and one.outcome in FATES]
+    if not lost or _measured(BASELINE, attempts):
+        return []
+    return [f"run again as it is, the training {FATES[lost[0].outcome]}: {lost[0].why}"]
 
 
 def _shared(attempts: Sequence[Attempt]) -> list[str]:
@@ -98,7 +107,7 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
     gain = gain_of(arm.id, readings(attempts, arm.scope))
     mine = [one for one in attempts if one.arm == arm.id]
     failed = next((one for one in mine if one.outcome not in ("measured", "interrupted")), None)
-    word, why = (verdict(gain), "") if gain is not None else (UNTRIED, "the time was up before it")
+    word, why = (verdict(gain), "") if gain is not None else (UNTRIED, _untried(attempts))
     if failed is not None:
         word, why = failed.outcome, failed.why
     named = [remedies[name] for name in arm.remedies if name in remedies]
@@ -117,6 +126,13 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
         scope=arm.scope,
         fix=_fix(named),
     )
+
+
+def _untried(attempts: Sequence[Attempt]) -> str:
+    if any(one.outcome == "interrupted" for one in attempts):
+        return "it was interrupted before"
+    lost = any(one.arm == BASELINE for one in attempts) and not _measured(BASELINE, attempts)
+    return "the training as it is could not be measured" if lost else "the budget was spent before"
 
 
 def _hardest(remedies: Sequence[Remedy]) -> str:

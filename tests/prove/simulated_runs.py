@@ -1,4 +1,4 @@
-"""Runs of arms whose true speedups are known, on a machine that is noisy, drifts, and takes a second a run."""
+"""Runs of arms whose true speedups are known, on a machine that is noisy and drifts, a second each."""
 
 from __future__ import annotations
 

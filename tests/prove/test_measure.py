@@ -47,7 +47,8 @@ def test_evaluation_between_steps_counts_in_the_whole_run_only() -> None:
     later = [t + (5.0 if place >= 100 else 0.0) for place, t in enumerate(loop.table.t)]
     profile = replace(profile, loops=[replace(loop, table=replace(loop.table, t=later))])
     found = attempt_of(ARM, "measured", "", profile, 9.0, None, SPAN)
-    assert found.step_s is not None and found.whole_s is not None
+    assert found.step_s is not None
+    assert found.whole_s is not None
     assert found.whole_s - found.step_s == pytest.approx(5.0 / 200, rel=0.05)
 
 

@@ -15,7 +15,7 @@ SECONDS = {"B": (BASELINE, 0.1), "x": ("x", 0.05), "y": ("y", 0.094), "C": (CEIL
 
 
 def story(text: str) -> list[Attempt]:
-    """Runs by letter: B baseline, C ceiling, x twice as fast, y hardly faster; an exclamation mark breaks one."""
+    """Runs by letter: B baseline, C ceiling, x twice as fast, y hardly faster; ``!`` breaks one."""
     return [
         Attempt(SECONDS[one[0]][0], "broke", "no", run_s=1.0)
         if one.endswith("!")
