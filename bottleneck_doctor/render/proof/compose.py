@@ -23,6 +23,8 @@ VERDICTS = {
     "hung": "hung",
     "out-of-memory": "out of memory",
     "not-applied": "not applied",
+    "too-short": "too short",
+    "interrupted": "interrupted",
     "not-tried": "not tried",
 }
 MOODS = {"kept": "good", "no gain": "plain", "undecided": "open", "not-tried": "plain"}  # others are bad
@@ -35,7 +37,6 @@ SAID = {
 }
 EXPECTED = {0: ("good", "holds"), 1: ("bad", "fails"), 3: ("open", "cannot say")}
 TRIED = ("remedy", "combination")
-FAILED = ("broke", "hung", "out-of-memory", "not-applied")
 
 
 def compose(proof: Proof) -> ProofDocument:
@@ -83,19 +84,23 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
         figures = f"{likely}{of_run}, measured ({interval})"
         return words.capital(words.plain(_title(proof, winner))), figures, "good"
     tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
+    measured = [row for row in tried if row.measured is not None]
     if not tried:
         return "Nothing was tried", "", "plain"
-    many = f"{words.count(len(tried))} remedies tried"
-    many = f"the one remedy tried, {words.plain(tried[0].id)}," if len(tried) == 1 else many
-    if all(row.verdict in FAILED for row in tried):
-        which = many if len(tried) == 1 else f"none of the {many}"
-        return f"Cannot say: {which} could {'not ' if len(tried) == 1 else ''}be measured", "", "bad"
-    undecided = sum(row.verdict == "undecided" for row in tried)
+    if not measured:
+        return f"Cannot say: {_of(tried, 'tried')} could not be measured", "", "bad"
+    undecided = [row for row in measured if row.verdict == "undecided"]
     if undecided:
-        which = many if len(tried) == 1 else f"{words.count(undecided)} of {many}"
-        return f"Undecided: {which} may pay or not", "", "open"
-    none = f"{many} does not make" if len(tried) == 1 else f"none of the {many} makes"
-    return f"Nothing to change: {none} the training faster", "", "plain"
+        return f"Undecided: {_of(undecided, 'tried')} may pay or not", "", "open"
+    said = f"Nothing to change: {_of(measured, 'measured')} {'does' if len(measured) == 1 else 'do'}"
+    return f"{said} not make the training faster", "", "plain"
+
+
+def _of(rows: list[Proved], verb: str) -> str:
+    """``the 3 remedies tried``, or the one by its name."""
+    if len(rows) == 1:
+        return words.plain(rows[0].id)
+    return f"the {words.count(len(rows))} remedies {verb}"
 
 
 def _title(proof: Proof, winner: Proved) -> str:
