@@ -57,28 +57,32 @@ def _creator_lives(name: str) -> bool:
 
 def _held(names: set[str], folder: Path) -> set[str]:
     """Those of the blocks that some process has mapped or open, as far as we may look: the blocks are ours,
-    and so is whoever could open them, root left out."""
-    held: set[str] = set()
+    and so is whoever could open them, root left out.
+
+    Told by the inode: a semaphore is mapped before it gets its name, and is listed by another, deleted one."""
+    inodes: dict[int, str] = {}
+    for name in names:
+        with suppress(OSError):
+            inodes[os.stat(folder / name).st_ino] = name
+    held: set[int] = set()
     for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
         with suppress(OSError):
-            held |= _mapped(pid, names, str(folder))
+            held |= _mapped(pid, str(folder))
         with suppress(OSError):
-            held |= _open(pid, names, str(folder))
-    return held
+            held |= _open(pid, str(folder))
+    return {name for inode, name in inodes.items() if inode in held}
 
 
-def _mapped(pid: str, names: set[str], folder: str) -> set[str]:
+def _mapped(pid: str, folder: str) -> set[int]:
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as lines:
-        paths = {line.rstrip("\n").partition(folder + "/")[2] for line in lines if folder in line}
-    return paths & names
+        return {int(line.split(None, 5)[4]) for line in lines if folder + "/" in line}
 
 
-def _open(pid: str, names: set[str], folder: str) -> set[str]:
-    ours = set()
+def _open(pid: str, folder: str) -> set[int]:
+    inodes = set()
     with os.scandir(f"/proc/{pid}/fd") as entries:
         for entry in entries:
             with suppress(OSError):
-                place, _, name = os.readlink(entry.path).rpartition("/")
-                if place == folder and name in names:
-                    ours.add(name)
-    return ours
+                if os.readlink(entry.path).startswith(folder + "/"):
+                    inodes.add(os.stat(entry.path).st_ino)
+    return inodes

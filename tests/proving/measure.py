@@ -22,19 +22,20 @@ SHARED = Path("/dev/shm")
 
 @dataclass(frozen=True)
 class Proven:
-    """How a proof ended; without one, ``proof`` is None and ``stderr`` says why."""
+    """How a proof ended; without one, ``proof`` is None and ``said`` is all there is."""
 
     proof: dict[str, Any] | None
     told: list[dict[str, Any]]
     left: list[str]
-    stderr: str
+    said: str
 
 
 def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
     """Run ``bdoc prove`` with these options on the sick script."""
     truths, mark, before = folder / "truths", uuid.uuid4().hex, _shared()
     truths.mkdir()
-    bdoc = [sys.executable, "-m", "bottleneck_doctor", "prove", "--format", "json", *how]
+    file = folder / "proof.json"
+    bdoc = [sys.executable, "-m", "bottleneck_doctor", "prove", "--quiet", "-o", str(file), *how]
     target = [str(script(patient)), "--data", str(DATA), "--truth", str(truths)]
     with surroundings(patient) as prefix:
         done = subprocess.run(
@@ -49,8 +50,8 @@ def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
         )
     left = _processes(mark) + sorted(f"shared memory {name}" for name in _shared() - before)
     told = [json.loads(file.read_text()) for file in sorted(truths.glob("*.json"))]
-    proof = json.loads(done.stdout) if done.returncode == 0 else None
-    return Proven(proof, told, left, done.stderr)
+    proof = json.loads(file.read_text()) if done.returncode == 0 and file.exists() else None
+    return Proven(proof, told, left, f"status {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def as_told(patient: Patient, proof: dict[str, Any]) -> list[str]:

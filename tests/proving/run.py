@@ -47,13 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
     """Sick and cured by hand in turn, with the proof in the middle; ``None`` when bdoc gave none."""
     length = [] if given.seconds is None else ["--seconds", str(given.seconds)]
-    how = ["--quiet", "--allow-numerics", "--budget", given.budget]
+    how = ["--allow-numerics", *(["--budget", given.budget] if given.budget else [])]
     with tempfile.TemporaryDirectory(prefix="bdoc-proving-") as name:
         folder = Path(name)
         sick, cured = [plain(patient, folder, length)], []
         seen = proven(patient, folder, how)
         if seen.proof is None:
-            _tell(f"{patient.name}: bdoc gave no proof\n{seen.stderr}")
+            _tell(f"{patient.name}: bdoc gave no proof\n{seen.said}")
             return None
         for place in range(given.repeats):
             cured.append(plain(patient, folder, length, cured=as_told(patient, seen.proof)))
@@ -73,7 +73,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=_known, default=_known(",".join(CHOSEN)), help="names, with commas")
     parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs by hand (default 2)")
     parser.add_argument("--seconds", type=float, default=6.0, help="rough length of a sick run by hand")
-    parser.add_argument("--budget", default="90s", help="what each proof may take (default 90s)")
+    parser.add_argument("--budget", help="what each proof may take, like 90s (default: bdoc's own)")
     parser.add_argument("--keep", type=Path, help="keep what is judged in this folder")
     parser.add_argument("--again", type=Path, help="run nothing: judge what was kept in this folder")
     parser.add_argument("--write", type=Path, help="write the page to this file")
