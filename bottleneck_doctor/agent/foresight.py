@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     Undo = Callable[[], None]
 
 # draw from a generator and change nothing else: one may draw from them and put the generator back
-PURE = {"SequentialSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler", "DistributedSampler"}
+PURE = {
+    "SequentialSampler",
+    "RandomSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+    "DistributedSampler",
+}
 UNLIMITED = 1 << 32  # steps: nobody asked for an early end
 SPARE = 1.2  # a step may take more than a batch; prefetched batches are never used
 

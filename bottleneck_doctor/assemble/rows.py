@@ -50,7 +50,7 @@ class Diary:
 
 BOARD = {
     "steps": wire.STEPS, "trained": wire.TRAINED, "wait_ns": wire.WAIT, "first_ns": wire.FIRST,
-    "last_ns": wire.LAST, "dropped": wire.DROPPED, "cost_ns": wire.COST,
+    "last_ns": wire.LAST, "dropped": wire.DROPPED, "cost_ns": wire.COST, "epoch_at": wire.EPOCH_AT,
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "baseline": (list,),
     "fail-if": (list,),
     "data-fn": (list,),
+    "record": (bool, str),
 }
 CALLED = {
     str: "a string",
@@ -58,6 +59,7 @@ class Settings:
     baseline: list[str] = field(default_factory=list)
     fail_if: list[str] = field(default_factory=list)
     data_fn: list[str] = field(default_factory=list)
+    record: bool | str = False
 
 
 def load(start: str | None = None) -> Settings:
@@ -107,8 +109,12 @@ def _checked(key: str, value: Any, file: str) -> Any:
     wrong_bool = isinstance(value, bool) and bool not in kinds
     wrong_item = isinstance(value, list) and not all(isinstance(item, str) for item in value)
     if not isinstance(value, kinds) or wrong_bool or wrong_item:
-        raise UsageError(f"{file} {TABLE} {key} = {value!r}: expected {CALLED[kinds[-1]]}")
+        raise UsageError(f"{file} {TABLE} {key} = {value!r}: expected {_called(kinds)}")
     return value
+
+
+def _called(kinds: tuple[type, ...]) -> str:
+    return " or ".join(CALLED[kind] for kind in kinds if kind is not int or len(kinds) == 1)
 
 
 def _name(key: str) -> str:

@@ -46,7 +46,7 @@ class Enough:
         self._last, self._disturbed = front, disturbed
         if last is None or front.pid != last.pid or _count(last) < WARMUP_STEPS:
             return
-        if last.epoch_at and front.epoch_at > last.epoch_at:
+        if front.epoch_at > last.epoch_at:
             self._epoch_steps = front.epoch_at - last.epoch_at
         steps = _count(front) - _count(last)
         if steps > 0 and not (before or disturbed) and len(self._seen) < POINTS_AT_MOST:
@@ -54,40 +54,41 @@ class Enough:
 
     def is_enough(self, instruments_over: bool) -> bool:
         """Whether the training may end now."""
-        steps, span_s, step_s = self._steps(), self._elapsed_s(), self._step_s()
-        if step_s is None or step_s >= SLOW_STEP_S:
+        if self._last is None:
+            return False
+        steps, span_s = sum(steps for steps, _ in self._seen), self._elapsed_s()
+        if self._step_s() >= SLOW_STEP_S:
             return span_s >= SLOW_SECONDS_AT_MOST or (
                 instruments_over and steps >= SLOW_STEPS_AT_LEAST and span_s >= SLOW_SECONDS_AT_LEAST
             )
-        spent = max(steps / STEPS_AT_MOST, span_s / SECONDS_AT_MOST)  # of what may be spent, as a share
         if span_s >= SECONDS_AT_MOST or not instruments_over:
             return span_s >= SECONDS_AT_MOST
         if steps < STEPS_AT_LEAST or span_s < SECONDS_AT_LEAST:
             return False
+        left = min(STEPS_AT_MOST - _count(self._last), (SECONDS_AT_MOST - span_s) / self._step_s())
         width = half_width(self._seen)
-        if spent >= 1 or width is None:
-            return spent >= 1
-        hopeless = width * math.sqrt(spent) > TIGHT  # more of the same would not make it tight in time
+        if left <= 0 or width is None:
+            return left <= 0
+        hopeless = width * math.sqrt(steps / (steps + left)) > TIGHT  # even with all that may yet be seen
         return width <= (LOOSE if hopeless else TIGHT)
 
     def end_at(self) -> int:
         """The trained step with which a short epoch ends, where that is near; else 0."""
-        step_s, front = self._step_s(), self._last
-        if not self._epoch_steps or step_s is None or front is None:
+        front = self._last
+        if front is None or not self._epoch_steps:
             return 0
         end = front.epoch_at + self._epoch_steps + BEYOND
-        left_s = (end - front.trained) * step_s
+        left_s = (end - front.trained) * self._step_s()
         return end if 0 < left_s <= max(NEAR_S, NEAR_SHARE * self._elapsed_s()) else 0
 
     def _elapsed_s(self) -> float:
         return (self._last.last_ns - self._last.first_ns) / 1e9 if self._last is not None else 0.0
 
-    def _steps(self) -> int:
-        return sum(steps for steps, _ in self._seen)
-
-    def _step_s(self) -> float | None:
-        steps = self._steps()
-        return sum(taken for _, taken in self._seen) / 1e9 / steps if steps else None
+    def _step_s(self) -> float:
+        """Of the steps that count; of all, as long as there are none."""
+        if steps := sum(steps for steps, _ in self._seen):
+            return sum(taken for _, taken in self._seen) / 1e9 / steps
+        return self._elapsed_s() / max(1, _count(self._last)) if self._last is not None else 0.0
 
 
 def half_width(seen: list[tuple[int, int]]) -> float | None:

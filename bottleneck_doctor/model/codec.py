@@ -14,6 +14,7 @@ from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .proof import Plan, Proof
 from .refusal import BadProfile as BadProfile
 from .report import Report
+from .track import Kept
 from .trial import Order
 
 LARGEST_FILE = 64 * 1024 * 1024
@@ -71,8 +72,23 @@ def encode_proof(proof: Proof) -> bytes:
 
 
 def encode_plan(plan: Plan) -> bytes:
-    """What would be tried likewise."""
+    """What a proof would try, likewise."""
     return _indented(plan, "plan")
+
+
+def encode_kept(kept: Kept) -> bytes:
+    """One line of the user's track record, without its end."""
+    return msgspec.json.encode(_writable(msgspec.to_builtins(kept), "line"))
+
+
+def decode_kept(line: bytes) -> Kept | None:
+    """The same again, or None: it may be cut, of another version, or hold what no speedup can be."""
+    try:
+        kept = msgspec.json.decode(line, type=Kept)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    sound = all(0 < one < LARGEST_NUMBER for one in (*kept.predicted, *kept.measured))
+    return kept if sound else None
 
 
 def _indented(value: Report | Proof | Plan, name: str) -> bytes:

@@ -9,6 +9,7 @@ from .track import TrackRecord
 from .trial import Treatment, Trial
 
 SCHEMA = "bottleneck-doctor/proof"
+PLAN_SCHEMA = "bottleneck-doctor/plan"
 SCHEMA_VERSION = 1
 
 BASELINE = "baseline"
@@ -141,7 +142,7 @@ class Plan:
     run_s: float
     least_s: float
     most_s: float
-    schema: str = "bottleneck-doctor/plan"
+    schema: str = PLAN_SCHEMA
     schema_version: int = SCHEMA_VERSION
 
 

@@ -7,7 +7,6 @@ import signal
 from dataclasses import dataclass, field
 
 from ..model.profile import Profile
-from .limits import Limits
 
 LETTERS_AT_MOST = 200
 LINES_READ = 60
@@ -17,6 +16,7 @@ SHORT = re.compile(
     r"MemoryError|OutOfMemoryError|out of memory|[Cc]annot allocate memory|can't allocate memory"
     r"|[Bb]us error|out of shared memory|unable to (?:write|mmap|allocate).*shared memory"
 )
+ERROR = re.compile(r"^(?:\[rank\d+\]:? *)?(?:\w+\.)*\w*(?:Error|Exception|Exit)\b(?!:?$)")
 KILLED = re.compile(r"killed by signal: Killed")
 
 
@@ -34,7 +34,7 @@ class Seen:
     lines: list[str] = field(default_factory=list)
 
 
-def judged(seen: Seen, limits: Limits, profile: Profile | None) -> tuple[str, str]:
+def judged(seen: Seen, profile: Profile | None) -> tuple[str, str]:
     """The outcome of a trial, and why."""
     if seen.interrupted:
         return "interrupted", "interrupted"
@@ -64,8 +64,9 @@ def _ending(status: int) -> str:
 
 
 def _said(seen: Seen) -> str:
-    """The last line that it printed: of a traceback, the error."""
-    return _short(seen.lines[-1]) if seen.lines else ""
+    """The last error that it printed, for launchers print a banner below it; else the last line."""
+    lines = seen.lines[-LINES_READ:]
+    return _short(next((line for line in reversed(lines) if ERROR.match(line)), lines[-1] if lines else ""))
 
 
 def _short(line: str) -> str:

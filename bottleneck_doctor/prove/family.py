@@ -34,11 +34,14 @@ def adopting() -> Iterator[None]:
         libc.prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
 
 
-def expendable(parent: int) -> Callable[[], None]:
-    """What the child does before it becomes the trial: ends with us, and goes first when memory ends."""
-    libc = ctypes.CDLL(None)
+def expendable() -> Callable[[], None]:
+    """What the child does before it becomes the trial: hears the signals that we hear now, ends with us, and
+    goes first when memory ends."""
+    libc, parent = ctypes.CDLL(None), os.getpid()
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def prepare() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
         if os.getppid() != parent:  # we died before it could ask for that
             os._exit(1)
@@ -60,21 +63,21 @@ def descendants(strangers: Iterable[psutil.Process] = ()) -> list[psutil.Process
     return [one for one in found if one not in known]
 
 
-def end(family: Callable[[], list[psutil.Process]], grace_s: float = GRACE_S) -> list[int]:
+def end(family: Callable[[], list[psutil.Process]], keeper: int) -> list[int]:
     """Ask all of them to end, then make them; the pids that nothing could end. Comes back when they are gone.
 
-    ``family`` is asked again and again: what ends may start others meanwhile. Those that remove the killed
-    ones' shared memory are made to end last.
+    ``family`` is asked again and again: what ends may start others meanwhile. The ``keeper`` (a pid) is bdoc
+    itself, which need not hear of it. Those that remove the killed ones' shared memory are made to end last.
     """
-    _send(family(), psutil.Process.terminate)
-    _wait(family, grace_s)
+    _send([one for one in family() if one.pid != keeper], psutil.Process.terminate)
+    _wait(family, GRACE_S, lambda one: one.pid != keeper)
     _send([one for one in family() if not _is_janitor(one)], psutil.Process.kill)
-    _wait(family, JANITORS_S, only=_is_janitor)
+    _wait(family, JANITORS_S, _is_janitor)
     until = time.monotonic() + GIVE_UP_S
-    while (left := reap(family())) and time.monotonic() < until:
-        _send(left, psutil.Process.kill)
+    while (left := family()) and time.monotonic() < until:  # the dead count until somebody has collected them
+        _send(reap(left), psutil.Process.kill)
         time.sleep(LOOK_EVERY_S)
-    return [one.pid for one in left]
+    return [one.pid for one in reap(left)]
 
 
 def await_orderly_end(family: Callable[[], list[psutil.Process]]) -> None:

@@ -6,7 +6,6 @@ it through us alone; we adopt what its processes leave behind; and if the kernel
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from ..model.codec import encode_order, read_profile
 from ..model.profile import Profile
 from ..model.refusal import BadProfile
 from ..model.trial import Order
-from . import blocks, family
+from . import blocks, family, sockets
 from .endings import Seen, judged
 from .limits import Limits
 from .memory import Memory
@@ -54,11 +53,12 @@ class Target:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What a trial had left behind and we removed: processes ended, by pid, and blocks of shared memory, by
-    name. ``immortal`` are pids that outlived SIGKILL."""
+    """What a trial had left behind and we removed: processes ended, by pid, blocks of shared memory, by name,
+    and paths of ``sockets``. ``immortal`` are pids that outlived SIGKILL."""
 
     processes: tuple[int, ...] = ()
     blocks: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
     immortal: tuple[int, ...] = ()
 
 
@@ -67,7 +67,7 @@ class Finished:
     """What became of a trial. ``outcome``: measured, broke, hung, out-of-memory or interrupted, and ``why``.
 
     ``profile`` is there where the run wrote one. ``run_s``: from its start to its end, clearing up included.
-    After ``interrupted`` the user wants no further trial.
+    After ``interrupted`` (Ctrl-C) the user wants no further trial.
     """
 
     outcome: str
@@ -76,6 +76,15 @@ class Finished:
     run_s: float = 0.0
     memory_bytes: int | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What was there before a trial, and must be after it."""
+
+    processes: list[psutil.Process]
+    blocks: frozenset[str]
+    sockets: frozenset[str]
 
 
 def run_trial(target: Target, order: Order, limits: Limits, *, watch: Watch | None = None) -> Finished:
@@ -114,29 +123,29 @@ def _line(target: Target, folder: Path, options: list[str]) -> list[str]:
 
 
 def _carried_out(line: list[str], folder: Path, limits: Limits, watch: Watch | None) -> Finished:
-    strangers, before = family.descendants(), blocks.found()
+    before = Before(family.descendants(), blocks.found(), sockets.found())
     began_s = time.monotonic()
-    child: subprocess.Popen[bytes] | None = None
-    seen, left = Seen(), Leftovers()
+    seen, left, memory = Seen(), Leftovers(), Memory(limits.memory_bytes)
     with family.adopting(), unwinding():
-        memory = Memory(limits.memory_bytes)
+        child: subprocess.Popen[bytes] | None = None
         try:
-            with deferred():
-                child = _started(line, folder)
-            seen = _awaited(child, folder, limits, memory, watch, strangers)
+            try:
+                prepare = family.expendable()
+                with deferred():
+                    child = _started(line, folder, prepare)
+                seen = _awaited(child, folder, limits, memory, watch, before.processes)
+            finally:
+                with deferred():
+                    left = _cleared(child, before) if child is not None else left
         except KeyboardInterrupt:
-            seen = Seen(interrupted=True)
-        finally:
-            with deferred():
-                if child is not None:
-                    left = _cleared(child, strangers, before)
+            seen = replace(seen, interrupted=True)
     seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / "log"))
     profile = _profile(folder)
-    outcome, why = judged(seen, limits, profile)
+    outcome, why = judged(seen, profile)
     return Finished(outcome, why, profile, time.monotonic() - began_s, memory.peak_bytes, left)
 
 
-def _started(line: list[str], folder: Path) -> subprocess.Popen[bytes]:
+def _started(line: list[str], folder: Path, prepare: Callable[[], None]) -> subprocess.Popen[bytes]:
     with open(folder / "log", "ab") as log:
         return subprocess.Popen(
             line,
@@ -144,7 +153,7 @@ def _started(line: list[str], folder: Path) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=family.expendable(os.getpid()),
+            preexec_fn=prepare,
         )
 
 
@@ -182,24 +191,22 @@ def _trial_of(child: subprocess.Popen[bytes], strangers: list[psutil.Process]) -
     return [one for one in family.descendants(strangers) if one.pid != child.pid]
 
 
-def _cleared(
-    child: subprocess.Popen[bytes], strangers: list[psutil.Process], before: frozenset[str]
-) -> Leftovers:
+def _cleared(child: subprocess.Popen[bytes], before: Before) -> Leftovers:
     """End whatever still runs, and remove what the dead cannot."""
 
     def living() -> list[psutil.Process]:
         child.poll()  # collects it, so that it is no zombie to the others
-        return family.descendants(strangers)
+        return family.descendants(before.processes)
 
     over = child.poll() is not None
     if over:
         family.await_orderly_end(living)
     found = family.reap(living())
-    immortal = family.end(living) if found else []
+    immortal = family.end(living, child.pid) if living() else []
     child.poll()
-    removed = blocks.sweep(before)
+    shared, unheard = blocks.sweep(before.blocks), sockets.sweep(before.sockets)
     processes = [one.pid for one in found] if over else []  # those that we ended ourselves are no leftovers
-    return Leftovers(tuple(processes), tuple(removed), tuple(immortal))
+    return Leftovers(tuple(processes), tuple(shared), tuple(unheard), tuple(immortal))
 
 
 def _profile(folder: Path) -> Profile | None:

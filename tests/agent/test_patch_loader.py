@@ -177,6 +177,11 @@ def test_a_loader_built_anew_each_epoch_is_one_loader(profile: Profile) -> None:
     assert loop.epochs.batches == [4, 4]
 
 
+def test_the_board_says_how_much_was_trained_before_the_newest_epoch(diary: Diary) -> None:
+    """Of a loader that had been trained on before: those made anew each epoch come after it, untold."""
+    assert 5 + 4 + 4 - 1 <= diary.board["epoch_at"] <= 5 + 4 + 4
+
+
 def test_an_iterable_data_set_is_known_as_one(profile: Profile) -> None:
     loader = loader_of(profile, "Stream")
     assert (loader.dataset_kind, loader.dataset_length, loader.num_workers) == ("iterable", None, 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from bottleneck_doctor.commands.run_options import RunOptions
 from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, Line, Session, bounded
+from bottleneck_doctor.launch.enough import Enough
 from bottleneck_doctor.launch.limit import Limit
 from bottleneck_doctor.model.progress import Progress
 
@@ -26,6 +29,12 @@ class Windows:
 
     def look(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
         self.told.append(progress)
+
+    def disturbs(self, progress: list[Progress]) -> bool:
+        return False
+
+    def over(self, progress: list[Progress], now_ns: int) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -50,6 +59,19 @@ def test_once_the_limit_is_reached_no_window_is_begun(
     assert isinstance(session.limit, Limit)
     assert (session.limit.due is None) is bool(told)
     assert session.windows.told == [told]
+
+
+def test_a_training_whose_step_time_is_known_is_asked_to_end_where_that_was_wished(session: Session) -> None:
+    assert session.board is not None
+    assert session.limit is not None
+    session.limit.max_seconds = None
+    for wished in (False, True):
+        session.enough = Enough() if wished else None
+        for look in range(1, 50):  # 25 even steps in each quarter of a second
+            front = replace(FAR, trained=25 * look, steps=25 * look, last_ns=FAR.first_ns + look * S // 4)
+            session.board.progress = partial(list, [front])  # type: ignore[method-assign]
+            session._look(1, front.last_ns)
+        assert session.limit.due == ("until-steady" if wished else None)
 
 
 def test_a_command_line_is_kept_up_to_a_bound_and_says_what_is_missing() -> None:

@@ -31,11 +31,12 @@ def header(folder: Path, name: str, magic: bytes = wire.MAGIC, version: int = wi
 def test_a_process_is_seen_from_the_refresh_after_its_birth(tmp_path: Path) -> None:
     board = Board(tmp_path)
     assert board.progress() == []
-    book(tmp_path, STEPS=9, TRAINED=8, WAIT=7, FIRST=6, LAST=5, WINDOW=4)
+    book(tmp_path, STEPS=9, TRAINED=8, WAIT=7, FIRST=6, LAST=5, WINDOW=4, EPOCH_AT=3)
     assert board.progress() == []
     board.refresh()
     (one,) = board.progress()
     assert (one.steps, one.trained, one.wait_ns, one.first_ns, one.last_ns, one.windows) == (9, 8, 7, 6, 5, 4)
+    assert one.epoch_at == 3
 
 
 def test_the_words_are_read_while_they_are_written(tmp_path: Path) -> None:

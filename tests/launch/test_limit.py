@@ -168,3 +168,13 @@ def test_a_loop_that_only_reads_is_measured_by_its_batches(sent: list[tuple[int,
 )
 def test_only_a_death_by_our_signal_is_excused(signals: list[int], status: int, excused: bool) -> None:
     assert Limit(Orders(), 40, None, sent=signals).excuses(status) is excused
+
+
+def test_whoever_knows_enough_ends_it_as_soon_as_all_ranks_can_hear_or_later() -> None:
+    board = Orders()
+    limit = Limit(board, 1000, None)
+    limit.end("until-steady", at(300, 6.0)[0], int(16 * S))
+    limit.end("until-steady", at(300, 6.0)[0], int(16 * S), at=402)
+    limit.end("until-steady", at(300, 6.0)[0], int(16 * S), at=4020)
+    assert board.given == [300 + round(MARGIN_S * 50), 402, 1000]
+    assert limit.due == "until-steady"

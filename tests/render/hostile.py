@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -32,6 +33,12 @@ OURS = frozenset({"bound", "cause", "basis", "severity", "unit", "schema", "star
 def attacked(value: T, attack: str) -> T:
     """The same value with the attack in every string that is not one of our own words."""
     return _attacked(value, attack, "")  # type: ignore[no-any-return]
+
+
+def without_code(page: str) -> str:
+    """The page without fenced blocks and code spans, where markup means nothing."""
+    page = re.sub(r"^( *)(`{3,})(?:python|diff)\n.*?^ *\2$", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", page)
 
 
 def _attacked(value: Any, attack: str, name: str) -> Any:

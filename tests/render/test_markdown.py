@@ -10,7 +10,7 @@ from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import Lengths
 from tests.render.drawn import require_golden
-from tests.render.hostile import ATTACKS, attacked
+from tests.render.hostile import ATTACKS, attacked, without_code
 from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
 
 OUR_TAGS = {"<br>", "<sub>", "</sub>", "<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
@@ -38,14 +38,14 @@ def test_terminal_and_markdown_say_the_same_numbers() -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_tag_but_ours_survives_outside_code(attack: str) -> None:
-    page = _without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
+    page = without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
     assert set(re.findall(r"<[^>]*>", page)) <= OUR_TAGS
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_adds_no_headings_links_or_mentions(attack: str) -> None:
-    page = _without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
-    headings = _headings(_without_code(render(attacked(WATCHED, "x"), "markdown")))
+    page = without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
+    headings = _headings(without_code(render(attacked(WATCHED, "x"), "markdown")))
     assert [line.split()[0] for line in _headings(page)] == [line.split()[0] for line in headings]
     assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
 
@@ -69,12 +69,6 @@ def test_a_snippet_cannot_close_its_own_fence() -> None:
 
 def test_a_page_in_ascii_is_ascii() -> None:
     assert render(TYPICAL, "markdown", encoding="ascii").isascii()
-
-
-def _without_code(page: str) -> str:
-    """The page without fenced blocks and code spans, where markup means nothing."""
-    page = re.sub(r"^( *)(`{3,})python\n.*?^ *\2$", "", page, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", page)
 
 
 def _headings(page: str) -> list[str]:

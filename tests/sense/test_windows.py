@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bottleneck_doctor.model.profile import Gap, Stack
@@ -85,3 +87,22 @@ def test_the_end_of_the_training_closes_both(looks: list[Look]) -> None:
     window.close(NOW + 1, 0)
     assert all(look.over for look in looks)
     assert window.stacks == [Stack(1, "", "T", ["f"], 9, 4)]
+
+
+def test_instruments_are_over_once_each_asked_for_has_had_its_turn(looks: list[Look]) -> None:
+    front = Progress(1, WARMUP_STEPS, WARMUP_STEPS, 0, first_ns=1, last_ns=NOW)
+    window = Windows(profiler=True, py_spy=True, ask_for_profile=lambda number: None)
+    assert not window.over([front], NOW)
+    window.look([front], NOW, 0)
+    profiled = replace(front, windows=1, profiled=True)
+    assert (window.disturbs([profiled]), window.over([profiled], NOW)) == (True, False)
+    done = replace(front, windows=1)
+    window.look([done], NOW + 1, 0)
+    assert (window.disturbs([done]), window.over([done], NOW)) == (True, False)
+    looks[0].over = looks[1].over = True
+    window.look([done], NOW + 2, 0)
+    assert (window.disturbs([done]), window.over([done], NOW)) == (False, True)
+
+
+def test_without_instruments_nothing_is_waited_for() -> None:
+    assert Windows(profiler=False, py_spy=False, ask_for_profile=lambda number: None).over([], NOW)

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
     from . import Done, Table
 
-OWN = {"dataset", "store", "ahead", "pid", "done"}  # attributes of the stand-in; all others are the data set's
+OWN = {
+    "dataset",
+    "store",
+    "ahead",
+    "pid",
+    "done",
+}  # attributes of the stand-in; all others are the data set's
 STORE = "_bdoc_store"  # of a loader: its samples, for all of its iterators
 UNUSED = "no sample was asked for a second time: the steps end before the second epoch"
 
@@ -112,7 +118,9 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
             done(UNUSED)
         iterator._dataset = Kept(dataset, store, before(iterator, options, done), done)
 
-    return {"torch.utils.data.dataloader": lambda module: on_iterators(module, options.get("where"), swap, done)}
+    return {
+        "torch.utils.data.dataloader": lambda module: on_iterators(module, options.get("where"), swap, done)
+    }
 
 
 def before(iterator: Any, options: dict[str, Any], done: Done) -> Iterable[int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from . import Table
 
 MARGIN = 16  # batches more than losses: a loop may be given some ahead
-PASSED_OVER = 4  # times as many batches, of loaders that are not trained on, are looked at at most
+LOOKED_AT_MOST = 4  # times as many batches, and backward passes, until the hooks come off in any case
 
 
 class _Notes:
@@ -35,8 +35,9 @@ class _Notes:
         self.losses: list[Any] = []  # numbers, or tensors on a device that are yet to be read
         self.arrived: list[tuple[int, int]] = []
         self.trained: set[int] = set()
-        self.passes = self.told = self.looked = 0
-        self.batches = 0
+        self.last: int | None = None  # the loader that gave the last batch
+        self.passes = self.told = 0
+        self.over = False
         self.hooks: list[tuple[Any, str, Any, Any]] = []  # owner, name, ours, what is below
 
     def put_on(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
@@ -45,10 +46,24 @@ class _Notes:
         self.hooks.append((owner, name, ours, below))
         setattr(owner, name, ours)
 
-    def take_off(self, name: str) -> None:
-        for hook in [one for one in self.hooks if one[1] == name]:
-            owner, _, ours, below = hook
-            self.hooks.remove(hook)
+    def enough(self) -> bool:
+        """Whether all that was wanted is there, or will not come."""
+        if self.passes < self.wanted:
+            return False
+        wanted = self.wanted + MARGIN
+        given = sum(loader in self.trained for loader, _ in self.arrived)
+        most = LOOKED_AT_MOST * wanted
+        return not self.arrived or given >= wanted or len(self.arrived) >= most or self.passes >= most
+
+    def welcomes(self, loader: int) -> bool:
+        """Whether another batch of that loader is of use."""
+        wanted, found = self.wanted + MARGIN, [number for number, _ in self.arrived]
+        return len(found) < LOOKED_AT_MOST * wanted and found.count(loader) < wanted
+
+    def take_off(self) -> None:
+        """Nothing of ours is called any more."""
+        self.over = True
+        for owner, name, ours, below in self.hooks:
             if getattr(owner, name) is ours:  # somebody else's wrapper stays where it is, and ours in it
                 setattr(owner, name, below)
 
@@ -70,7 +85,7 @@ def watchers(wanted: int) -> Table:
 
 def _backward(notes: _Notes, below: Callable[..., Any]) -> Callable[..., Any]:
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if notes.passes < notes.wanted:
+        if not notes.over:
             _note_loss(notes, args[0] if args else kwargs.get("tensors"))
         return below(*args, **kwargs)
 
@@ -80,7 +95,7 @@ def _backward(notes: _Notes, below: Callable[..., Any]) -> Callable[..., Any]:
 def _next(notes: _Notes, below: Callable[..., Any]) -> Callable[..., Any]:
     def __next__(self: Any) -> Any:
         batch = below(self)
-        if notes.batches >= 0:
+        if not notes.over:
             _note_batch(notes, self, batch)
         return batch
 
@@ -93,30 +108,35 @@ def _note_loss(notes: _Notes, tensors: Any) -> None:
     torch: Any = sys.modules["torch"]
     if loss.numel() != 1 or torch._C._current_graph_task_id() != -1:  # a pass inside a pass
         return
+    notes.passes += 1
+    if notes.passes <= notes.wanted:
+        _keep(notes, loss, torch)
+    if notes.last is not None:
+        notes.trained.add(notes.last)
+    _go_on(notes, tell=notes.passes == notes.wanted or not notes.passes & (notes.passes - 1))
+
+
+def _keep(notes: _Notes, loss: Any, torch: Any) -> None:
     if loss.device.type == "cpu":
         notes.losses.append(loss.item())
     elif not torch.cuda.is_current_stream_capturing():
         notes.losses.append(loss.detach().clone())
-    else:
-        return
-    notes.passes += 1
-    if notes.arrived:
-        notes.trained.add(notes.arrived[-1][0])
-    if notes.passes == notes.wanted:
-        notes.take_off("backward")
-    if not notes.passes & (notes.passes - 1) or notes.passes == notes.wanted:
-        _tell(notes)
 
 
 @quiet
 def _note_batch(notes: _Notes, iterator: Any, batch: Any) -> None:
     loader = iterator._bdoc.loader if "_bdoc" in iterator.__dict__ else 0
-    notes.arrived.append((loader, _checksum(batch) or 0))
-    notes.batches += loader in notes.trained
-    enough = notes.wanted + MARGIN
-    if notes.batches >= enough or len(notes.arrived) >= PASSED_OVER * enough:
-        notes.batches = -1
-        notes.take_off("__next__")
+    if notes.welcomes(loader):
+        notes.arrived.append((loader, _checksum(batch) or 0))
+    notes.last = loader
+    _go_on(notes)
+
+
+def _go_on(notes: _Notes, tell: bool = False) -> None:
+    over = notes.enough()
+    if over:
+        notes.take_off()
+    if over or tell:
         _tell(notes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model.proof import Cost, Gain, Parity, Proof, Proved
+from ...model.proof import Cost, Expected, Gain, Parity, Proof, Proved
 from ...model.track import TrackRecord
 from .. import words
 from ..compose import command_line
@@ -32,6 +32,7 @@ SAID = {
     "changed": "losses changed",
     "unknown": "losses not compared",
 }
+EXPECTED = {0: ("good", "holds"), 1: ("bad", "fails"), 3: ("open", "cannot say")}
 TRIED = ("remedy", "combination")
 FAILED = ("broke", "hung", "out-of-memory", "not-applied")
 
@@ -54,6 +55,7 @@ def compose(proof: Proof) -> ProofDocument:
             (words.plain(one.id), words.short(words.plain(one.why), LONGEST_WHY)) for one in proof.missed
         ],
         notes=[words.plain(note) for note in proof.notes],
+        expected=[_expected(one) for one in proof.expected],
         advised=_advised(winner, proof.run.cwd) if winner is not None else None,
         cost=_cost(proof.cost),
         track=track_line(proof.track) if proof.track is not None else "",
@@ -192,6 +194,18 @@ def _ceiling(ceiling: Proved | None) -> str:
     if ceiling.measured.high < NO_ROOM:
         rest = "input is not what limits this training"
     return f"with batches from memory {likely} ({interval}): {rest}"
+
+
+def _expected(expected: Expected) -> tuple[str, str]:
+    """Whether an expectation of the command line holds, and by how much."""
+    asked = f"{words.plain(expected.id)} {words.plain(expected.op)} {words.exact(expected.threshold)}"
+    mood, said = EXPECTED.get(expected.status, ("open", "cannot say"))
+    if expected.measured is not None:
+        likely, interval = _measured(expected.measured)
+        said += f", {likely} ({interval})"
+    said += ", and its interval crosses the threshold" if expected.close else ""
+    why = f": {_why(expected.why)}" if expected.why else ""
+    return mood, f"expected {asked}: {said}{why}"
 
 
 def _advised(winner: Proved, cwd: str) -> Advised | None:

@@ -40,7 +40,8 @@ class Advised:
 
 @dataclass(frozen=True)
 class ProofDocument:
-    """A proof in words. ``mood`` is that of its headline: good, bad, open or plain."""
+    """A proof in words. ``mood`` is that of its headline: good, bad, open or plain; an expectation has one,
+    too, before its text."""
 
     headline: str
     figures: str
@@ -53,6 +54,7 @@ class ProofDocument:
     ceiling: str
     missed: list[tuple[str, str]]
     notes: list[str]
+    expected: list[tuple[str, str]]
     advised: Advised | None
     cost: str
     track: str

@@ -28,7 +28,7 @@ def proving_line(
     most = max(0, width - 1)
     said = NAMES.get(doing, words.plain(doing))
     left = f"{words.seconds(float(round(left_s)))} left" if left_s is not None else ""
-    gains = [f"{words.plain(name)} {words.ratio_within(gain.likely, gain.low, gain.high)[0]}" for name, gain in known if name != CEILING]
+    gains = [f"{words.plain(name)} {_gain(gain)}" for name, gain in known if name != CEILING]
     parts = [part for part in (left, said, *gains) if part]
     while len(parts) > 1 and cell_len(" · ".join(parts)) + LEAST_BAR + 6 > most:
         parts.pop()
@@ -47,6 +47,10 @@ def attempt_line(attempt: Attempt) -> str:
         said = VERDICTS.get(attempt.outcome, words.plain(attempt.outcome))
         said += f": {words.short(words.plain(attempt.why), 200)}" if attempt.why else ""
     return f"{name}: {said} (run of {words.seconds(attempt.run_s)})"
+
+
+def _gain(gain: Gain) -> str:
+    return words.ratio_within(gain.likely, gain.low, gain.high)[0]
 
 
 def _bar(share: float, room: int) -> str:

@@ -51,7 +51,8 @@ def _row(row: Row) -> tuple[str, ...]:
 
 
 def _listed(document: ProofDocument) -> str:
-    return "\n".join(f"- {markdown(line)}" for line in (document.ceiling, *document.notes) if line)
+    expected = (text for _, text in document.expected)
+    return "\n".join(f"- {markdown(line)}" for line in (document.ceiling, *document.notes, *expected) if line)
 
 
 def _missed(document: ProofDocument) -> str:

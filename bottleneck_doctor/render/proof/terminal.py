@@ -28,6 +28,8 @@ def terminal(document: ProofDocument, width: int, color: bool, encoding: str) ->
     sheet.line(document.ceiling, indent=2, lead="• ")
     for note in document.notes:
         sheet.line(note, indent=2, lead="• ")
+    for mood, expectation in document.expected:
+        sheet.line((expectation, COLOURS[mood]), indent=2, lead="• ")
     if document.missed:
         sheet.heading(("not tried", "bold"))
     for name, why in document.missed:

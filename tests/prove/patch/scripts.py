@@ -1,0 +1,50 @@
+"""Small scripts with the profile of a run of them, as the patch's tests need both."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from bottleneck_doctor.assemble.quotes import quote
+from bottleneck_doctor.model.computing import Optimizer
+from bottleneck_doctor.model.profile import Loader, Location, Profile
+from bottleneck_doctor.model.report import Fix, Remedy, Speedup
+from bottleneck_doctor.model.trial import Treatment
+from tests.model.profiles import PROFILE
+
+CWD = "/home/ann/cats"
+FILE = f"{CWD}/train.py"
+
+
+def profile_of(text: str, callee: str = "DataLoader", through: tuple[str, ...] = ()) -> Profile:
+    """The profile of a run in which calls of ``callee`` built loaders, and those of AdamW optimizers."""
+    loaders, optimizers = [], []
+    for node in ast.walk(ast.parse(text.removeprefix("\ufeff"))):
+        name = node.func if isinstance(node, ast.Call) else None
+        said = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
+        if isinstance(node, ast.Call) and said == callee:
+            call = quote(node, text.removeprefix("\ufeff"), list)
+            place = Location(FILE, node.lineno)
+            loaders.append(
+                Loader(f"L{len(loaders)}", "dataloader", 1, location=place, call=call, through=list(through))
+            )
+        if isinstance(node, ast.Call) and said == "AdamW":
+            optimizers.append(Optimizer(1, "AdamW", "torch", file=FILE, line=node.lineno))
+    run = replace(PROFILE.run, command=["python", "train.py"], script="train.py", cwd=CWD)
+    computing = replace(PROFILE.computing, optimizers=optimizers)
+    return replace(PROFILE, run=run, loaders=loaders, computing=computing)
+
+
+def remedy(*treatments: Treatment, line: int = 0, id: str = "workers-auto") -> Remedy:
+    """A remedy with these treatments, at a line of the script."""
+    place = Location(FILE, line) if line else None
+    return Remedy(
+        id, "title", "finding", Speedup(1, 2, 3, "replay"), 0.01, None, Fix("text", "snippet", place),
+        "hook", "minutes", "", treatments=treatments,
+    )  # fmt: skip
+
+
+def loader_with(line: int, **arguments: object) -> Remedy:
+    """The remedy that builds the loader of a line with other arguments."""
+    where = {"file": FILE, "line": line}
+    return remedy(Treatment("loader", {"where": where, "arguments": arguments}), line=line)

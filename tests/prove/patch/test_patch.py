@@ -1,0 +1,288 @@
+"""A remedy becomes a diff of the user's script, or a reason why it does not; git and patch take the diff."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.model.proof import Patch
+from bottleneck_doctor.model.report import Remedy
+from bottleneck_doctor.model.trial import ENVIRONMENT, Treatment
+from bottleneck_doctor.prove.patch import patch_for, patch_of
+from bottleneck_doctor.prove.patch.edits import edited
+from bottleneck_doctor.prove.patch.source import parse
+from bottleneck_doctor.prove.patch.wishes import wishes_of
+from tests.house.source import ROOT
+from tests.prove.patch.scripts import loader_with, profile_of, remedy
+
+FOUR = Treatment("threads", {"count": 4})
+HEAD = "from torch.utils.data import DataLoader\n"
+
+
+def applied(text: str, diff: str, folder: Path) -> str:
+    """The text once git, and `patch` as well, have applied the diff to it."""
+    outcomes = set()
+    for tool in (["git", "apply", "--whitespace=nowarn"], ["patch", "-p1", "--binary", "--quiet", "-i"]):
+        if shutil.which(tool[0]) is None:
+            continue
+        place = folder / tool[0]
+        place.mkdir()
+        (place / "train.py").write_bytes(text.encode())
+        (place / "made.patch").write_bytes(diff.encode())
+        subprocess.run([*tool, "made.patch"], cwd=place, check=True, capture_output=True)
+        outcomes.add((place / "train.py").read_bytes().decode())
+    assert len(outcomes) == 1
+    return outcomes.pop()
+
+
+def patched(text: str, wanted: Remedy, folder: Path) -> str:
+    """The script with the remedy's patch applied."""
+    found = patch_for(wanted, profile_of(text), lambda path: text)
+    assert found.why == ""
+    after = applied(text, found.diff, folder)
+    ast.parse(after.removeprefix("\ufeff"))
+    return after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = DataLoader(d)", "x = DataLoader(d, num_workers=2, persistent_workers=True)"),
+        ("x = DataLoader(d,)", "x = DataLoader(d, num_workers=2, persistent_workers=True,)"),
+        ("x = DataLoader((d))  # why", "x = DataLoader((d), num_workers=2, persistent_workers=True)  # why"),
+        ("x = DataLoader(d, num_workers = 0)", "x = DataLoader(d, num_workers = 2, persistent_workers=True)"),
+        (
+            "x = DataLoader(d, 8, True, None, None, args.jobs)",
+            "x = DataLoader(d, 8, True, None, None, 2, persistent_workers=True)",
+        ),
+        (
+            "x = DataLoader(d, persistent_workers=True, num_workers=1)",
+            "x = DataLoader(d, persistent_workers=True, num_workers=2)",
+        ),
+        (
+            "x = DataLoader(\n    d,  # the cats\n    batch_size=8\n)",
+            "x = DataLoader(\n    d,  # the cats\n    batch_size=8,\n    num_workers=2,\n"
+            "    persistent_workers=True\n)",
+        ),
+        (
+            "x = DataLoader(\n\td,\n\tbatch_size=8,  # small, (yet)\n)",
+            "x = DataLoader(\n\td,\n\tbatch_size=8,  # small, (yet)\n\tnum_workers=2,\n"
+            "\tpersistent_workers=True,\n)",
+        ),
+        (
+            "x = DataLoader(\n    d,\n    batch_size=8  # small, (yet)\n)",
+            "x = DataLoader(\n    d,\n    batch_size=8,  # small, (yet)\n    num_workers=2,\n"
+            "    persistent_workers=True\n)",
+        ),
+        (
+            "x = DataLoader(d, batch_size=8,\n               shuffle=True)",
+            "x = DataLoader(d, batch_size=8,\n               shuffle=True, num_workers=2, "
+            "persistent_workers=True)",
+        ),
+        (
+            "x = DataLoader(photographs_of_cats(size=224, augmented=True), batch_size=8, shuffle=True)",
+            "x = DataLoader(photographs_of_cats(size=224, augmented=True), batch_size=8, shuffle=True,\n"
+            "               num_workers=2, persistent_workers=True)",
+        ),
+        ("x = DataLoader(d, **{'num_workers': 1})", "what **{'num_workers': 1} holds is not seen"),
+        ("x = DataLoader(*parts, batch_size=1)", "what stands in the unpacked arguments is not seen"),
+        ("x, y = DataLoader(d), DataLoader(e)", "several calls of DataLoader are at line 2"),
+        ("x = DataLoader(i for i in d)", "a generator without brackets of its own"),
+        ("x = DataLoader(d, num_workers=2, persistent_workers=True)", "the script says so already"),
+    ],
+)  # fmt: skip
+def test_a_loaders_call_keeps_its_layout_or_is_left_alone(before: str, after: str, tmp_path: Path) -> None:
+    text, wanted = f"{HEAD}{before}\n", loader_with(2, num_workers=2, persistent_workers=True)
+    if after.startswith("x = "):
+        assert patched(text, wanted, tmp_path) == f"{HEAD}{after}\n"
+    else:
+        found = patch_for(wanted, profile_of(text), lambda path: text)
+        assert found.diff == ""
+        assert after in found.why
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_ends_marks_and_foreign_letters_stay(newline: str, end: str, mark: str, tmp_path: Path) -> None:
+    lines = [
+        HEAD.rstrip(),
+        "# Über Katzen: 漢字",
+        "for x in DataLoader(",
+        "    'Größe', batch_size=8",
+        "): pass",
+    ]
+    text = mark + newline.join(lines) + end
+    after = patched(text, loader_with(3, num_workers=2), tmp_path)
+    lines[3:4] = ["    'Größe', batch_size=8,", "    num_workers=2"]
+    assert after == mark + newline.join(lines) + end
+
+
+def test_no_argument_of_workers_is_left_for_a_loader_that_gets_none(tmp_path: Path) -> None:
+    text = f"{HEAD}x = DataLoader(d, num_workers=4, prefetch_factor=8, persistent_workers=True)\n"
+    wanted = "x = DataLoader(d, num_workers=0, prefetch_factor=None, persistent_workers=False)\n"
+    assert patched(text, loader_with(2, num_workers=0), tmp_path) == HEAD + wanted
+
+
+@pytest.mark.parametrize(
+    ("treatment", "head", "after"),
+    [
+        (FOUR, "import torch\n", "import torch\n\ntorch.set_num_threads(4)\n"),
+        (FOUR, "import torch as th\n", "import torch as th\n\nth.set_num_threads(4)\n"),
+        (
+            FOUR,
+            "from torch import nn\n",
+            "from torch import nn\nimport torch\n\ntorch.set_num_threads(4)\n",
+        ),
+        (
+            FOUR,
+            "import torch\ntorch.set_num_threads(int(n))  # all\n",
+            "import torch\ntorch.set_num_threads(4)  # all\n",
+        ),
+        (
+            Treatment("cudnn", {"benchmark": True}),
+            "from torch.backends import cudnn\ncudnn.benchmark = False\n",
+            "from torch.backends import cudnn\ncudnn.benchmark = True\n",
+        ),
+        (
+            Treatment("cudnn", {"benchmark": True}),
+            "'''doc'''\nimport torch; x = '''\n'''\n",
+            "'''doc'''\nimport torch; x = '''\n'''\n\ntorch.backends.cudnn.benchmark = True\n",
+        ),
+        (
+            Treatment("denormals"),
+            "import torch\nfrom os import (\n    path,\n)\n",
+            "import torch\nfrom os import (\n    path,\n)\n\ntorch.set_flush_denormal(True)\n",
+        ),
+        (
+            Treatment("precision", {"matmul": "high", "convolutions": True}),
+            "import torch\n",
+            'import torch\n\ntorch.set_float32_matmul_precision("high")\n'
+            "torch.backends.cudnn.allow_tf32 = True\n",
+        ),
+        (
+            Treatment("debug", {"drop": "anomaly"}),
+            "import torch\ntorch.autograd.set_detect_anomaly(mode=True)\n",
+            "import torch\ntorch.autograd.set_detect_anomaly(mode=False)\n",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_set_once_stands_behind_the_imports_or_where_it_stood(
+    treatment: Treatment, head: str, after: str, tmp_path: Path
+) -> None:
+    rest = "\n\ndef main():\n    import this\n"
+    assert patched(head + rest, remedy(treatment), tmp_path) == after + rest
+
+
+def test_the_heap_is_frozen_ahead_of_the_outermost_loop_over_the_loader(tmp_path: Path) -> None:
+    text = f"""\
+{HEAD}
+def main():
+    loader = DataLoader(d)
+    for epoch in range(3):
+        for step, batch in enumerate(loader):
+            pass
+"""
+    after = patched(text, remedy(Treatment("collector"), line=4, id="gc-freeze"), tmp_path)
+    assert after == text.replace("DataLoader\n", "DataLoader\nimport gc\n", 1).replace(
+        "    for epoch", "    gc.collect()\n    gc.freeze()\n    for epoch"
+    )
+
+
+def test_an_optimizer_gets_its_argument_where_it_is_built(tmp_path: Path) -> None:
+    text = "from torch import optim\nadam = optim.AdamW(model.parameters(), lr=1e-3)\n"
+    wanted = remedy(Treatment("optimizer", {"way": "fused"}), line=2)
+    assert patched(text, wanted, tmp_path) == text.replace("1e-3)", "1e-3, fused=True)")
+
+
+def test_several_remedies_make_one_diff_and_share_a_call(tmp_path: Path) -> None:
+    text = f"{HEAD}import torch\nx = DataLoader(d)\n"
+    both = [
+        loader_with(3, num_workers=2),
+        loader_with(3, pin_memory=True),
+        remedy(Treatment("threads", {"count": 1})),
+    ]
+    found = patch_of(both, profile_of(text), lambda path: text)
+    after = (
+        f"{HEAD}import torch\n\ntorch.set_num_threads(1)\nx = DataLoader(d, num_workers=2, pin_memory=True)\n"
+    )
+    assert applied(text, found.diff, tmp_path) == after
+    found = patch_of(
+        [loader_with(3, num_workers=2), loader_with(3, num_workers=4)], profile_of(text), lambda _: text
+    )
+    assert found == Patch("", "two of the remedies want another num_workers")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "why"),
+    [
+        (f"{HEAD}x = DataLoader(d)\n", Treatment(ENVIRONMENT, {"A": "2"}), "before the start: A=2"),
+        (f"{HEAD}x = DataLoader(d)\n", Treatment("compiled"), "more than an argument or a setting"),
+        ("def f(): pass\n", Treatment("threads", {"count": 1}), "no imports at its top"),
+        ("import torch\ntorch.set_num_threads(1)\ntorch.set_num_threads(2)\n", FOUR, "in several places"),
+        ("import torch\n", Treatment("debug", {"drop": "anomaly"}), "is not called in the file"),
+    ],
+)  # fmt: skip
+def test_what_is_no_matter_of_the_script_is_said(text: str, wanted: Treatment, why: str) -> None:
+    found = patch_for(remedy(wanted), profile_of(text), lambda path: text)
+    assert found.diff == ""
+    assert why in found.why
+
+
+def test_a_file_that_changed_since_the_run_is_left_alone() -> None:
+    before = f"{HEAD}x = DataLoader(d)\n"
+    for after in (f"{HEAD}\nx = DataLoader(d)\n", f"{HEAD}x = DataLoader(d, pin_memory=True)\n", "def f(:\n"):
+        found = patch_for(loader_with(2, num_workers=2), profile_of(before), lambda path, text=after: text)
+        assert found.diff == ""
+        assert found.why
+
+
+def test_a_loader_of_another_make_is_left_alone() -> None:
+    text = "from torch_geometric.loader import DataLoader\nx = DataLoader(d, 8)\n"
+    found = patch_for(loader_with(2, num_workers=2), profile_of(text), lambda path: text)
+    assert found == Patch("", "DataLoader may not take num_workers")
+
+
+def test_files_that_a_patch_cannot_name_or_nobody_can_read_are_left_alone() -> None:
+    text = f"{HEAD}x = DataLoader(d)\n"
+
+    def refuse(path: str) -> str:
+        raise OSError(2, "No such file or directory")
+
+    found = patch_for(loader_with(2, num_workers=2), profile_of(text), refuse)
+    assert found.why == "train.py cannot be read: No such file or directory"
+    for file in ("/elsewhere/train.py", "/home/ann/cats/lib/site-packages/x/y.py"):
+        wanted = remedy(Treatment("ddp", {"arguments": {"static_graph": True}}), line=2)
+        place = wanted.fix.location
+        assert place is not None
+        object.__setattr__(place, "file", file)
+        assert patch_for(wanted, profile_of(text), lambda path: text).diff == ""
+
+
+def test_every_loader_of_the_patients_is_rewritten_and_nothing_else_is() -> None:
+    rewritten = 0
+    for folder in ("patients", "quickstarts"):
+        for file in sorted((ROOT / "tests" / folder).glob("*.py")):
+            text = file.read_text(encoding="utf-8")
+            profile = profile_of(text)
+            for line in sorted({one.location.line for one in profile.loaders if one.location}):
+                wanted = loader_with(line, num_workers=7, in_order=False)
+                if patch_for(wanted, profile, lambda path, text=text: text).diff:
+                    after = edited(parse(text), wishes_of(wanted, profile))
+                    assert _without_workers(after) == _without_workers(text)
+                    assert after.count("num_workers=7") == 1
+                    rewritten += 1
+    assert rewritten > 10
+
+
+def _without_workers(text: str) -> str:
+    """The script's tree with the two arguments taken out of each loader's call."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and "DataLoader" in ast.dump(node.func):
+            node.keywords = [one for one in node.keywords if one.arg not in ("num_workers", "in_order")]
+    return ast.dump(tree)

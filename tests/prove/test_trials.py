@@ -1,0 +1,158 @@
+"""Trainings that break in a trial are told as what they are, in time, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bottleneck_doctor.model.trial import Order, Treatment
+from bottleneck_doctor.prove import blocks
+from bottleneck_doctor.prove.limits import Limits
+from bottleneck_doctor.prove.place import place
+from bottleneck_doctor.prove.trials import Finished, Target, run_trial
+
+pytestmark = pytest.mark.slow
+
+BROKEN = Path(__file__).with_name("broken")
+ENDING_S = 12.0  # of a trial whose time is over, on a busy machine: 3 s of grace, and clearing up
+PATIENCE_S = 20.0
+SHM = Path("/dev/shm")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process below us, no shared memory, no folder."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    processes, shared = set(psutil.Process().children(recursive=True)), blocks.found()
+    yield
+    left = set(psutil.Process().children(recursive=True)) - processes
+    assert [one.cmdline() for one in left if one.is_running()] == []
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor")] == []
+    until = time.monotonic() + PATIENCE_S
+    while not blocks.found() <= shared:  # other trainings of ours may come and go on this machine
+        assert time.monotonic() < until, blocks.found() - shared
+        time.sleep(0.1)
+
+
+def trial(script: str, *args: str, order: Order | None = None, **limits: float) -> Finished:
+    """The outcome of one of the broken trainings, and that it came in time."""
+    bounds = Limits(**{"steps": 40, "seconds": 30.0, **limits})  # type: ignore[arg-type]
+    found = run_trial(Target(script=str(BROKEN / script), args=args), order or Order(), bounds)
+    assert found.run_s < bounds.seconds + ENDING_S
+    assert found.leftovers.immortal == ()
+    return found
+
+
+def test_a_training_that_leaves_with_a_status_broke_and_its_last_words_say_why() -> None:
+    found = trial("exits.py")
+    assert (found.outcome, found.why) == (
+        "broke",
+        "the configuration lacks a learning rate (exit status 3)",
+    )
+
+
+def test_a_data_set_that_cannot_be_pickled_broke_and_the_error_is_told() -> None:
+    found = trial("unpicklable.py")
+    assert found.outcome == "broke"
+    assert "pickle" in found.why
+
+
+def test_a_variable_of_the_order_reaches_the_training() -> None:
+    order = Order([Treatment("environment", {"REASON": "because"})])
+    assert trial("exits.py", order=order).why == "because (exit status 3)"
+
+
+def test_a_training_that_ignores_requests_to_end_is_ended_all_the_same() -> None:
+    found = trial("ignores_sigterm.py", first_batch_s=2.0)
+    assert (found.outcome, found.why) == ("hung", "no first batch within 2 s")
+
+
+@pytest.mark.parametrize("where", ["worker", "loop"])
+def test_a_training_that_stops_moving_hung_long_before_its_time_is_over(where: str) -> None:
+    found = trial("hangs.py", where, silence_s=2.0)
+    assert found.outcome == "hung"
+    assert found.why.startswith("no batch for 2 s, after ")
+
+
+def test_time_that_is_over_ends_a_training_that_moves() -> None:
+    found = trial("hangs.py", "loop", seconds=1.0)
+    assert (found.outcome, found.why) == ("hung", "not over after 1 s")
+
+
+def test_a_training_that_takes_more_memory_than_it_may_is_ended_for_that() -> None:
+    found = trial("allocates.py", memory_bytes=100 << 20)
+    assert found.outcome == "out-of-memory"
+    assert found.memory_bytes is not None
+    assert 100 << 20 < found.memory_bytes < 800 << 20
+
+
+def test_a_daemon_that_outlives_the_training_is_ended_with_it() -> None:
+    found = trial("leaves_a_daemon.py")
+    assert len(found.leftovers.processes) == 1
+    assert not psutil.pid_exists(found.leftovers.processes[0])
+
+
+def test_shared_memory_of_killed_processes_is_removed_and_other_files_there_stay() -> None:
+    kept = SHM / f"cache-of-{os.getpid()}"
+    kept.touch()
+    try:
+        found = trial("leaks_shared_memory.py")
+        assert kept.exists()
+    finally:
+        kept.unlink()
+    assert (found.outcome, found.why.endswith("killed")) == ("broke", True)
+    kinds = sorted(name[:4] for name in found.leftovers.blocks)
+    assert kinds == ["psm_", "psm_", "psm_", "torc"]
+
+
+CALLER = """
+import sys
+from bottleneck_doctor.model.trial import Order
+from bottleneck_doctor.prove.limits import Limits
+from bottleneck_doctor.prove.place import place
+from bottleneck_doctor.prove.trials import Target, run_trial
+
+print("began", flush=True)
+told = lambda seconds: print("waits", flush=True)
+found = run_trial(Target(script=sys.argv[1]), Order(), Limits(40, 60.0), watch=told)
+print(found.outcome, flush=True)
+"""
+
+
+def interrupt(script: str, number: int) -> tuple[str, int, list[psutil.Process]]:
+    """Send a signal to a process that carries out a trial: the last word it said, its exit status, and those
+    that had been below it."""
+    line = [sys.executable, "-c", CALLER, str(BROKEN / script)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        for _ in range(4):
+            said = caller.stdout.readline()
+        below = psutil.Process(caller.pid).children(recursive=True)
+        caller.send_signal(number)
+        said = (said + caller.stdout.read()).split()[-1]
+        return said, caller.wait(PATIENCE_S), below
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(signal.SIGINT, ("interrupted", 0)), (signal.SIGTERM, ("waits", 143))]
+)
+def test_whoever_interrupts_us_interrupts_the_trial(number: int, told: tuple[str, int]) -> None:
+    *ending, below = interrupt("ignores_sigterm.py", number)
+    assert tuple(ending) == told
+    assert [one for one in below if one.is_running()] == []
+
+
+def test_a_trial_ends_when_we_are_killed(tmp_path: Path) -> None:
+    *_, below = interrupt("sleeps.py", signal.SIGKILL)
+    _, alive = psutil.wait_procs(below, PATIENCE_S)
+    assert alive == []
+    with place():  # the next one clears up after it
+        assert len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,126 @@
+"""The proof as drawn: the first line answers, every number is said once, nothing foreign acts."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.model.proof import Expected, Gain, Parity, Patch, Proof
+from bottleneck_doctor.render.proof import render_proof
+from tests.render.drawn import require_golden
+from tests.render.hostile import ATTACKS, attacked, without_code
+from tests.render.proof.proofs import COMBINED, SCENES, TYPICAL, WORKERS
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("name", ["typical", "combined"])
+def test_a_proof_is_drawn_as_accepted(name: str, width: int) -> None:
+    require_golden(f"prove-{name}-{width}.txt", render_proof(SCENES[name], "terminal", width=width))
+
+
+@pytest.mark.parametrize("name", ["nothing-pays", "undecided", "all-broke", "untried", "snippet"])
+def test_what_did_not_work_out_is_drawn_as_accepted(name: str) -> None:
+    require_golden(f"prove-{name}.txt", render_proof(SCENES[name], "terminal", width=80))
+
+
+def test_a_page_is_written_as_accepted() -> None:
+    require_golden("prove-combined.md.txt", render_proof(COMBINED, "markdown"))
+
+
+def test_colours_mark_the_verdicts() -> None:
+    require_golden("prove-colours.txt", render_proof(TYPICAL, "terminal", width=100, color=True))
+
+
+def test_every_sign_can_be_said_in_ascii() -> None:
+    assert render_proof(COMBINED, "terminal", width=100, encoding="ascii").isascii()
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 79, 80, 100, 120])
+def test_only_the_diff_is_wider_than_the_terminal(width: int) -> None:
+    without = replace(TYPICAL, rows=[replace(row, patch=None) for row in TYPICAL.rows])
+    lines = render_proof(without, "terminal", width=width).splitlines()
+    assert max(map(len, lines)) <= max(20, min(width, 100))
+    drawn = render_proof(TYPICAL, "terminal", width=width)
+    diff = WORKERS.patch.diff if WORKERS.patch else ""
+    assert [line for line in diff.splitlines() if f"  {line}" not in drawn.splitlines()] == []
+
+
+def test_the_first_line_says_what_to_change_and_what_it_brings() -> None:
+    first = render_proof(TYPICAL, "terminal", width=100).splitlines()[0]
+    assert first == "Make batches in 2 worker processes: ×1.95, measured (1.88–2.02)"
+    page = render_proof(TYPICAL, "markdown").splitlines()[0]
+    assert page == "## Make batches in 2 worker processes: ×1.95, measured (1.88–2.02)"
+
+
+def test_a_changed_loss_is_said_beside_every_speedup_in_the_headline_too() -> None:
+    changed = replace(WORKERS, parity=Parity("changed", "", 20, 0.031))
+    drawn = render_proof(replace(TYPICAL, rows=[changed]), "terminal", width=100)
+    assert " ".join(drawn.split()).count("losses changed over 20 steps, by up to 3.1 %") == 2
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        (
+            Expected("workers-auto", ">", 1.5, 0, Gain(1.95, 1.88, 2.02, 3)),
+            "expected workers-auto > 1.5: holds, ×1.95 (1.88–2.02)",
+        ),
+        (
+            Expected("workers-auto", ">", 1.93, 1, Gain(1.92, 1.88, 2.02, 3), close=True),
+            "expected workers-auto > 1.93: fails, ×1.92 (1.88–2.02), and its interval crosses the threshold",
+        ),
+        (
+            Expected("gc-freeze", ">", 1.1, 3, None, "it broke"),
+            "expected gc-freeze > 1.1: cannot say: it broke",
+        ),
+    ],
+)
+def test_an_expectation_is_said_with_what_was_measured(expected: Expected, said: str) -> None:
+    proof = replace(TYPICAL, expected=[expected])
+    assert f"• {said}" in " ".join(render_proof(proof, "terminal", width=100).split())
+    assert f"- {said}" in re.sub(r"\\|&#\d+;", "", render_proof(proof, "markdown")).replace("&gt;", ">")
+
+
+def test_json_holds_every_number_and_its_schema_first() -> None:
+    told = json.loads(render_proof(TYPICAL, "json"))
+    assert list(told)[:2] == ["schema", "schema_version"]
+    assert told["schema"] == "bottleneck-doctor/proof"
+    assert told["rows"][0]["measured"] == {"likely": 1.947, "low": 1.884, "high": 2.021, "runs": 3}
+    assert told["rows"][0]["patch"]["diff"].startswith("--- a/train.py\n")
+
+
+def test_a_long_diff_is_cut_on_the_screen_and_counted() -> None:
+    rows = [replace(WORKERS, patch=Patch("".join(f"+{line}\n" for line in range(200))))]
+    drawn = render_proof(replace(TYPICAL, rows=rows), "terminal")
+    assert "140 more lines" in drawn
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("proof", [TYPICAL, COMBINED], ids=["typical", "combined"])
+def test_nothing_foreign_reaches_the_terminal_as_a_command(attack: str, proof: Proof) -> None:
+    drawn = render_proof(_attacked(proof, attack), "terminal", encoding="ascii")
+    assert drawn.isascii()
+    assert not [sign for sign in drawn if unicodedata.category(sign) == "Cc" and sign != "\n"]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_tag_but_ours_survives_outside_code(attack: str) -> None:
+    prose = without_code(render_proof(_attacked(COMBINED, attack), "markdown"))
+    assert set(re.findall(r"<[^>]*>", prose)) <= {"<br>", "<sub>", "</sub>", "<!-- -->"}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_json_is_json_whatever_the_strings_are(attack: str) -> None:
+    assert json.loads(render_proof(attacked(COMBINED, ATTACKS[attack]), "json"))["schema_version"] == 1
+
+
+def _attacked(proof: Proof, attack: str) -> Proof:
+    """The attack in every string but those that say what a row is."""
+    hostile = attacked(proof, ATTACKS[attack])
+    rows = [replace(row, kind=was.kind) for row, was in zip(hostile.rows, proof.rows, strict=True)]
+    winner = next((row.id for row, was in zip(rows, proof.rows, strict=True) if was.id == proof.winner), "")
+    return replace(hostile, rows=rows, winner=winner)
