@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def test_a_block_that_somebody_has_mapped_stays(tmp_path: Path, before: frozense
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     assert blocks.sweep(before, tmp_path) == []
     mapped.close()
+
+
+def test_a_semaphore_of_a_living_process_stays() -> None:
+    before = blocks.found()
+    lock = multiprocessing.get_context("spawn").Lock()
+    mine = "sem." + lock._semlock.name.lstrip("/")  # type: ignore[attr-defined]
+    assert mine in blocks.found()
+    assert mine not in blocks.sweep(before)
+    assert mine in blocks.found()
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
