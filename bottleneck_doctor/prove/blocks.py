@@ -59,7 +59,7 @@ def _held(names: set[str], folder: Path) -> set[str]:
     """Those of the blocks that some process has mapped or open, as far as we may look: the blocks are ours,
     and so is whoever could open them, root left out.
 
-    Told by the inode: a semaphore is mapped before it gets its name, and is listed by another, deleted one."""
+    Told by the inode: a semaphore is mapped before it gets its name, and listed by another, deleted one."""
     inodes: dict[int, str] = {}
     for name in names:
         with suppress(OSError):

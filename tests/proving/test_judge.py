@@ -130,6 +130,7 @@ def test_the_table_has_a_cell_under_each_word() -> None:
 
 def test_a_table_without_rows_adds_up_to_nothing() -> None:
     assert table.summary([]) == []
+    assert table.page([], "", 2).endswith("No proof was recorded yet.\n")
 
 
 def test_what_is_kept_is_judged_as_what_was_taken(tmp_path: Path) -> None:
