@@ -18,7 +18,7 @@ def patch(module: Any) -> None:
     """``module`` is torch._dynamo.trace_rules: have it skip our files, all but this one."""
     folder, this = os.path.split(os.path.abspath(__file__))
     ours = [name for name in os.listdir(folder) if name.endswith(".py") and name != this]
-    module.SKIP_DIRS.extend(os.path.join(folder, name) for name in [*ours, "treatments" + os.sep])
+    module.SKIP_DIRS.extend(os.path.join(folder, name) for name in (*ours, "treatments"))
     module._recompile_re()
 
 

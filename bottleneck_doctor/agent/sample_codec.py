@@ -71,7 +71,7 @@ def unpack(shape: bytes, data: bytearray) -> Any:
     """The sample again; its arrays lie in ``data``, which is theirs from now on."""
     known = _shapes.get(shape)
     if known is None:
-        known = pickle.loads(shape)
+        known = pickle.loads(shape)  # written by ourselves, in this run
         if len(_shapes) < SHAPES_AT_MOST:
             _shapes[shape] = known
     return _built(known, data)

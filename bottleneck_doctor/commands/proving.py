@@ -27,7 +27,6 @@ SEED = 0  # of every run: what the script does not seed draws the same each time
 LOSSES = 24  # first steps whose losses are compared
 FIRST_RUN_S = 300.0  # at most; it ends by itself as soon as its step time is known
 FIRST_RUN_STEPS = 2000
-BEGUN = ("hung", "out-of-memory")
 
 
 @dataclass
@@ -59,9 +58,7 @@ def prove_command(options: ProveOptions) -> int:
 
     expected = _expected(options)
     python = choose(options.python)
-    command_of(
-        options.script, options.module, options.launcher, options.args, python
-    )  # or says what is wrong
+    command_of(options.script, options.module, options.launcher, options.args, python)  # refuses nonsense
     target = Target(
         options.script, options.module, tuple(options.launcher or ()), tuple(options.args), options.python,
         tuple(options.data_fn),
@@ -106,6 +103,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         proving.budget_s = budget_of(options.budget_s, float("inf"))
         return diagnose(profile), 0
     from ..prove.limits import Limits
+    from ..prove.proof import FATES
     from ..prove.trials import watch_baseline
 
     steps = min(FIRST_RUN_STEPS, options.max_steps or FIRST_RUN_STEPS)
@@ -121,7 +119,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     if done.outcome == "interrupted":
         return None, INTERRUPTED
     proving.line.clear()
-    complain(f"the training {done.outcome} before anything was tried: {done.why}")
+    complain(f"the training {FATES.get(done.outcome, done.outcome)} before anything was tried: {done.why}")
     own = done.profile.run.exit_status if done.profile is not None else 0
     return None, own or CANNOT_SAY
 

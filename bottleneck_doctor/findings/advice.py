@@ -128,6 +128,16 @@ def meant(loader: Loader) -> dict[str, object] | None:
     return {name: value for name, value in where.items() if name == "batch_size" or value}
 
 
+def keeping(diagnosis: Diagnosis, what: str = "cache") -> tuple[Treatment, ...]:
+    """The treatment that keeps this loader's finished samples in memory, or only what was "decoded", in as
+    much as they may take."""
+    loader, machine = diagnosis.loader, diagnosis.profile.machine
+    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
+    if loader is None or not known:
+        return ()
+    return (Treatment(what, {"where": meant(loader), "bytes": int(KEEP_SHARE * min(known))}),)
+
+
 def if_persistent(scenario: Scenario) -> float:
     """Seconds per step if no epoch began anew: what persistent workers alone would bring."""
     return step_seconds(apply(Change(startup=0.0), scenario))

@@ -20,7 +20,8 @@ oversized from four times the pixels of a finished sample.
 ## When this advice is wrong
 Pillow decodes at the first access to pixels, so other profilers show the time under resize. Decompressing
 (gzip, zip) is not decoding pictures and not seen here. JPEG is lossy: never for masks and labels. Smaller
-files limit later crops.
+files limit later crops. Which size is enough, and whether other pixels are, only the author knows: another
+decoder is not tried by `bdoc prove`.
 
 ## Prediction
 Replay with decoding made cheaper by factors measured on ordinary files (one core of a server, ms per
@@ -49,6 +50,7 @@ from .advice import (
     BOOKS,
     WORTH,
     fits_memory,
+    keeping,
     place_of,
     remembering,
     repeats_of,
@@ -111,9 +113,9 @@ WAYS = {
                          "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
     "resize-offline": ("store the pictures at twice the training size", "convert", RESIZE,
                        "lossy, and later crops are limited to what is left"),
-    "decode-scaled": ("let the JPEG decoder skip pixels that are not needed", "hook~", DRAFT,
+    "decode-scaled": ("let the JPEG decoder skip pixels that are not needed", "manual", DRAFT,
                       "pixels differ slightly from those of a full decode"),
-    "decoder-swap": ("try another JPEG decoder", "hook~", SWAP,
+    "decoder-swap": ("try another JPEG decoder", "manual", SWAP,
                      "pixels differ by a level or two; Pillow is no longer slow by default"),
 }  # fmt: skip
 
@@ -179,7 +181,8 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     cures = [timed for cure in ranged for timed in _as_timed(diagnosis, cure)]
     if repeats is not None and fits_memory(diagnosis, repeats.sample_bytes):
         change = remembering(diagnosis.inputs, repeats.sample_bytes, diagnosis.inputs.decode)
-        cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change))
+        kept = keeping(diagnosis, "decoded")
+        cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
     return cures
 
 

@@ -18,8 +18,7 @@ More than 20 % (ours).
 ## When this advice is wrong
 A short profiling run may evaluate more often than the training will; a first evaluation before training (a
 sanity check) is counted too. Early stopping needs its evaluations, and so does the script that was started
-with them: `bdoc prove` leaves none out. Inference is not evaluation: without a
-training loop nothing is said.
+with them: `bdoc prove` leaves none out. Inference is not evaluation: without a training loop nothing is said.
 
 ## Prediction
 Of training and evaluation together, since no training step gets faster: the sum of both over the sum less

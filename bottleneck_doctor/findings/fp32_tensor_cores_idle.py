@@ -19,7 +19,8 @@ bfloat16 need capability 8.0; below 8.0 only float16 runs on tensor cores.
 ## When this advice is wrong
 Only the device's own time shrinks: where host or loader set the pace little is gained, and the prediction
 says so. Losses that need float32, and sums of many terms, must stay out of autocast. float16 needs a
-gradient scaler, and a trial cannot add one: `bdoc prove` tries bfloat16 only. TF32 keeps about three decimal digits in each product, too few for some scientific work.
+gradient scaler, and a trial cannot add one: `bdoc prove` tries bfloat16 only. TF32 keeps about three decimal
+digits in each product, too few for some scientific work.
 
 ## Prediction
 By replay from the measured shares. TF32 makes such kernels 1.5 to 7 times as fast (7: a large product in

@@ -44,7 +44,8 @@ from ..analyse.scenario import HAND_OVER_S, TENSOR_S
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Loader, Payload
 from ..model.report import Evidence, Fix
-from .advice import WORTH, payload_of, unlooped, wait_evidence
+from ..model.trial import Treatment
+from .advice import WORTH, meant, payload_of, unlooped, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .timed import moving
@@ -107,16 +108,20 @@ def _cures(scenario: Scenario, payload: Payload, loader: Loader) -> list[Cure]:
         tensors_s = TENSOR_S * (payload.tensors + 1)
         left_s = HAND_OVER_S + tensors_s + payload.pipe_bytes * SHARED_S_PER_BYTE
         fix = Fix("turn arrays into tensors in the collate function", TO_TENSORS, loader.location)
-        cures.append(_cure("return-tensors", "let batches leave the workers as tensors", fix, left_s / now_s))
+        cures.append(
+            _cure(loader, "return-tensors", "let batches leave the workers as tensors", fix, left_s / now_s)
+        )
     elif payload.tensors > 2:
         left_s = HAND_OVER_S + max(each_s, TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
         fix = Fix("pack in the collate function, split in the loop", PACK, loader.location)
-        cures.append(_cure("pack-tensors", "send one packed tensor instead of many", fix, left_s / now_s))
+        cures.append(
+            _cure(loader, "pack-tensors", "send one packed tensor instead of many", fix, left_s / now_s)
+        )
     if payload.tensors > TENSORS:
         spared_s = (1 - BY_NAME) * each_s * payload.tensors
         fix = Fix("choose torch's other way of sharing", BY_FILE, loader.location)
         title = "share tensors by name instead of by file descriptor"
-        cures.append(_cure("sharing-file-system", title, fix, 1 - spared_s / now_s))
+        cures.append(_cure(loader, "sharing-file-system", title, fix, 1 - spared_s / now_s))
     return cures
 
 
@@ -132,9 +137,14 @@ TERMS = {
 }
 
 
-def _cure(name: str, title: str, fix: Fix, left: float) -> Cure:
+def _cure(loader: Loader, name: str, title: str, fix: Fix, left: float) -> Cure:
     apply, risk = TERMS[name]
-    return Cure(name, title, fix, Change(ipc=min(1.0, max(0.0, left))), apply=apply, risk=risk)
+    ways = {
+        "return-tensors": (Treatment("arrays", {"where": meant(loader)}),),
+        "sharing-file-system": (Treatment("sharing", {"strategy": "file_system"}),),
+    }
+    change = Change(ipc=min(1.0, max(0.0, left)))
+    return Cure(name, title, fix, change, apply=apply, risk=risk, treatments=ways.get(name, ()))
 
 
 def _as_timed(diagnosis: Diagnosis, cure: Cure) -> Cure:

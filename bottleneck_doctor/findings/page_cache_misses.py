@@ -43,7 +43,8 @@ from ..analyse.passes import Pass, passes_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
 from ..model.profile import FetchTable, HotFiles, Loop, Series
 from ..model.report import Evidence, Fix
-from .advice import TASK_IO, place_of, spread, starved, unlooped, wait_evidence
+from ..model.trial import Treatment
+from .advice import TASK_IO, meant, place_of, spread, starved, unlooped, wait_evidence
 from .case import inputs_of, patient
 from .entry import Case, Entry
 from .surroundings import memory_left, readings
@@ -117,24 +118,34 @@ def _cures(diagnosis: Diagnosis, size: float, left: float) -> list[Cure]:
     """All of it in memory if it fits, else a fixed part that is never thrown out."""
     scenario, place = diagnosis.scenario, place_of(diagnosis)
     assert scenario is not None
+    copies = _in_memory(diagnosis, left)
+    apply = "hook" if copies else "manual"
     if size <= FITS * left:
         return [
             Cure("cache-bytes-ram", "read the data set into memory once, before training",
                  Fix("copy it to memory that all workers share", PRELOAD, place), change=Change(storage=0.0),
-                 apply="hook", risk="the start takes as long as reading everything once; memory for all")
+                 apply=apply, risk="the start takes as long as reading everything once; memory for all",
+                 treatments=copies)
         ]  # fmt: skip
     kept = FITS * left / size
     part = Change(storage=1 - kept)
     return [
         Cure("cache-fraction-ram", "keep a fixed part of the data set in memory",
              Fix("hold the first files, and read only the others", PIN, place),
-             factor=spread(scenario, Change(storage=1 - kept / 2), part, part), apply="hook", effort="hours",
+             factor=spread(scenario, Change(storage=1 - kept / 2), part, part), apply=apply, effort="hours",
+             treatments=copies,
              risk="memory that nothing else may want; left to itself the kernel keeps next to nothing"),
         Cure("more-ram", "take a machine whose memory holds the data set",
              Fix("a machine, or a limit, with room for the data and for the job"),
              factor=spread(scenario, part, Change(storage=0.1), Change(storage=0.0)), apply="admin",
              effort="days"),
     ]  # fmt: skip
+
+
+def _in_memory(diagnosis: Diagnosis, left: float) -> tuple[Treatment, ...]:
+    if diagnosis.loader is None or diagnosis.loader.dataset_kind != "map":
+        return ()
+    return (Treatment("preload", {"where": meant(diagnosis.loader), "bytes": int(FITS * left)}),)
 
 
 WORK = Work(0.002, storage=0.02)

@@ -46,6 +46,7 @@ from .advice import (
     BOOKS,
     WORTH,
     fits_memory,
+    keeping,
     place_of,
     remembering,
     repeats_of,
@@ -124,6 +125,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Cha
         fix=Fix("wrap the data set before it is given to the loader", IN_MEMORY, place),
         change=keep,
         apply="hook",
+        treatments=keeping(diagnosis),
         risk="the start takes as long as one epoch in one process; memory for all samples",
     )
     return [in_memory, offline] if fits else [offline]

@@ -38,9 +38,11 @@ from dataclasses import replace
 
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.report import Evidence, Fix
+from ..model.trial import Treatment
 from .advice import (
     LOOKS_AT_LEAST,
     lock_share,
+    meant,
     more_workers,
     place_of,
     spread,
@@ -100,6 +102,7 @@ def _thread(diagnosis: Diagnosis) -> list[Cure]:
             fix=Fix("wrap the loader", THREAD, diagnosis.loader.location),
             change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
             apply="hook",
+            treatments=(Treatment("ahead", {"where": meant(diagnosis.loader), "depth": AHEAD}),),
             risk="the data set's code then runs in another thread; an exception in it must be handed over",
         )
     ]

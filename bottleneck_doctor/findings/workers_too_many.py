@@ -134,7 +134,7 @@ def _reserve(diagnosis: Diagnosis, scenario: Scenario, loader: Loader) -> list[C
             apply="hook~",
             treatments=(
                 loader_with(loader, num_workers=workers),
-                Treatment("threads", {"torch": int(threads)}),
+                Treatment("threads", {"count": int(threads)}),
             ),
             risk="sums in another order change the last digits; a model that scales well gets slower",
             basis="range",

@@ -44,8 +44,9 @@ class Attempt:
 
     ``outcome``: measured, broke (``why``: how the script ended), hung, out-of-memory, not-applied, too-short
     or interrupted. ``step_s`` is the mean steady step and ``error`` its standard error as a share of it;
-    ``whole_s`` is the mean step with evaluation and whatever else lies between steps. ``memory_bytes``: the
-    most that all of its processes held.
+    ``whole_s`` is the mean step with evaluation and whatever else lies between steps. ``fair_s`` is the mean
+    step without waiting for cores that other programs used, with its error; None where that is not known.
+    ``memory_bytes``: the most that all of its processes held.
     """
 
     arm: str
@@ -58,6 +59,8 @@ class Attempt:
     run_s: float = 0.0
     memory_bytes: int | None = None
     trial: Trial | None = None
+    fair_s: float | None = None
+    fair_error: float = 0.0
 
 
 @dataclass(frozen=True)

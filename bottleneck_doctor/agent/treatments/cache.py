@@ -1,10 +1,10 @@
 """Keeps finished samples in memory: each is made once, whoever of the workers asks for it.
 
-What the user's fix does once, at the start, is done at the start here, too: before the first batch the workers
-make every sample that the run's steps will use, each a part of them. So the steps that follow are those of an
-epoch in which everything is kept, however few there are. The data set must give the same sample each time; it
-is for whoever orders this to know that. Options: ``where``; ``bytes`` that may be kept; ``warm`` (default
-true): make the samples before the first batch.
+What the user's fix does once, at the start, is done at the start here, too: before the first batch the
+workers make every sample that the run's steps will use, each a part of them. So the steps that follow are
+those of an epoch in which everything is kept, however few there are. The data set must give the same sample
+each time; it is for whoever orders this to know that. Options: ``where``;
+``bytes`` that may be kept; ``warm`` (default true): make the samples before the first batch.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from ..foresight import keep_random, wanted
 from ..meant_loader import on_iterators
 from ..sample_store import Store, room
+from . import reporter
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -23,13 +24,7 @@ if TYPE_CHECKING:
 
     from . import Done, Table
 
-OWN = {
-    "dataset",
-    "store",
-    "ahead",
-    "pid",
-    "done",
-}  # attributes of the stand-in; all others are the data set's
+OWN = {"dataset", "store", "ahead", "pid", "done"}  # all other attributes are the data set's
 STORE = "_bdoc_store"  # of a loader: its samples, for all of its iterators
 UNUSED = "no sample was asked for a second time: the steps end before the second epoch"
 
@@ -38,13 +33,12 @@ class Kept:
     """Stands for the data set where batches are made."""
 
     def __init__(self, dataset: Any, store: Store | None, ahead: Iterable[int], done: Done) -> None:
-        for name, value in (("dataset", dataset), ("store", store), ("ahead", ahead), ("done", done)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "pid", 0)
+        self.dataset, self.store, self.ahead, self.done = dataset, store, ahead, done
+        self.pid = 0  # of the process that has made its part
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "dataset" not in self.__dict__:
-            raise AttributeError(name)
+        if name.startswith("__") or "dataset" not in self.__dict__:  # nor is it there while it is unpickled
+            return object.__getattribute__(self, name)
         return getattr(self.dataset, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -54,7 +48,7 @@ class Kept:
             setattr(self.dataset, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, (self.dataset, self.store, self.ahead, _silent)
+        return _spawned, (self.dataset, self.store, self.ahead)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -64,14 +58,18 @@ class Kept:
             self.pid = os.getpid()
             self.warm()
         if self.store is None or not _is_number(index):
-            return self.dataset[index]
+            return self.make(index)
         kept = self.store.get(int(index))
         if kept is not None:
             self.done()
             return kept[0]
-        sample = self.dataset[index]
+        sample = self.make(index)
         self.keep(int(index), sample)
         return sample
+
+    def make(self, index: Any) -> Any:
+        """The sample, as the data set makes it."""
+        return self.dataset[index]
 
     def keep(self, index: int, sample: Any) -> None:
         """Add a sample; one that cannot be kept is said once, and made anew each time."""
@@ -89,14 +87,14 @@ class Kept:
         try:
             for place, index in enumerate(self.ahead):
                 if place % step == first and (self.store is None or not self.store.has(index)):
-                    sample = self.dataset[index]
-                    self.keep(index, sample)
+                    self.keep(index, self.make(index))
         finally:
             undo()
 
 
-def _silent(why: str = "") -> None:
-    """In a spawned worker: its own process has said already that it began."""
+def _spawned(dataset: Any, store: Store | None, ahead: Iterable[int]) -> Kept:
+    """In a spawned worker, whose book is another."""
+    return Kept(dataset, store, ahead, reporter("cache"))
 
 
 def _is_number(index: Any) -> bool:
@@ -118,9 +116,8 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
             done(UNUSED)
         iterator._dataset = Kept(dataset, store, before(iterator, options, done), done)
 
-    return {
-        "torch.utils.data.dataloader": lambda module: on_iterators(module, options.get("where"), swap, done)
-    }
+    where = options.get("where")
+    return {"torch.utils.data.dataloader": lambda module: on_iterators(module, where, swap, done)}
 
 
 def before(iterator: Any, options: dict[str, Any], done: Done) -> Iterable[int]:

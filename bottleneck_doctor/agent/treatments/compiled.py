@@ -7,6 +7,8 @@ model goes on as it was, and that is said.
 
 from __future__ import annotations
 
+import importlib
+
 from .moments import at_models
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from . import Done, Table
 
+CONFIG = "torch._dynamo.config"
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch")  # whose exceptions are not the model's
 
 
@@ -23,10 +26,16 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
     """Each outermost model, when it is first called."""
 
     def act(module: Any) -> None:
-        module.compile()
+        with _whole():
+            module.compile()
         module._compiled_call_impl = _first(module, module._compiled_call_impl, done)
 
     return at_models(act, done)
+
+
+def _whole() -> Any:
+    """Without it a plain ``Sequential`` is not compiled at all: torch's own frames are passed over."""
+    return importlib.import_module(CONFIG).patch(wrap_top_frame=True)
 
 
 def _first(module: Any, compiled: Callable[..., Any], done: Done) -> Callable[..., Any]:

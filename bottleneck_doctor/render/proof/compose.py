@@ -80,7 +80,7 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
         likely, interval = _measured(winner.measured)
         of_run = " of the whole run" if winner.scope == "run" else ""
         figures = f"{likely}{of_run}, measured ({interval})"
-        return words.capital(words.plain(winner.title)), figures, "good"
+        return words.capital(words.plain(_title(proof, winner))), figures, "good"
     tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
     if not tried:
         return "Nothing was tried", "", "plain"
@@ -92,6 +92,13 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
         return f"Undecided: of {many}, {words.count(undecided)} may pay or not", "", "open"
     none = "the one remedy that was tried does not" if len(tried) == 1 else f"none of the {many} does"
     return f"Nothing to change: {none} make the training faster", "", "plain"
+
+
+def _title(proof: Proof, winner: Proved) -> str:
+    """What the row does; of several remedies at once, what each of them does."""
+    titles = {row.id: row.title for row in proof.rows if row.kind == "remedy"}
+    known = [titles[name] for name in winner.remedies if name in titles]
+    return "; ".join(known) if winner.kind == "combination" and known else winner.title
 
 
 def _grounds(proof: Proof, winner: Proved) -> list[str]:
@@ -148,16 +155,16 @@ def _row(row: Proved, won: bool) -> Row:
         verdict=VERDICTS.get(row.verdict, words.plain(row.verdict)),
         mood=MOODS.get(row.verdict, "bad"),
         won=won,
-        notes=_notes(row),
+        notes=_notes(row, won),
     )
 
 
-def _notes(row: Proved) -> list[str]:
-    """What the numbers of a row do not say."""
+def _notes(row: Proved, won: bool) -> list[str]:
+    """What the numbers of a row do not say, and the headline has not said."""
     said = [_why(row.why)] if row.why else []
     if row.scope == "run" and row.measured is not None:
         said.append("of the whole run, evaluation included; a training step takes as long as before")
-    if row.measured is not None and row.parity.word not in ("identical", "order"):
+    if row.measured is not None and not won and row.parity.word not in ("identical", "order"):
         said.append(_parity(row.parity))
     if row.predicted is not None and row.predicted.basis == "range" and not row.measured:
         said.append(f"predicted: {BASES['range']}")
@@ -225,8 +232,9 @@ def _advised(winner: Proved, cwd: str) -> Advised | None:
 
 
 def _cost(cost: Cost) -> str:
-    said = f"{words.counted(cost.runs, 'run')} in {words.seconds(cost.spent_s)}"
+    said = f"{words.counted(cost.runs, 'run')} after the first, {words.seconds(cost.spent_s)} in all"
     if cost.window_s > 0:
-        said += f", {words.times(cost.spent_s / cost.window_s)} the {words.seconds(cost.window_s)}"
-        said += " in which the training was watched first"
+        said += (
+            f": {words.times(cost.spent_s / cost.window_s)} the first run's {words.seconds(cost.window_s)}"
+        )
     return f"{said} · {words.seconds(cost.budget_s)} were allowed"

@@ -16,7 +16,7 @@ CWD = "/home/ann/cats"
 FILE = f"{CWD}/train.py"
 
 
-def profile_of(text: str, callee: str = "DataLoader", through: tuple[str, ...] = ()) -> Profile:
+def profile_of(text: str, callee: str = "DataLoader", cwd: str = CWD) -> Profile:
     """The profile of a run in which calls of ``callee`` built loaders, and those of AdamW optimizers."""
     loaders, optimizers = [], []
     for node in ast.walk(ast.parse(text.removeprefix("\ufeff"))):
@@ -24,13 +24,11 @@ def profile_of(text: str, callee: str = "DataLoader", through: tuple[str, ...] =
         said = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
         if isinstance(node, ast.Call) and said == callee:
             call = quote(node, text.removeprefix("\ufeff"), list)
-            place = Location(FILE, node.lineno)
-            loaders.append(
-                Loader(f"L{len(loaders)}", "dataloader", 1, location=place, call=call, through=list(through))
-            )
+            place = Location(f"{cwd}/train.py", node.lineno)
+            loaders.append(Loader(f"L{len(loaders)}", "dataloader", 1, location=place, call=call))
         if isinstance(node, ast.Call) and said == "AdamW":
             optimizers.append(Optimizer(1, "AdamW", "torch", file=FILE, line=node.lineno))
-    run = replace(PROFILE.run, command=["python", "train.py"], script="train.py", cwd=CWD)
+    run = replace(PROFILE.run, command=["python", "train.py"], script="train.py", cwd=cwd)
     computing = replace(PROFILE.computing, optimizers=optimizers)
     return replace(PROFILE, run=run, loaders=loaders, computing=computing)
 
@@ -44,7 +42,7 @@ def remedy(*treatments: Treatment, line: int = 0, id: str = "workers-auto") -> R
     )  # fmt: skip
 
 
-def loader_with(line: int, **arguments: object) -> Remedy:
+def loader_with(line: int, cwd: str = CWD, **arguments: object) -> Remedy:
     """The remedy that builds the loader of a line with other arguments."""
-    where = {"file": FILE, "line": line}
+    where = {"file": f"{cwd}/train.py", "line": line}
     return remedy(Treatment("loader", {"where": where, "arguments": arguments}), line=line)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.model.profile import Loader, Location
 from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.trial import ENVIRONMENT, Treatment
@@ -17,7 +19,8 @@ from bottleneck_doctor.prove.patch.edits import edited
 from bottleneck_doctor.prove.patch.source import parse
 from bottleneck_doctor.prove.patch.wishes import wishes_of
 from tests.house.source import ROOT
-from tests.prove.patch.scripts import loader_with, profile_of, remedy
+from tests.model.profiles import PROFILE
+from tests.prove.patch.scripts import FILE, loader_with, profile_of, remedy
 
 FOUR = Treatment("threads", {"count": 4})
 HEAD = "from torch.utils.data import DataLoader\n"
@@ -79,6 +82,10 @@ def patched(text: str, wanted: Remedy, folder: Path) -> str:
             "    persistent_workers=True\n)",
         ),
         (
+            "x = DataLoader(\n    d, batch_size=8  # all\n)",
+            "x = DataLoader(\n    d, batch_size=8, num_workers=2, persistent_workers=True  # all\n)",
+        ),
+        (
             "x = DataLoader(d, batch_size=8,\n               shuffle=True)",
             "x = DataLoader(d, batch_size=8,\n               shuffle=True, num_workers=2, "
             "persistent_workers=True)",
@@ -113,12 +120,12 @@ def test_line_ends_marks_and_foreign_letters_stay(newline: str, end: str, mark: 
         HEAD.rstrip(),
         "# Über Katzen: 漢字",
         "for x in DataLoader(",
-        "    'Größe', batch_size=8",
+        "    'Größe'  # ö",
         "): pass",
     ]
     text = mark + newline.join(lines) + end
     after = patched(text, loader_with(3, num_workers=2), tmp_path)
-    lines[3:4] = ["    'Größe', batch_size=8,", "    num_workers=2"]
+    lines[3:4] = ["    'Größe',  # ö", "    num_workers=2"]
     assert after == mark + newline.join(lines) + end
 
 
@@ -222,6 +229,7 @@ def test_several_remedies_make_one_diff_and_share_a_call(tmp_path: Path) -> None
     [
         (f"{HEAD}x = DataLoader(d)\n", Treatment(ENVIRONMENT, {"A": "2"}), "before the start: A=2"),
         (f"{HEAD}x = DataLoader(d)\n", Treatment("compiled"), "more than an argument or a setting"),
+        (f"{HEAD}x = DataLoader(d)\n", Treatment("threads", {"many": 1}), "more than an argument"),
         ("def f(): pass\n", Treatment("threads", {"count": 1}), "no imports at its top"),
         ("import torch\ntorch.set_num_threads(1)\ntorch.set_num_threads(2)\n", FOUR, "in several places"),
         ("import torch\n", Treatment("debug", {"drop": "anomaly"}), "is not called in the file"),
@@ -245,6 +253,40 @@ def test_a_loader_of_another_make_is_left_alone() -> None:
     text = "from torch_geometric.loader import DataLoader\nx = DataLoader(d, 8)\n"
     found = patch_for(loader_with(2, num_workers=2), profile_of(text), lambda path: text)
     assert found == Patch("", "DataLoader may not take num_workers")
+
+
+TRAINER = """\
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments(
+    output_dir="out",
+)
+Trainer(args=args).train()
+"""
+
+
+def test_the_trainer_gets_its_loaders_arguments_through_its_own() -> None:
+    place = Location(FILE, 5)
+    one = Loader("a", "dataloader", 1, "Texts", location=place, through=["transformers"])
+    built = [one, replace(one, key="b", through=["accelerate", "transformers"])]
+    profile = replace(profile_of(TRAINER), loaders=built, loops=[])
+    found = patch_for(loader_with(5, num_workers=2), profile, lambda path: TRAINER)
+    assert "+    dataloader_num_workers=2,\n" in found.diff
+    found = patch_for(loader_with(5, in_order=False), profile, lambda path: TRAINER)
+    assert found == Patch("", "TrainingArguments has no argument for in_order")
+    evaluating = replace(profile, loops=[replace(PROFILE.loops[0], loader="b", role="evaluation")])
+    assert "alike" in patch_for(loader_with(5, num_workers=2), evaluating, lambda path: TRAINER).why
+
+
+def test_what_accelerate_builds_anew_is_changed_where_the_script_builds_it() -> None:
+    text = f"{HEAD}loader = DataLoader(data)\nloader = accelerator.prepare(loader)\n"
+    profile = profile_of(text)
+    again = Loader("x", "dataloader", 1, location=Location(FILE, 3), through=["accelerate"])
+    profile = replace(profile, loaders=[*profile.loaders, again])
+    found = patch_for(loader_with(3, num_workers=2), profile, lambda path: text)
+    assert "+loader = DataLoader(data, num_workers=2)\n" in found.diff
+    fastai = replace(again, through=["fastai"])
+    found = patch_for(loader_with(3, num_workers=2), replace(profile, loaders=[fastai]), lambda path: text)
+    assert found == Patch("", "fastai builds the loader, not the script")
 
 
 def test_files_that_a_patch_cannot_name_or_nobody_can_read_are_left_alone() -> None:

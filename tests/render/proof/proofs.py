@@ -35,9 +35,9 @@ WORKERS = Proved(
 )
 BOTH = replace(
     WORKERS,
-    id="workers-auto+optimizer-fused",
+    id="combination",
     kind="combination",
-    title="make batches in 2 worker processes; let AdamW update all tensors in one call",
+    title="workers-auto + optimizer-fused",
     remedies=["workers-auto", "optimizer-fused"],
     predicted=Speedup(1.8, 2.3, 2.9, "replay"),
     measured=Gain(2.213, 2.14, 2.29, 2),

@@ -1,0 +1,57 @@
+"""What the steps to come will ask for is drawn ahead, and random numbers are put back."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+from bottleneck_doctor.agent import foresight
+
+
+def _iterator(sampler: object) -> SimpleNamespace:
+    return SimpleNamespace(_index_sampler=sampler)
+
+
+def test_a_run_that_sees_all_samples_wants_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foresight.state, "control", None, raising=False)
+    batches = BatchSampler(RandomSampler(range(40)), 8, False)
+    assert foresight.wanted(_iterator(batches), 40) == range(40)
+
+
+@pytest.mark.parametrize("generator", [None, torch.Generator()])
+def test_a_short_run_wants_what_the_sampler_will_draw(
+    generator: torch.Generator | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foresight, "_steps", lambda: 3)
+    batches = BatchSampler(RandomSampler(range(1000), generator=generator), 8, False)
+    seen = foresight.wanted(_iterator(batches), 1000)
+    assert seen is not None
+    drawn = [index for batch in batches for index in batch]
+    assert list(seen) == drawn[: len(list(seen))]
+    assert 24 <= len(list(seen)) <= 40
+
+
+def test_without_batches_each_step_wants_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foresight, "_steps", lambda: 5)
+    assert list(foresight.wanted(_iterator(SequentialSampler(range(99))), 99) or ()) == list(range(7))
+
+
+def test_a_sampler_of_the_users_own_is_not_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(Sampler[int]):
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            raise AssertionError("somebody asked")
+
+    monkeypatch.setattr(foresight, "_steps", lambda: 3)
+    assert foresight.wanted(_iterator(BatchSampler(Own(), 8, False)), 1000) is None
+
+
+def test_every_source_of_random_numbers_is_put_back() -> None:
+    undo = foresight.keep_random()
+    first = random.random(), float(np.random.rand()), float(torch.rand(()))
+    undo()
+    assert (random.random(), float(np.random.rand()), float(torch.rand(()))) == first

@@ -1,0 +1,82 @@
+"""Treatments of what a loop writes: records in one step of many, checkpoints rarely, or by a thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agent.trying import treated
+from tests.agent.watching import PRELUDE
+
+SCRIPT = (
+    PRELUDE
+    + """
+import gc, logging, threading
+kept = []
+class Keep(logging.Handler):
+    def emit(self, record):
+        kept.append(record.getMessage())
+log = logging.getLogger("training")
+log.setLevel(logging.INFO)
+log.addHandler(Keep())
+log.info("before")
+sys.setprofile(lambda *_: None)
+saved = {}
+for step in range(1, 13):
+    train_on(torch.ones(2, 4))
+    log.info("step %d", step)
+    if step == 7:
+        log.warning("warned")
+    torch.save({"step": step, "model": model.state_dict()}, "same.pt")
+    torch.save({"step": step}, "own-%d.pt" % step)
+    saved[step] = model.bias.item()
+own = [torch.load("own-%d.pt" % step)["step"] for step in range(1, 13)]
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join()
+last = torch.load("same.pt")
+same = {"step": last["step"], "bias": last["model"]["bias"].item()}
+say(kept=kept, own=own, same=same, expected=saved[last["step"]], collects=gc.isenabled(),
+    profiled=sys.getprofile() is not None)
+"""
+)
+ORDERS: dict[str, dict[str, Any]] = {
+    "rare_logging": {"every": 5},
+    "saving_aside": {},
+    "rare_saving": {"every": 4},
+    "collector": {"every": 1000},
+    "debug": {"drop": "tracer"},
+}
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    return treated(tmp_path_factory.mktemp("writing"), SCRIPT, ORDERS)
+
+
+@pytest.fixture
+def seen(outcome: tuple[dict[str, Any], dict[str, list[str]]]) -> dict[str, Any]:
+    return outcome[0]
+
+
+def test_each_says_that_it_was_applied(outcome: tuple[dict[str, Any], dict[str, list[str]]]) -> None:
+    assert outcome[1] == {name: [""] for name in ORDERS}
+
+
+def test_one_step_of_five_is_logged_and_every_warning(seen: dict[str, Any]) -> None:
+    assert seen["kept"] == ["before", "step 5", "warned", "step 10"]
+
+
+def test_a_checkpoint_of_a_new_name_is_always_written(seen: dict[str, Any]) -> None:
+    assert seen["own"] == list(range(1, 13))
+
+
+def test_the_same_file_is_written_every_fourth_time_with_what_the_model_was_then(
+    seen: dict[str, Any],
+) -> None:
+    assert seen["same"] == {"step": 9, "bias": seen["expected"]}
+
+
+def test_the_collector_rests_and_the_tracer_is_gone(seen: dict[str, Any]) -> None:
+    assert (seen["collects"], seen["profiled"]) == (False, False)

@@ -1,0 +1,91 @@
+"""Where the proof goes: stdout, a file, the winner's patch, the track record; the script stays as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.commands.proof_files import hand_over
+from bottleneck_doctor.commands.prove import ProveOptions
+from bottleneck_doctor.model.proof import Expected, Proof
+from tests.prove.patch.scripts import loader_with, profile_of
+from tests.render.proof.proofs import BROKEN, TYPICAL, WORKERS
+from tests.render.reports import TYPICAL as REPORT
+
+SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
+AFTER = SCRIPT.replace("(data)", "(data, num_workers=2)")
+PROOF = replace(TYPICAL, rows=[WORKERS, BROKEN], track=None)
+
+
+def hand(folder: Path, proof: Proof = PROOF, format: str = "terminal", **asked: object) -> None:
+    """Hand over the proof of a script in this folder."""
+    (folder / "train.py").write_text(SCRIPT)
+    cwd = str(folder)
+    report = replace(REPORT, remedies=[loader_with(2, cwd, num_workers=2)])
+    options = ProveOptions("train.py", None, None, [], format=format, **asked)  # type: ignore[arg-type]
+    hand_over(options, proof, profile_of(SCRIPT, cwd=cwd), report)
+
+
+def test_the_patch_is_written_and_applies_and_the_script_is_untouched(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    hand(tmp_path, write_patch=str(tmp_path / "made.patch"))
+    assert (tmp_path / "train.py").read_text() == SCRIPT
+    subprocess.run(["git", "apply", "made.patch"], cwd=tmp_path, check=True)
+    assert (tmp_path / "train.py").read_text() == AFTER
+    out = capfdbinary.readouterr().out.decode()
+    assert "+loader = DataLoader(data, num_workers=2)" in out
+
+
+def test_where_nothing_is_kept_there_is_no_patch_and_a_line_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "made.patch"
+    hand(tmp_path, replace(PROOF, rows=[BROKEN], winner=""), write_patch=str(path))
+    assert not path.exists()
+    assert capsys.readouterr().err == f"bdoc: no patch in {str(path)!r}: no remedy is kept\n"
+
+
+def test_the_proof_is_also_written_as_json(tmp_path: Path) -> None:
+    hand(tmp_path, output=str(tmp_path / "proof.json"))
+    told = json.loads((tmp_path / "proof.json").read_text())
+    assert told["rows"][0]["patch"]["diff"].endswith("+loader = DataLoader(data, num_workers=2)\n")
+
+
+def test_nothing_is_kept_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    hand(tmp_path)
+    assert not (tmp_path / "state").exists()
+
+
+def test_the_track_record_is_kept_where_state_belongs_and_its_path_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    hand(tmp_path, record=True)
+    assert os.listdir(tmp_path / "state" / "bdoc") == ["proofs.jsonl"]
+    said = capsys.readouterr().out.replace("\n", "")
+    assert "on this machine: 1 prediction tried, 1 inside its interval, median error 7.9 %" in said
+    assert "proofs.jsonl" in said
+
+
+def test_a_record_that_cannot_be_kept_costs_no_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hand(tmp_path, record=True, record_file=str(tmp_path / "train.py" / "kept"))
+    told = capsys.readouterr()
+    assert "cannot write" in told.err
+    assert "×1.95, measured" in told.out
+
+
+def test_json_on_stdout_is_nothing_but_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = Expected("workers-auto", ">", 3.0, 1, WORKERS.measured)
+    hand(tmp_path, replace(PROOF, expected=[expected]), format="json")
+    told = capsys.readouterr()
+    assert json.loads(told.out)["winner"] == "workers-auto"
+    assert "--expect workers-auto > 3: fails" in told.err
