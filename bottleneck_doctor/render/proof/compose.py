@@ -12,6 +12,7 @@ from .document import Advised, ProofDocument, Row
 
 LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
 LONGEST_WHY = 300
+NOISY = 0.1  # between runs, from which it is worth a line (ours)
 NO_ROOM = 1.05  # a ceiling below it: input limits nothing [contract: what limits anything]
 VERDICTS = {
     "kept": "kept",
@@ -54,7 +55,7 @@ def compose(proof: Proof) -> ProofDocument:
         missed=[
             (words.plain(one.id), words.short(words.plain(one.why), LONGEST_WHY)) for one in proof.missed
         ],
-        notes=[words.plain(note) for note in proof.notes],
+        notes=[*map(words.plain, proof.notes), *_unquiet(proof.noise)],
         expected=[_expected(one) for one in proof.expected],
         advised=_advised(winner, proof.run.cwd) if winner is not None else None,
         cost=_cost(proof.cost),
@@ -84,14 +85,17 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
     tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
     if not tried:
         return "Nothing was tried", "", "plain"
-    many = "the one remedy that was tried" if len(tried) == 1 else f"{words.count(len(tried))} remedies tried"
+    many = f"{words.count(len(tried))} remedies tried"
+    many = f"the one remedy tried, {words.plain(tried[0].id)}," if len(tried) == 1 else many
     if all(row.verdict in FAILED for row in tried):
-        return f"Cannot say: {many} could not be measured", "", "bad"
+        which = many if len(tried) == 1 else f"none of the {many}"
+        return f"Cannot say: {which} could {'not ' if len(tried) == 1 else ''}be measured", "", "bad"
     undecided = sum(row.verdict == "undecided" for row in tried)
     if undecided:
-        return f"Undecided: of {many}, {words.count(undecided)} may pay or not", "", "open"
-    none = "the one remedy that was tried does not" if len(tried) == 1 else f"none of the {many} does"
-    return f"Nothing to change: {none} make the training faster", "", "plain"
+        which = many if len(tried) == 1 else f"{words.count(undecided)} of {many}"
+        return f"Undecided: {which} may pay or not", "", "open"
+    none = f"{many} does not make" if len(tried) == 1 else f"none of the {many} makes"
+    return f"Nothing to change: {none} the training faster", "", "plain"
 
 
 def _title(proof: Proof, winner: Proved) -> str:
@@ -135,6 +139,13 @@ def _before(proof: Proof) -> str:
     if proof.steps:
         said += f" · {words.counted(proof.steps, 'step')} a run"
     return said if proof.noise is None else f"{said} · runs differ by {words.percent(proof.noise)}"
+
+
+def _unquiet(noise: float | None) -> list[str]:
+    """Why so little could be decided, where the machine is to blame."""
+    if noise is None or noise < NOISY:
+        return []
+    return [f"runs of the same thing differ by {words.percent(noise)}: a quieter machine decides sooner"]
 
 
 def _row(row: Proved, won: bool) -> Row:
@@ -198,6 +209,8 @@ def _ceiling(ceiling: Proved | None) -> str:
         return f"with batches from memory: not known ({why})"
     likely, interval = _measured(ceiling.measured)
     rest = "nothing about input can bring more"
+    if ceiling.measured.low < 1 < NO_ROOM < ceiling.measured.high:
+        rest = "not decided what input could bring at most"
     if ceiling.measured.high < NO_ROOM:
         rest = "input is not what limits this training"
     return f"with batches from memory {likely} ({interval}): {rest}"
