@@ -77,7 +77,7 @@ def prove_command(options: ProveOptions) -> int:
         arms, interrupted = _tried(proving, diagnosis, plan)
     proof = _proof(proving, diagnosis, report, plan, arms)
     hand_over(options, proof, diagnosis.profile, report)
-    return INTERRUPTED if interrupted else _status(proof)
+    return INTERRUPTED if interrupted else _status(proof, report)
 
 
 def _expected(options: ProveOptions) -> list[Expected]:
@@ -112,7 +112,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         Limits(steps, FIRST_RUN_S),
         watch=lambda s: proving.line.show("the first run", 0.0, None),
     )
-    proving.window_s = proving.spent_s()
+    proving.window_s = done.run_s
     proving.budget_s = budget_of(options.budget_s, proving.window_s)
     if done.outcome == "measured" and done.profile is not None:
         return diagnose(done.profile), 0
@@ -185,9 +185,11 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     return prove(report, arms, proving.attempts, cost, plan.missed, proving.notes, proving.expected, parity)
 
 
-def _status(proof: Proof) -> int:
-    """The worst of the expectations; a script of which no second run could be measured proves nothing."""
+def _status(proof: Proof, report: Report) -> int:
+    """The worst of the expectations; a training that could not be judged, or not be run again, proves
+    nothing."""
     from ..analyse.gate import worst
 
     lost = bool(proof.rows) and proof.baseline_s is None
-    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost else 0])
+    unknown = report.verdict.bound == "inconclusive" and not proof.rows
+    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])

@@ -169,7 +169,7 @@ class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share. ``track``: how predictions have held on this machine, where the user keeps that."""
+    share; ``attempts``: all runs in their order, what was traced in them left out. ``track``: how predictions have held on this machine, where the user keeps that."""
 
     run: RunSummary
     baseline_s: float | None
@@ -182,6 +182,7 @@ class Proof:
     missed: list[Missed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
     track: TrackRecord | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..launch import announce
 from ..launch.board import Board
 from ..launch.folder import PREFIX
 from .limits import Limits
@@ -13,17 +14,21 @@ from .limits import Limits
 
 @dataclass
 class Stillness:
-    """One trial's progress. ``trained`` steps so far, of the process that has come furthest."""
+    """One trial's progress. ``trained`` steps so far, of the process that has come furthest; ``is_over`` when
+    none of those that trained lives."""
 
     place: Path
     limits: Limits
     started_ns: int = field(default_factory=time.monotonic_ns)
     trained: int = 0
+    is_over: bool = False
     _board: Board | None = None
 
     def look(self, now_ns: int) -> str:
         """Why the trial must be taken to hang; "" while it moves."""
         newest_ns = self._newest_ns()
+        if self.is_over:
+            return ""  # what bdoc still has to write is not the training's silence
         if newest_ns is None:
             waited_s = (now_ns - self.started_ns) / 1e9
             late = waited_s > self.limits.first_batch_s
@@ -46,4 +51,5 @@ class Stillness:
         if not progress:
             return None
         self.trained = max(one.trained or one.steps for one in progress)
+        self.is_over = all(announce.lifetime(one.pid) is None for one in progress)
         return max(one.last_ns for one in progress)
