@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.accuracy.measure import DATA, ROOT, surroundings
 from tests.patients.expected import Patient, script
 
 LIMIT_S = 900.0
+SETTLING_S = 10.0
 MARK = "PROVING_MARK"  # in the environment of all that a proof starts: so it is known when it is left behind
 SHARED = Path("/dev/shm")
 
@@ -48,7 +50,7 @@ def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
             timeout=LIMIT_S,
             check=False,
         )
-    left = _processes(mark) + sorted(f"shared memory {name}" for name in _shared() - before)
+    left = _processes(mark) + [f"shared memory {name}" for name in _staying(before)]
     told = [json.loads(file.read_text()) for file in sorted(truths.glob("*.json"))]
     proof = json.loads(file.read_text()) if done.returncode == 0 and file.exists() else None
     return Proven(proof, told, left, f"status {done.returncode}\n{done.stdout}{done.stderr}")
@@ -64,6 +66,16 @@ def as_told(patient: Patient, proof: dict[str, Any]) -> list[str]:
 
 def _shared() -> set[str]:
     return set(os.listdir(SHARED)) if SHARED.is_dir() else set()
+
+
+def _staying(before: set[str]) -> list[str]:
+    """New blocks of shared memory, less those of other trainings of this machine, which come and go."""
+    fresh = _shared() - before
+    until = time.monotonic() + SETTLING_S
+    while fresh and time.monotonic() < until:
+        time.sleep(0.5)
+        fresh &= _shared()
+    return sorted(fresh)
 
 
 def _processes(mark: str) -> list[str]:
