@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -59,9 +58,9 @@ def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
 def as_told(patient: Patient, proof: dict[str, Any]) -> list[str]:
     """The arguments that cure the patient; the number of workers is the one that was tried."""
     row = next((one for one in proof["rows"] if one["id"] == patient.twin == "workers-auto"), None)
-    snippet = (row["fix"] or {}).get("snippet") if row else None
-    advised = re.search(r"num_workers=(\d+)", snippet or "")
-    return ["--cured", *(["--workers", advised[1]] if advised else [])]
+    tried = [one["options"].get("arguments", {}) for one in row["treatments"]] if row else []
+    workers = [one["num_workers"] for one in tried if "num_workers" in one]
+    return ["--cured", *(["--workers", str(workers[0])] if workers else [])]
 
 
 def _shared() -> set[str]:
