@@ -46,20 +46,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
-    """Sick and cured by hand in turn, with the proof in the middle; ``None`` when bdoc gave none."""
+    """The proof, then sick and cured by hand in turn; ``None`` when bdoc gave no proof."""
     length = [] if given.seconds is None else ["--seconds", str(given.seconds)]
     how = ["--allow-numerics", *(["--budget", given.budget] if given.budget else [])]
     with tempfile.TemporaryDirectory(prefix="bdoc-proving-") as name:
         folder = Path(name)
-        sick, cured = [plain(patient, folder, length)], []
         seen = proven(patient, folder, how)
         if seen.proof is None:
             _tell(f"{patient.name}: bdoc gave no proof\n{seen.said}")
             return None
-        for place in range(given.repeats):
-            cured.append(plain(patient, folder, length, cured=as_told(patient, seen.proof)))
-            if place < given.repeats - 1:
-                sick.append(plain(patient, folder, length))
+        sick, cured, cure = [], [], as_told(patient, seen.proof)
+        for _ in range(given.repeats):
+            sick.append(plain(patient, folder, length))
+            cured.append(plain(patient, folder, length, cured=cure))
     sick_s, cured_s = ([run.truth[f"{patient.scope}_mean_s"] for run in runs] for runs in (sick, cured))
     return shortened(Taken(seen.proof, sick_s, cured_s, seen.told, seen.left))
 
