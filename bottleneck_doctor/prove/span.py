@@ -16,6 +16,7 @@ LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and t
 AT_MOST = 0.5  # of the steps that were watched: two rounds of four arms then fit into ten first runs
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
+FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/treatments/replay.BATCHES]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 
 
@@ -29,7 +30,8 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
         cycle, wanted = _evaluations_apart(diagnosis), max(wanted, _evaluations_apart(diagnosis))
     if 0 < cycle <= SHORT * wanted:
         wanted = math.ceil(wanted / cycle) * cycle
-    begin = max([WARMUP, *(2 * _slots(diagnosis, arm) for arm in arms)])
+    fed = [FED_FROM for arm in arms if arm.kind == "ceiling"]
+    begin = max([WARMUP, *fed, *(2 * _slots(diagnosis, arm) for arm in arms)])
     most = min(_most(diagnosis), max_steps or 1 << 62)
     if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
         begin = min(begin, int(WARMUP_SHARE * most))

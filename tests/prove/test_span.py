@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.agent.treatments.replay import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.diagnosis import Diagnosis
-from bottleneck_doctor.model.proof import Arm, Span
+from bottleneck_doctor.model.proof import CEILING, Arm, Span
 from bottleneck_doctor.model.rhythm import Rhythm
 from bottleneck_doctor.model.trial import Treatment
-from bottleneck_doctor.prove.span import LEAST, LEAST_S, WARMUP, span_of
+from bottleneck_doctor.prove.span import FED_FROM, LEAST, LEAST_S, WARMUP, span_of
 from tests.analyse.runs import run_of
 
 from .simulated_runs import BASE, remedy
@@ -68,6 +69,11 @@ def test_for_a_remedy_of_the_whole_run_the_time_between_evaluations_is_compared_
 
 def test_what_a_treated_loader_holds_in_advance_is_warm_up() -> None:
     assert span_of(watched(epochs=1), [BASE, WORKERS]).begin == 2 * 4 * 4
+
+
+def test_the_ceiling_is_measured_when_all_batches_come_from_memory() -> None:
+    ceiling = Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
+    assert span_of(watched(epochs=1), [BASE, ceiling]).begin == FED_FROM > BATCHES + 1
 
 
 def test_a_training_that_ends_by_itself_is_compared_to_its_end() -> None:
