@@ -1,15 +1,9 @@
 """What each arm gained over the baselines run around it, how sure that is, and the word for it.
 
 An arm is held against the baselines before and after it in time, not against the mean of all of them: a
-<<<<<<< HEAD
 machine that slows down for minutes (neighbours, heat) slows an arm and its neighbours alike. Simulated with
 3 % of noise between runs, this makes intervals 7 % wider where nothing drifts, and a fifth narrower where
 each run is 2 % slower than the last.
-=======
-machine that slows down for minutes (neighbours, heat) slows an arm and its neighbours alike. Simulated
-with 3 % of noise between runs, intervals are 7 % wider for it where nothing drifts, and a fifth narrower where each
-run is 2 % slower than the last; of remedies that bring nothing, twice as many are told so at 1 %.
->>>>>>> ba04a27191c9a4e9cf3b947701879dc835c2132f
 """
 
 from __future__ import annotations
