@@ -25,11 +25,13 @@ from . import family
 from .endings import Seen, judged
 from .limits import Limits
 from .memory import Memory
-from .place import keep_short, place, tail
+from .pausing import Pause, pausable
+from .place import keep_only, keep_short, place, tail
 from .stillness import Stillness
 from .sweeping import blocks, sweep_blocks, sweep_folders
 from .traces import Traces
 
+ORDER = "order.json"
 LOOK_EVERY_S = 0.2  # memory can be gone within a second
 PROGRESS_EVERY_S = 0.5
 ROOM = Path(__file__).resolve().parent.parent.parent
@@ -98,7 +100,7 @@ def run_trial(target: Target, order: Order, limits: Limits, *, watch: Watch | No
     UsageError where there is no place for its files.
     """
     with place() as folder:
-        file = folder / "order.json"
+        file = folder / ORDER
         file.write_bytes(encode_order(order))
         options = ["--no-profiler", "--no-py-spy", "--trial", str(file), "--max-steps", str(limits.steps)]
         return _carried_out(_line(target, folder, options), folder, limits, watch)
@@ -128,6 +130,20 @@ def _line(target: Target, folder: Path, options: list[str]) -> list[str]:
 
 
 def _carried_out(line: list[str], folder: Path, limits: Limits, watch: Watch | None) -> Finished:
+    """After Ctrl-Z the machine is free until we are continued, and the trial begins anew."""
+    with pausable() as pause:
+        while True:
+            found = _once(line, folder, limits, watch, pause)
+            if found is not None:
+                return found
+            pause.take()
+            keep_only(folder, ORDER)
+
+
+def _once(
+    line: list[str], folder: Path, limits: Limits, watch: Watch | None, pause: Pause
+) -> Finished | None:
+    """From start to end; None where it was paused."""
     trial, memory = _Trial(family.descendants(), blocks()), Memory(limits.memory_bytes)
     seen, left, began_s = Seen(), Leftovers(), time.monotonic()
     with family.adopting(), unwinding():
@@ -136,12 +152,14 @@ def _carried_out(line: list[str], folder: Path, limits: Limits, watch: Watch | N
                 prepare = family.expendable()
                 with deferred():
                     trial.child = _started(line, folder, prepare)
-                seen = _awaited(trial, trial.child, folder, limits, memory, watch)
+                seen = _awaited(trial, trial.child, folder, limits, memory, watch, pause)
             finally:
                 with deferred():
                     left = _cleared(trial, trial.child) if trial.child is not None else left
         except KeyboardInterrupt:
             seen = replace(seen, interrupted=True)
+    if pause.is_wanted and not seen.interrupted:
+        return None
     seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / "log"))
     profile = _profile(folder)
     outcome, why = judged(seen, profile)
@@ -167,12 +185,13 @@ def _awaited(
     limits: Limits,
     memory: Memory,
     watch: Watch | None,
+    pause: Pause,
 ) -> Seen:
     """Look now and then until the run ends, or must be ended."""
     stillness = Stillness(folder, limits)
     began_s, told_s = time.monotonic(), 0.0
     with doorbell(child.pid, ()) as sleep:
-        while (status := child.poll()) is None:
+        while (status := child.poll()) is None and not pause.is_wanted:
             now_s = time.monotonic()
             if now_s - told_s >= PROGRESS_EVERY_S:
                 told_s = now_s

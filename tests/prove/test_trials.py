@@ -161,3 +161,26 @@ def test_a_trial_ends_when_we_are_killed(tmp_path: Path) -> None:
     assert alive == []
     with place():  # the next one clears up after it
         assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_ctrl_z_frees_the_machine_and_the_trial_begins_anew_when_we_go_on() -> None:
+    line = [sys.executable, "-c", CALLER, str(BROKEN / "sleeps.py")]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        for _ in range(4):
+            caller.stdout.readline()
+        ours = psutil.Process(caller.pid)
+        before = ours.children(recursive=True)
+        caller.send_signal(signal.SIGTSTP)
+        until = time.monotonic() + PATIENCE_S
+        while ours.status() != psutil.STATUS_STOPPED:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert ours.children(recursive=True) == []
+        caller.send_signal(signal.SIGCONT)
+        while not ours.children():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert not set(ours.children()) & set(before)
+        caller.send_signal(signal.SIGINT)
+        assert caller.stdout.read().split()[-1] == "interrupted"
