@@ -36,17 +36,17 @@ def wanted(iterator: Any, length: int) -> Iterable[int] | None:
     that cannot be known. ``iterator`` is one of torch's that has not begun."""
     steps = _steps()
     sampler = iterator._index_sampler
-    batched = type(sampler).__name__ == "BatchSampler"
-    samples = steps * (sampler.batch_size if batched else 1)
+    grouped = type(sampler).__name__ == "BatchSampler"
+    samples = steps * (sampler.batch_size if grouped else 1)
     if samples >= length:
         return range(length)
-    inner = sampler.sampler if batched else sampler
+    inner = sampler.sampler if grouped else sampler
     if type(inner).__name__ not in PURE or not type(inner).__module__.startswith("torch."):
         return None
     undo = keep_random(getattr(inner, "generator", None))
     try:
         ahead = islice(iter(sampler), int(steps * SPARE) + 1)
-        return [index for batch in ahead for index in batch] if batched else list(ahead)
+        return [index for batch in ahead for index in batch] if grouped else list(ahead)
     finally:
         undo()
 

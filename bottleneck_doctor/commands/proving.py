@@ -12,13 +12,15 @@ from ..launch.interpreter import choose
 from ..model.outcome import CANNOT_SAY
 from ..model.proof import Arm, Attempt, Cost, Expected, Plan, Proof
 from ..model.trial import Order
-from .output import complain, screen
+from . import settings
+from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
 from .prove import ProveOptions
 from .proving_line import ProvingLine
 
 if TYPE_CHECKING:
     from ..model.diagnosis import Diagnosis
+    from ..model.profile import Profile
     from ..model.report import Report
     from ..prove.trials import Target
 
@@ -77,7 +79,7 @@ def prove_command(options: ProveOptions) -> int:
         arms, interrupted = _tried(proving, diagnosis, plan)
     proof = _proof(proving, diagnosis, report, plan, arms)
     hand_over(options, proof, diagnosis.profile, report)
-    return INTERRUPTED if interrupted else _status(proof)
+    return INTERRUPTED if interrupted else _status(proof, report, options)
 
 
 def _expected(options: ProveOptions) -> list[Expected]:
@@ -112,9 +114,10 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         Limits(steps, FIRST_RUN_S),
         watch=lambda s: proving.line.show("the first run", 0.0, None),
     )
-    proving.window_s = proving.spent_s()
+    proving.window_s = done.run_s
     proving.budget_s = budget_of(options.budget_s, proving.window_s)
     if done.outcome == "measured" and done.profile is not None:
+        _keep(done.profile, proving.line)
         return diagnose(done.profile), 0
     if done.outcome == "interrupted":
         return None, INTERRUPTED
@@ -122,6 +125,20 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     complain(f"the training {FATES.get(done.outcome, done.outcome)} before anything was tried: {done.why}")
     own = done.profile.run.exit_status if done.profile is not None else 0
     return None, own or CANNOT_SAY
+
+
+def _keep(profile: Profile, line: ProvingLine) -> None:
+    """The profile of the first run, where ``bdoc run`` would leave it: `--profile` saves making it again."""
+    from ..model.codec import encode_profile
+    from ..model.refusal import Refused
+
+    path = settings.load().output
+    try:
+        write(path, encode_profile(profile))
+        line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")
+    except Refused as problem:  # the proof is worth more than the profile
+        line.clear()
+        complain(str(problem))
 
 
 def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
@@ -185,9 +202,11 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     return prove(report, arms, proving.attempts, cost, plan.missed, proving.notes, proving.expected, parity)
 
 
-def _status(proof: Proof) -> int:
-    """The worst of the expectations; a script of which no second run could be measured proves nothing."""
+def _status(proof: Proof, report: Report, options: ProveOptions) -> int:
+    """The worst of the expectations. Nothing is known of a training that could not be judged, or not be run
+    again, nor of remedies asked for by name of which none could be tried."""
     from ..analyse.gate import worst
 
     lost = bool(proof.rows) and proof.baseline_s is None
-    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost else 0])
+    unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options.remedies))
+    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])

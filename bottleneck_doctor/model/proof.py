@@ -168,7 +168,8 @@ class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share. ``track``: how predictions have held on this machine, where the user keeps that."""
+    share; ``attempts``: all runs in their order, without what their agents told. ``track``: how predictions
+    have held on this machine, where the user keeps that."""
 
     run: RunSummary
     baseline_s: float | None
@@ -181,6 +182,7 @@ class Proof:
     missed: list[Missed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
     track: TrackRecord | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

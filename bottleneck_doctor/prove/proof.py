@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Gain, Missed, Parity, Proof, Proved
@@ -51,6 +52,7 @@ def prove(
         missed=list(missed),
         notes=[*notes, *_lost(attempts), *_shared(attempts)],
         expected=judge(expected, rows, whys),
+        attempts=[replace(one, trial=None) for one in attempts],
     )
 
 

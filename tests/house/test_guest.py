@@ -22,7 +22,13 @@ STARTS = {
     "setprofile": "a profile function",
 }
 HOOKS = {("atexit", "register"): "an exit hook", ("signal", "signal"): "a signal handler"}
-NEEDED = {"agent/profiler.py": "an exit hook"}  # while a window is open: torch crashes if it ends with one
+NEEDED = {
+    "agent/profiler.py": "an exit hook",  # while a window is open: torch crashes if it ends with one
+    "agent/treatments/ahead.py": "a thread",  # it is the remedy that a trial was asked for
+    "agent/treatments/saving_aside.py": "a thread",
+}
+# What the user's code raised out of turn is raised when its turn comes.
+HANDED_OVER = ("agent/treatments/ahead.py", "agent/treatments/device_ahead.py")
 
 
 def raised_by_guest(source: Source) -> Iterator[Broken]:
@@ -52,7 +58,12 @@ def starts(source: Source) -> Iterator[Broken]:
 
 
 def test_the_guest_raises_nothing_of_its_own() -> None:
-    require_none(broken for source in _guests() for broken in raised_by_guest(source))
+    require_none(
+        broken
+        for source in _guests()
+        for broken in raised_by_guest(source)
+        if not source.file.endswith(HANDED_OVER)
+    )
 
 
 def test_the_guest_starts_nothing_and_leaves_no_hook() -> None:

@@ -305,6 +305,26 @@ def test_files_that_a_patch_cannot_name_or_nobody_can_read_are_left_alone() -> N
         assert patch_for(wanted, profile_of(text), lambda path: text).diff == ""
 
 
+@pytest.mark.parametrize("name", ["train.py", "my model/train it.py", "größe/train.py"])
+def test_a_file_is_named_as_seen_from_where_the_training_was_started(name: str, tmp_path: Path) -> None:
+    text = f"{HEAD}x = DataLoader(d)\n"
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    place = Location(str(path), 2)
+    profile = profile_of(text, cwd=str(tmp_path))
+    profile = replace(profile, loaders=[replace(profile.loaders[0], location=place)])
+    where = {"file": str(path), "line": 2}
+    found = patch_for(
+        remedy(Treatment("loader", {"where": where, "arguments": {"in_order": False}})), profile
+    )
+    (tmp_path / "made.patch").write_text(found.diff)
+    if shutil.which("patch"):
+        subprocess.run(["patch", "-p1", "--dry-run", "-i", "made.patch"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "made.patch"], cwd=tmp_path, check=True)
+    assert path.read_text() == f"{HEAD}x = DataLoader(d, in_order=False)\n"
+
+
 def test_every_loader_of_the_patients_is_rewritten_and_nothing_else_is() -> None:
     rewritten = 0
     for folder in ("patients", "quickstarts"):

@@ -108,7 +108,8 @@ NOTHING_PAYS = replace(
 UNDECIDED = replace(
     NOTHING_PAYS,
     rows=[replace(WORKERS, measured=Gain(1.06, 0.97, 1.16, 3), verdict="undecided"), FUSED],
-    ceiling=None,
+    ceiling=replace(ROOM, measured=Gain(1.84, 0.89, 3.8, 1)),
+    noise=0.41,
 )
 ALL_BROKE = replace(NOTHING_PAYS, rows=[BROKEN], ceiling=None, baseline_s=None, noise=None)
 UNTRIED = replace(TYPICAL, rows=[], winner="", ceiling=None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
-from bottleneck_doctor.model.proof import Expected, Gain, Parity, Patch, Proof
+from bottleneck_doctor.model.proof import Attempt, Cost, Expected, Gain, Parity, Patch, Proof, Proved
 from bottleneck_doctor.render.proof import render_proof
+from tests.house.source import ROOT
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked, without_code
 from tests.render.proof.proofs import COMBINED, SCENES, TYPICAL, WORKERS
@@ -92,6 +93,14 @@ def test_json_holds_every_number_and_its_schema_first() -> None:
     assert told["schema"] == "bottleneck-doctor/proof"
     assert told["rows"][0]["measured"] == {"likely": 1.947, "low": 1.884, "high": 2.021, "runs": 3}
     assert told["rows"][0]["patch"]["diff"].startswith("--- a/train.py\n")
+
+
+@pytest.mark.parametrize("kind", [Proof, Proved, Attempt, Expected, Cost])
+def test_the_page_names_every_key_of_the_json(kind: type) -> None:
+    page = (ROOT / "docs" / "prove.md").read_text(encoding="utf-8")
+    table = page.partition("## For programs")[2]
+    untold = [item.name for item in fields(kind) if f"`{item.name}`" not in table]
+    assert [name for name in untold if name not in ("trial", "run", "arm")] == []
 
 
 def test_a_long_diff_is_cut_on_the_screen_and_counted() -> None:
