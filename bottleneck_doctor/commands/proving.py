@@ -27,7 +27,6 @@ SEED = 0  # of every run: what the script does not seed draws the same each time
 LOSSES = 24  # first steps whose losses are compared
 FIRST_RUN_S = 300.0  # at most; it ends by itself as soon as its step time is known
 FIRST_RUN_STEPS = 2000
-BEGUN = ("hung", "out-of-memory")
 
 
 @dataclass
@@ -59,9 +58,7 @@ def prove_command(options: ProveOptions) -> int:
 
     expected = _expected(options)
     python = choose(options.python)
-    command_of(
-        options.script, options.module, options.launcher, options.args, python
-    )  # or says what is wrong
+    command_of(options.script, options.module, options.launcher, options.args, python)  # refuses nonsense
     target = Target(
         options.script, options.module, tuple(options.launcher or ()), tuple(options.args), options.python,
         tuple(options.data_fn),
@@ -80,7 +77,7 @@ def prove_command(options: ProveOptions) -> int:
         arms, interrupted = _tried(proving, diagnosis, plan)
     proof = _proof(proving, diagnosis, report, plan, arms)
     hand_over(options, proof, diagnosis.profile, report)
-    return INTERRUPTED if interrupted else _status(proof)
+    return INTERRUPTED if interrupted else _status(proof, report, options)
 
 
 def _expected(options: ProveOptions) -> list[Expected]:
@@ -106,6 +103,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         proving.budget_s = budget_of(options.budget_s, float("inf"))
         return diagnose(profile), 0
     from ..prove.limits import Limits
+    from ..prove.proof import FATES
     from ..prove.trials import watch_baseline
 
     steps = min(FIRST_RUN_STEPS, options.max_steps or FIRST_RUN_STEPS)
@@ -114,14 +112,14 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         Limits(steps, FIRST_RUN_S),
         watch=lambda s: proving.line.show("the first run", 0.0, None),
     )
-    proving.window_s = proving.spent_s()
+    proving.window_s = done.run_s
     proving.budget_s = budget_of(options.budget_s, proving.window_s)
     if done.outcome == "measured" and done.profile is not None:
         return diagnose(done.profile), 0
     if done.outcome == "interrupted":
         return None, INTERRUPTED
     proving.line.clear()
-    complain(f"the training {done.outcome} before anything was tried: {done.why}")
+    complain(f"the training {FATES.get(done.outcome, done.outcome)} before anything was tried: {done.why}")
     own = done.profile.run.exit_status if done.profile is not None else 0
     return None, own or CANNOT_SAY
 
@@ -187,9 +185,11 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     return prove(report, arms, proving.attempts, cost, plan.missed, proving.notes, proving.expected, parity)
 
 
-def _status(proof: Proof) -> int:
-    """The worst of the expectations; a script of which no second run could be measured proves nothing."""
+def _status(proof: Proof, report: Report, options: ProveOptions) -> int:
+    """The worst of the expectations. Nothing is known of a training that could not be judged, or not be run
+    again, nor of remedies asked for by name of which none could be tried."""
     from ..analyse.gate import worst
 
     lost = bool(proof.rows) and proof.baseline_s is None
-    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost else 0])
+    unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options.remedies))
+    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])

@@ -18,8 +18,9 @@ an optimizer that loops over its tensors is optimizer-step-slow.
 
 ## When this advice is wrong
 Code written for clarity may be meant so. Compilation takes half a minute and more, again for each new shape,
-and loses where shapes keep changing. A larger batch also makes calls cheaper per sample, but that is another
-training: it is not offered here.
+and loses where shapes keep changing. `model.compile()` passes over a plain `torch.nn.Sequential` (measured,
+torch 2.13): there use `model = torch.compile(model)`. A larger batch also makes calls cheaper per sample, but
+that is another training: it is not offered here.
 
 ## Prediction
 `fuse-operators`: a tenth of the price gone at worst, 0.6 likely, all but 2 % at best (ours).

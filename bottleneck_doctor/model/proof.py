@@ -44,8 +44,9 @@ class Attempt:
 
     ``outcome``: measured, broke (``why``: how the script ended), hung, out-of-memory, not-applied, too-short
     or interrupted. ``step_s`` is the mean steady step and ``error`` its standard error as a share of it;
-    ``whole_s`` is the mean step with evaluation and whatever else lies between steps. ``memory_bytes``: the
-    most that all of its processes held.
+    ``whole_s`` is the mean step with evaluation and whatever else lies between steps. ``fair_s`` is the mean
+    step without waiting for cores that other programs used, with its error; None where that is not known.
+    ``memory_bytes``: the most that all of its processes held.
     """
 
     arm: str
@@ -58,6 +59,8 @@ class Attempt:
     run_s: float = 0.0
     memory_bytes: int | None = None
     trial: Trial | None = None
+    fair_s: float | None = None
+    fair_error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Proved:
     scope: str = "step"
     fix: Fix | None = None
     patch: Patch | None = None
+    treatments: list[Treatment] = field(default_factory=list)  # what was changed, as the agent was told
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,8 @@ class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share. ``track``: how predictions have held on this machine, where the user keeps that."""
+    share; ``attempts``: all runs in their order, without what their agents told. ``track``: how predictions
+    have held on this machine, where the user keeps that."""
 
     run: RunSummary
     baseline_s: float | None
@@ -178,6 +183,7 @@ class Proof:
     missed: list[Missed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
     track: TrackRecord | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..model.profile import Profile
 
 LETTERS_AT_MOST = 200
-LINES_READ = 60
+LINES_READ = 200  # of a launcher, with the tracebacks of several ranks
 
 # What torch, Python and the kernel's messengers say when memory, shared or the device's, was not to be had.
 SHORT = re.compile(
@@ -17,6 +17,8 @@ SHORT = re.compile(
     r"|[Bb]us error|out of shared memory|unable to (?:write|mmap|allocate).*shared memory"
 )
 ERROR = re.compile(r"^(?:\[rank\d+\]:? *)?(?:\w+\.)*\w*(?:Error|Exception|Exit)\b(?!:?$)")
+# What the others say when one process of several has failed.
+ECHO = re.compile(r"[Cc]onnection (?:closed|reset) by peer|ChildFailedError|remote process|Broken pipe")
 KILLED = re.compile(r"killed by signal: Killed")
 
 
@@ -29,7 +31,6 @@ class Seen:
     still: str = ""
     scarce: str = ""
     interrupted: bool = False
-    trained: int = 0
     short_of_memory: bool = False
     lines: list[str] = field(default_factory=list)
 
@@ -66,7 +67,9 @@ def _ending(status: int) -> str:
 def _said(seen: Seen) -> str:
     """The last error that it printed, for launchers print a banner below it; else the last line."""
     lines = seen.lines[-LINES_READ:]
-    return _short(next((line for line in reversed(lines) if ERROR.match(line)), lines[-1] if lines else ""))
+    errors = [line for line in lines if ERROR.match(line)]
+    own = [line for line in errors if not ECHO.search(line)]
+    return _short((own or errors or lines or [""])[-1])
 
 
 def _short(line: str) -> str:

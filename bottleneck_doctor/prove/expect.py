@@ -60,7 +60,7 @@ def _judged(one: Expected, row: Proved | None, missed: str) -> Expected:
         return replace(one, status=CANNOT_SAY, why=row.why or f"it was {row.verdict}")
     close = len({_holds(value, one) for value in (gain.low, gain.likely, gain.high)}) > 1
     if close and row.verdict == "undecided":
-        why = "its interval crosses the number; a larger --budget narrows it"
+        why = "a larger --budget narrows the interval"
         return replace(one, status=CANNOT_SAY, measured=gain, why=why, close=True)
     status = HOLDS if _holds(gain.likely, one) else EXCEEDED
     return replace(one, status=status, measured=gain, close=close)

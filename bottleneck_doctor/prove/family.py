@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # 
 GRACE_S = 3.0  # between being asked to end and being made to
 JANITORS_S = 1.5  # in which those that clear up after the killed may do so
 JANITORS = ("multiprocessing.resource_tracker", "torch_shm_manager")
-ORDERLY_S = 2.0
+ORDERLY_S = 1.5  # for those that end by themselves once the training has
 GIVE_UP_S = 5.0  # a process that outlives SIGKILL for so long sleeps in the kernel: nobody can end it
 LOOK_EVERY_S = 0.02
 

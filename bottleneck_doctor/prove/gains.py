@@ -1,16 +1,16 @@
 """What each arm gained over the baselines run around it, how sure that is, and the word for it.
 
 An arm is held against the baselines before and after it in time, not against the mean of all of them: a
-machine that slows down for minutes (neighbours, heat) slows an arm and its neighbours alike. Simulated
-with 3 % of noise between runs, intervals are 7 % wider for it where nothing drifts, and a fifth narrower where each
-run is 2 % slower than the last; of remedies that bring nothing, twice as many are told so at 1 %.
+machine that slows down for minutes (neighbours, heat) slows an arm and its neighbours alike. Simulated with
+3 % of noise between runs, this makes intervals 7 % wider where nothing drifts, and a fifth narrower where
+each run is 2 % slower than the last.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ..analyse.repeats import quantile_95
@@ -18,8 +18,9 @@ from ..model.proof import BASELINE, Attempt, Gain
 
 # Of the standard deviation of log step times between short runs, before any was repeated: more than the
 # gate's, whose runs are longer and whose machine had nothing else to do (ours).
-BELIEVED = 0.035
+BELIEVED = 0.04
 BELIEVED_WORTH = 4.0
+CONTRAST_WORTH = 2 / 3  # of a degree of freedom: such contrasts share their runs with each other
 KEPT = 1.02  # less is not worth an edit, however sure (ours)
 NO_MATTER = 1.05  # an interval within this and its inverse: what gains less limits nothing [contract, 5 %]
 EARLY = 1.5  # times the interval must be clear of 1 for an early end: whoever looks often errs often (ours)
@@ -38,13 +39,25 @@ Weights = dict[int, float]  # of the readings, by place: what an estimate is the
 
 
 def readings(attempts: Sequence[Attempt], scope: str = "step") -> list[Reading]:
-    """The measured runs in order. ``scope`` "run" counts what lies between steps, too."""
-    found = []
-    for one in attempts:
-        value = one.whole_s if scope == "run" else one.step_s
-        if one.outcome == "measured" and value:
-            found.append(Reading(one.arm, math.log(value), one.error))
-    return found
+    """The measured runs in order. ``scope`` "run" counts what lies between steps, too.
+
+    Time lost to other programs on the machine is left out where it is known of every run, as the gate does.
+    """
+    measured = [one for one in attempts if one.outcome == "measured" and one.step_s]
+    fair = is_fair(attempts)
+    return [_reading(one, scope, fair) for one in measured]
+
+
+def is_fair(attempts: Sequence[Attempt]) -> bool:
+    """Whether other programs' part of the steps is known of all runs."""
+    return all(one.fair_s for one in attempts if one.outcome == "measured")
+
+
+def _reading(one: Attempt, scope: str, fair: bool) -> Reading:
+    assert one.step_s
+    step_s, error = (one.fair_s, one.fair_error) if fair and one.fair_s else (one.step_s, one.error)
+    between_s = (one.whole_s or one.step_s) - one.step_s if scope == "run" else 0.0
+    return Reading(one.arm, math.log(step_s + max(0.0, between_s)), error)
 
 
 def gain_of(arm: str, seen: Sequence[Reading]) -> Gain | None:
@@ -74,11 +87,8 @@ def verdict(gain: Gain) -> str:
 
 def is_settled(gain: Gain) -> bool:
     """Whether a difference is so clear that no further run is needed."""
-    log_likely, log_low, log_high = (math.log(one) for one in (gain.likely, gain.low, gain.high))
-    wide = [math.exp(log_likely + EARLY * (end - log_likely)) for end in (log_low, log_high)]
-    return (
-        verdict(gain) == "no gain" or verdict(Gain(gain.likely, wide[0], wide[1], gain.runs)) != "undecided"
-    )
+    low, high = (gain.likely * (end / gain.likely) ** EARLY for end in (gain.low, gain.high))
+    return verdict(gain) == "no gain" or verdict(replace(gain, low=low, high=high)) != "undecided"
 
 
 def noise_of(seen: Sequence[Reading]) -> tuple[float, float]:
@@ -88,8 +98,8 @@ def noise_of(seen: Sequence[Reading]) -> tuple[float, float]:
     for contrast in _empty_contrasts(seen):
         size = sum(weight**2 for weight in contrast.values())
         within = _variance(contrast, seen, 0.0)
-        shown += (_value(contrast, seen) ** 2 - within) / size
-        freedom += 1.0
+        shown += CONTRAST_WORTH * (_value(contrast, seen) ** 2 - within) / size
+        freedom += CONTRAST_WORTH
     total = BELIEVED_WORTH + freedom
     return math.sqrt((BELIEVED_WORTH * BELIEVED**2 + max(0.0, shown)) / total), total
 

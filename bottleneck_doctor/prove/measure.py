@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
 from ..analyse.intervals import ratio_interval
+from ..analyse.regression import CORRECTION_ERROR
 from ..analyse.repeats import NORMAL_95
 from ..analyse.steady import choose_loop
 from ..model.profile import Profile
 from ..model.proof import Arm, Attempt, Span
 from ..model.trial import Trial
+from .fair import left_alone
 
 ENOUGH = 0.8  # of the span: a run that ended earlier compares other steps than the rest did (ours)
 
@@ -36,10 +39,30 @@ def attempt_of(
     steps = end - span.begin
     step_s = (_at(end, ends, walls) - _at(span.begin, ends, walls)) / steps
     whole_s = (_at(end, ends, times) - _at(span.begin, ends, times)) / steps
+    fair_s, fair_error = _fair(profile, span, step_s)
     return Attempt(
-        arm.id, outcome, why, step_s, max(whole_s, step_s), _error(ends, walls, span.begin, end), steps,
-        run_s, memory_bytes, trial,
-    )  # fmt: skip
+        arm=arm.id,
+        outcome=outcome,
+        step_s=step_s,
+        whole_s=max(whole_s, step_s),
+        error=_error(ends, walls, span.begin, end),
+        fair_s=fair_s,
+        fair_error=fair_error,
+        steps=steps,
+        run_s=run_s,
+        memory_bytes=memory_bytes,
+        trial=trial,
+    )
+
+
+def _fair(profile: Profile, span: Span, step_s: float) -> tuple[float | None, float]:
+    """The step without other programs' part, and its error: the more was taken off, the less sure it is."""
+    left = left_alone(profile, span)
+    if left is None or not left.value or left.low is None or left.high is None or step_s <= 0:
+        return None, 0.0
+    value = min(left.value, step_s)
+    within = (left.high - left.low) / 2 / NORMAL_95 / left.value
+    return value, math.hypot(within, math.log(step_s / value) * CORRECTION_ERROR)
 
 
 def _judged(arm: Arm, profile: Profile | None, span: Span) -> tuple[str, str]:

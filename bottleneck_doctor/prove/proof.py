@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Gain, Missed, Parity, Proof, Proved
 from ..model.report import Fix, Remedy, Report
 from ..model.trial import Trial
 from .expect import judge
-from .gains import gain_of, noise_of, readings, verdict
+from .gains import gain_of, is_fair, noise_of, readings, verdict
 
 Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]
 RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest
 UNTRIED = "not-tried"
+FATES = {"broke": "broke", "hung": "hung", "out-of-memory": "ran out of memory", "too-short": "was too short"}
+MENTIONED = 0.03  # of the step (ours)
+LEFT_OUT = "other programs used the cores meanwhile; what they added to each step is left out"
+NOT_LEFT_OUT = "other programs used the cores meanwhile, and what they added is not known of every run"
 
 
 def prove(
@@ -37,7 +42,7 @@ def prove(
     whys = {one.id: one.why for one in missed}
     return Proof(
         run=report.run,
-        baseline_s=fmean(one.step_s for one in bases if one.step_s) if bases else None,
+        baseline_s=fmean(math.exp(one.log_s) for one in seen if one.arm == BASELINE) if bases else None,
         noise=noise_of(seen)[0] if len(seen) > 2 else None,
         steps=max((one.steps for one in bases), default=0),
         rows=table,
@@ -45,9 +50,27 @@ def prove(
         winner=winner(table),
         cost=cost,
         missed=list(missed),
-        notes=list(notes),
+        notes=[*notes, *_lost(attempts), *_shared(attempts)],
         expected=judge(expected, rows, whys),
+        attempts=[replace(one, trial=None) for one in attempts],
     )
+
+
+def _lost(attempts: Sequence[Attempt]) -> list[str]:
+    """Said where the script itself could not be measured when it was run again."""
+    lost = [one for one in attempts if one.arm == BASELINE and one.outcome in FATES]
+    if not lost or _measured(BASELINE, attempts):
+        return []
+    return [f"run again as it is, the training {FATES[lost[0].outcome]}: {lost[0].why}"]
+
+
+def _shared(attempts: Sequence[Attempt]) -> list[str]:
+    """Said where a share of the steps worth mentioning was other programs'."""
+    measured = [one for one in attempts if one.outcome == "measured" and one.step_s and one.fair_s]
+    taken = [1 - one.fair_s / one.step_s for one in measured if one.fair_s and one.step_s]
+    if not taken or fmean(taken) < MENTIONED:
+        return []
+    return [LEFT_OUT if is_fair(attempts) else NOT_LEFT_OUT]
 
 
 def winner(rows: Sequence[Proved]) -> str:
@@ -86,7 +109,7 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
     gain = gain_of(arm.id, readings(attempts, arm.scope))
     mine = [one for one in attempts if one.arm == arm.id]
     failed = next((one for one in mine if one.outcome not in ("measured", "interrupted")), None)
-    word, why = (verdict(gain), "") if gain is not None else (UNTRIED, "the time was up before it")
+    word, why = (verdict(gain), "") if gain is not None else (UNTRIED, _untried(attempts))
     if failed is not None:
         word, why = failed.outcome, failed.why
     named = [remedies[name] for name in arm.remedies if name in remedies]
@@ -104,7 +127,15 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
         memory_ratio=_memory(arm, attempts),
         scope=arm.scope,
         fix=_fix(named),
+        treatments=list(arm.treatments),
     )
+
+
+def _untried(attempts: Sequence[Attempt]) -> str:
+    if any(one.outcome == "interrupted" for one in attempts):
+        return "it was interrupted before"
+    lost = any(one.arm == BASELINE for one in attempts) and not _measured(BASELINE, attempts)
+    return "the training as it is could not be measured" if lost else "the budget was spent before"
 
 
 def _hardest(remedies: Sequence[Remedy]) -> str:

@@ -15,6 +15,7 @@ LEAST = 60  # steady steps
 LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (ours)
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
+FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/treatments/replay.BATCHES]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 
 
@@ -24,9 +25,12 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
     Queues that are full at the start make the first steps cheap: what a treated loader may hold is warm-up.
     """
     wanted, cycle = _wanted(diagnosis), _cycle(diagnosis)
+    if any(arm.scope == "run" for arm in arms):
+        cycle, wanted = _evaluations_apart(diagnosis), max(wanted, _evaluations_apart(diagnosis))
     if 0 < cycle <= SHORT * wanted:
         wanted = math.ceil(wanted / cycle) * cycle
-    begin = max([WARMUP, *(2 * _slots(diagnosis, arm) for arm in arms)])
+    fed = [FED_FROM for arm in arms if arm.kind == "ceiling"]
+    begin = max([WARMUP, *fed, *(2 * _slots(diagnosis, arm) for arm in arms)])
     most = min(_most(diagnosis), max_steps or 1 << 62)
     if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
         begin = min(begin, int(WARMUP_SHARE * most))
@@ -57,6 +61,12 @@ def _cycle(diagnosis: Diagnosis) -> int:
     """The steps after which the course of the training repeats: an epoch, or the longest rhythm."""
     rhythms = [round(one.every_steps) for one in diagnosis.rhythms if one.part != "epoch start"]
     return max([_epoch(diagnosis), *rhythms])
+
+
+def _evaluations_apart(diagnosis: Diagnosis) -> int:
+    """Steps from one evaluation to the next: what a remedy saves there shows in whole rounds only."""
+    table = diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
+    return round(sum(table.steps) / max(1, diagnosis.whole.evaluations)) if table is not None else 0
 
 
 def _epoch(diagnosis: Diagnosis) -> int:

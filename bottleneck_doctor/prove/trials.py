@@ -10,30 +10,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 
+from ..launch.doorbell import doorbell
 from ..launch.signals import deferred, unwinding
 from ..model.codec import encode_order, read_profile
 from ..model.profile import Profile
 from ..model.refusal import BadProfile
 from ..model.trial import Order
-from . import blocks, family, sockets
+from . import family
 from .endings import Seen, judged
 from .limits import Limits
 from .memory import Memory
 from .place import keep_short, place, tail
 from .stillness import Stillness
+from .sweeping import blocks, sweep_blocks, sweep_folders
+from .traces import Traces
 
-LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 0.2  # memory can be gone within a second
 PROGRESS_EVERY_S = 0.5
 ROOM = Path(__file__).resolve().parent.parent.parent
 
 # As `python -m` would start us, without the folder that the user stands in: a `queue.py` there is not ours.
-START = "import sys; sys.path[:1] = []; sys.path.append({room!r}); import runpy; "
+START = "import sys; sys.path = [*filter(None, sys.path), {room!r}]; import runpy; "
 START += "runpy.run_module('bottleneck_doctor', run_name='__main__', alter_sys=True)"
 
 Watch = Callable[[float], None]
@@ -54,11 +56,11 @@ class Target:
 @dataclass(frozen=True)
 class Leftovers:
     """What a trial had left behind and we removed: processes ended, by pid, blocks of shared memory, by name,
-    and paths of ``sockets``. ``immortal`` are pids that outlived SIGKILL."""
+    and paths of ``folders`` of sockets. ``immortal`` are pids that outlived SIGKILL."""
 
     processes: tuple[int, ...] = ()
     blocks: tuple[str, ...] = ()
-    sockets: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     immortal: tuple[int, ...] = ()
 
 
@@ -78,13 +80,14 @@ class Finished:
     leftovers: Leftovers = field(default_factory=Leftovers)
 
 
-@dataclass(frozen=True)
-class Before:
-    """What was there before a trial, and must be after it."""
+@dataclass
+class _Trial:
+    """One trial, from what was there before it to what it was seen to hold."""
 
-    processes: list[psutil.Process]
-    blocks: frozenset[str]
-    sockets: frozenset[str]
+    strangers: list[psutil.Process]
+    blocks: dict[int, str]
+    child: subprocess.Popen[bytes] | None = None
+    traces: Traces = field(default_factory=Traces)
 
 
 def run_trial(target: Target, order: Order, limits: Limits, *, watch: Watch | None = None) -> Finished:
@@ -102,10 +105,12 @@ def run_trial(target: Target, order: Order, limits: Limits, *, watch: Watch | No
 
 
 def watch_baseline(target: Target, limits: Limits, *, watch: Watch | None = None) -> Finished:
-    """Run the target with all instruments until its step time is known, ``limits.steps`` at most."""
+    """Run the target with all instruments until its step time is known, ``limits.steps`` at most. Here
+    ``limits.seconds`` count from the first batch: how long a start takes is not known yet."""
     with place() as folder:
         options = ["--until-steady", "--max-steps", str(limits.steps)]
-        return _carried_out(_line(target, folder, options), folder, limits, watch)
+        whole = replace(limits, seconds=limits.first_batch_s + limits.seconds)
+        return _carried_out(_line(target, folder, options), folder, whole, watch)
 
 
 def _line(target: Target, folder: Path, options: list[str]) -> list[str]:
@@ -123,20 +128,18 @@ def _line(target: Target, folder: Path, options: list[str]) -> list[str]:
 
 
 def _carried_out(line: list[str], folder: Path, limits: Limits, watch: Watch | None) -> Finished:
-    before = Before(family.descendants(), blocks.found(), sockets.found())
-    began_s = time.monotonic()
-    seen, left, memory = Seen(), Leftovers(), Memory(limits.memory_bytes)
+    trial, memory = _Trial(family.descendants(), blocks()), Memory(limits.memory_bytes)
+    seen, left, began_s = Seen(), Leftovers(), time.monotonic()
     with family.adopting(), unwinding():
-        child: subprocess.Popen[bytes] | None = None
         try:
             try:
                 prepare = family.expendable()
                 with deferred():
-                    child = _started(line, folder, prepare)
-                seen = _awaited(child, folder, limits, memory, watch, before.processes)
+                    trial.child = _started(line, folder, prepare)
+                seen = _awaited(trial, trial.child, folder, limits, memory, watch)
             finally:
                 with deferred():
-                    left = _cleared(child, before) if child is not None else left
+                    left = _cleared(trial, trial.child) if trial.child is not None else left
         except KeyboardInterrupt:
             seen = replace(seen, interrupted=True)
     seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / "log"))
@@ -158,55 +161,61 @@ def _started(line: list[str], folder: Path, prepare: Callable[[], None]) -> subp
 
 
 def _awaited(
+    trial: _Trial,
     child: subprocess.Popen[bytes],
     folder: Path,
     limits: Limits,
     memory: Memory,
     watch: Watch | None,
-    strangers: list[psutil.Process],
 ) -> Seen:
     """Look now and then until the run ends, or must be ended."""
     stillness = Stillness(folder, limits)
     began_s, told_s = time.monotonic(), 0.0
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            status = child.wait(LOOK_EVERY_S)
-            return Seen(status=status, trained=stillness.trained)
-        now_s = time.monotonic()
-        if now_s - told_s >= PROGRESS_EVERY_S:
-            told_s = now_s
-            keep_short(folder / "log")
-            if still := stillness.look(time.monotonic_ns()):
-                return Seen(still=still, trained=stillness.trained)
-            if watch is not None:
-                watch(now_s - began_s)
-        if now_s - began_s > limits.seconds:
-            return Seen(still=f"not over after {limits.seconds:.0f} s", trained=stillness.trained)
-        if scarce := memory.look(lambda: _trial_of(child, strangers), now_s):
-            return Seen(scarce=scarce, trained=stillness.trained)
+    with doorbell(child.pid, ()) as sleep:
+        while (status := child.poll()) is None:
+            now_s = time.monotonic()
+            if now_s - told_s >= PROGRESS_EVERY_S:
+                told_s = now_s
+                keep_short(folder / "log")
+                if still := stillness.look(time.monotonic_ns()):
+                    return Seen(still=still)
+                if watch is not None:
+                    watch(now_s - began_s)
+            if now_s - began_s > limits.seconds:
+                return Seen(still=f"not over after {limits.seconds:.0f} s")
+            if scarce := memory.look(lambda: _training(trial), now_s):
+                return Seen(scarce=scarce)
+            sleep(LOOK_EVERY_S)
+    return Seen(status)
 
 
-def _trial_of(child: subprocess.Popen[bytes], strangers: list[psutil.Process]) -> list[psutil.Process]:
-    """The training's processes: bdoc's own is left out."""
-    return [one for one in family.descendants(strangers) if one.pid != child.pid]
+def _training(trial: _Trial) -> list[psutil.Process]:
+    """The training's processes, bdoc's own left out; what they hold is noted."""
+    found = family.descendants(trial.strangers)
+    trial.traces.note(one.pid for one in found)
+    return [one for one in found if trial.child is None or one.pid != trial.child.pid]
 
 
-def _cleared(child: subprocess.Popen[bytes], before: Before) -> Leftovers:
+def _cleared(trial: _Trial, child: subprocess.Popen[bytes]) -> Leftovers:
     """End whatever still runs, and remove what the dead cannot."""
 
     def living() -> list[psutil.Process]:
         child.poll()  # collects it, so that it is no zombie to the others
-        return family.descendants(before.processes)
+        return family.descendants(trial.strangers)
 
     over = child.poll() is not None
     if over:
         family.await_orderly_end(living)
     found = family.reap(living())
+    trial.traces.note(one.pid for one in found)
     immortal = family.end(living, child.pid) if living() else []
     child.poll()
-    shared, unheard = blocks.sweep(before.blocks), sockets.sweep(before.sockets)
-    processes = [one.pid for one in found] if over else []  # those that we ended ourselves are no leftovers
-    return Leftovers(tuple(processes), tuple(shared), tuple(unheard), tuple(immortal))
+    return Leftovers(
+        processes=tuple(one.pid for one in found) if over else (),  # whom we ended in the midst is none
+        blocks=tuple(sweep_blocks(trial.blocks, trial.traces)),
+        folders=tuple(sweep_folders(trial.traces)),
+        immortal=tuple(immortal),
+    )
 
 
 def _profile(folder: Path) -> Profile | None:

@@ -14,7 +14,7 @@ from tests.house.source import PACKAGE, ROOT
 
 APPLIED = {"env", "hook", "hook~"}
 FOLDER = ROOT / PACKAGE / "agent" / "treatments"
-NO_TREATMENT = {"__init__", "moments"}  # what the files share
+NO_TREATMENT = {"__init__", "moments", "batches", "checksums"}  # what the files share
 
 
 def _cures(case: Case) -> list[Cure]:

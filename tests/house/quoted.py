@@ -2,7 +2,8 @@
 
 The comment before a fence says where its text comes from; `make docs` puts it there anew:
 `<!-- script: tests/quickstarts/plain.py -->`, or `<!-- report: plain, up to "why" -->`: what
-`bdoc report` says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so.
+`bdoc report` says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so;
+`<!-- proof: plain -->`: what `bdoc prove` says of `plain.proof.json.gz`, which `bdoc prove -o` has written.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import functools
 import gzip
 import re
 
+import msgspec
+
 from bottleneck_doctor.model.codec import decode_profile
+from bottleneck_doctor.model.proof import Proof
 from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render
+from bottleneck_doctor.render.proof import render_proof
 from tests.house.source import ROOT
 
 KEPT = ROOT / "tests" / "golden" / "quickstarts"
@@ -25,12 +30,15 @@ REPORT = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
+PROOF = re.compile(r"(?P<mark><!-- proof: (?P<name>[\w-]+) -->)" + FENCED, re.MULTILINE | re.DOTALL)
+
 
 def anew(page: str) -> str | None:
     """The page with its quotations as they are today; None for a page that quotes nothing."""
-    if not (SCRIPT.search(page) or REPORT.search(page)):
+    if not any(quotation.search(page) for quotation in (SCRIPT, REPORT, PROOF)):
         return None
     page = SCRIPT.sub(lambda m: f"{m['mark']}{m['open']}{script(m['file'])}```", page)
+    page = PROOF.sub(lambda m: f"{m['mark']}{m['open']}{proof(m['name'])}```", page)
     return REPORT.sub(lambda m: f"{m['mark']}{m['open']}{report(m['name'], m['end'])}```", page)
 
 
@@ -44,6 +52,12 @@ def report(name: str, end: str | None = None) -> str:
     lines = _rendered(name).splitlines()
     until = next((place for place, line in enumerate(lines) if end and line.startswith(end)), len(lines))
     return "\n".join(lines[:until]).rstrip() + "\n"
+
+
+def proof(name: str) -> str:
+    """What a terminal shows of a recorded proof."""
+    data = gzip.decompress((KEPT / f"{name}.proof.json.gz").read_bytes())
+    return render_proof(msgspec.json.decode(data, type=Proof), "terminal", width=WIDTH)
 
 
 @functools.cache

@@ -32,6 +32,14 @@ def test_a_run_that_ended_well_is_measured_if_it_left_a_profile() -> None:
             ],
             "torch.cuda.SomeError: broken (exit status 1)",
         ),
+        (
+            [
+                "[rank1]: ValueError: enough",
+                "[rank0]: RuntimeError: pair.cc: Connection closed by peer [127.0.0.1]:3",
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+            ],
+            "[rank1]: ValueError: enough (exit status 1)",
+        ),
         (["bad words"], "bad words (exit status 1)"),
         ([], "exit status 1"),
     ],

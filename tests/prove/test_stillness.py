@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bottleneck_doctor.prove.limits import Limits
 from bottleneck_doctor.prove.stillness import Stillness
 
 S = 1_000_000_000
+ALIVE, PARENT, DEAD = os.getpid(), os.getppid(), 4_194_304
 LIMITS = Limits(steps=40, seconds=500.0, first_batch_s=30.0, silence_s=20.0)
 
 
@@ -38,21 +40,33 @@ def test_a_first_batch_is_waited_for_and_then_no_longer(trial: Stillness) -> Non
 
 
 def test_whatever_moves_does_not_hang(trial: Stillness) -> None:
-    post(trial, 7, 5, 115.0)
+    post(trial, ALIVE, 5, 115.0)
     assert trial.look(134 * S) == ""
-    post(trial, 7, 6, 134.5)
+    post(trial, ALIVE, 6, 134.5)
     assert trial.look(154 * S) == ""
     assert trial.trained == 6
 
 
 def test_one_of_several_processes_that_moves_is_enough(trial: Stillness) -> None:
-    post(trial, 7, 30, 115.0)
-    post(trial, 8, 5, 140.0)
+    post(trial, ALIVE, 30, 115.0)
+    post(trial, PARENT, 15, 140.0)
     assert trial.look(150 * S) == ""
 
 
 def test_silence_between_steps_and_after_the_last_are_told_apart(trial: Stillness) -> None:
-    post(trial, 7, 30, 115.0)
+    post(trial, ALIVE, 30, 115.0)
     assert trial.look(136 * S) == "no batch for 20 s, after 30 steps"
-    post(trial, 7, 40, 116.0)
+    post(trial, ALIVE, 40, 116.0)
     assert trial.look(137 * S) == "it did not end within 20 s of its last step"
+
+
+def test_a_training_that_is_over_does_not_hang_whatever_bdoc_still_writes(trial: Stillness) -> None:
+    post(trial, DEAD, 40, 115.0)
+    assert trial.look(500 * S) == ""
+    assert trial.is_over
+
+
+def test_the_first_steps_may_take_as_long_as_a_start(trial: Stillness) -> None:
+    post(trial, ALIVE, 2, 115.0)
+    assert trial.look(144 * S) == ""
+    assert trial.look(146 * S) == "no batch for 30 s, after 2 steps"

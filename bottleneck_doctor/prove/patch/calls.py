@@ -20,11 +20,19 @@ def calls(node: ast.AST) -> Iterator[ast.Call]:
         yield from calls(child)
 
 
-def find_call(source: Source, line: int, callee: str) -> ast.Call:
-    """The call of ``callee`` (the last part of its name, imports seen through) whose text covers the line;
-    raises ``Unsafe`` unless it is exactly one."""
-    over = [call for call in calls(source.tree) if call.lineno <= line <= (call.end_lineno or call.lineno)]
-    found = [call for call in over if _is_called(call, callee, source)]
+def find_call(source: Source, line: int | None, callee: str) -> ast.Call:
+    """The call of ``callee`` (the last part of its name, imports seen through) whose text covers the line,
+    or any line where that is None; raises ``Unsafe`` unless it is exactly one."""
+    found = [
+        call
+        for call in calls(source.tree)
+        if (line is None or call.lineno <= line <= (call.end_lineno or call.lineno))
+        and _is_called(call, callee, source)
+    ]
+    if line is None and len(found) != 1:
+        raise Unsafe(
+            f"{'several calls' if found else 'no call'} of {callee} in the file that starts the training"
+        )
     if not found:
         raise Unsafe(f"no call of {callee} is at line {line}: another one builds it, or the file has changed")
     if len(found) > 1:

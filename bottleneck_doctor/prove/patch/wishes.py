@@ -10,6 +10,7 @@ from typing import Any
 from ...model.profile import Loader, Location, Profile
 from ...model.report import Remedy
 from ...model.trial import ENVIRONMENT, Treatment
+from .frameworks import ARGUMENTS, OWN_ARGUMENTS, handed_over, is_trainers, trainers
 from .source import Unsafe
 
 # DataLoader's parameters that may come without their names, in order [torch.utils.data.DataLoader]
@@ -26,11 +27,13 @@ BEYOND = "it takes more than an argument or a setting"
 
 @dataclass(frozen=True)
 class Arguments:
-    """A call at ``file:line`` gets these arguments, texts by name. It takes them surely where its whole name
-    is in ``own``; ``seen`` are the names of its arguments as the run saw them, None where it did not."""
+    """A call at ``file:line``, or the only one of the file without a line, gets these arguments, texts by
+    name. It takes them surely where its whole name is in ``own``; ``positions`` are its parameters that may
+    come without a name, ``seen`` are the names of its arguments as the run saw them, None where it did not,
+    and ``excludes`` are arguments beside which it takes no other."""
 
     file: str
-    line: int
+    line: int | None
     callee: str
     wanted: tuple[tuple[str, str], ...]
     own: frozenset[str] = frozenset()
@@ -85,7 +88,7 @@ def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[
     options: dict[str, Any] = treatment.options
     match treatment.name:
         case "loader":
-            yield _loader(_meant(options.get("where"), profile), options["arguments"])
+            yield _loader(_meant(options.get("where"), profile), options["arguments"], profile)
         case "optimizer":
             yield _optimizer(str(options["way"]), remedy.fix.location, profile)
         case "ddp" if "hook" not in options:
@@ -109,7 +112,7 @@ def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[
             target = "torch.autograd.set_detect_anomaly"
             yield Setting(_script(profile), target, "False", only_existing=True)
         case "collector" if not options.get("every"):
-            place, callee = _building(_meant(_place(remedy.fix.location), profile))
+            place, callee = _building(_only(_meant(_place(remedy.fix.location), profile)), profile)
             yield Ahead(place.file, place.line, callee, ("gc.collect()", "gc.freeze()"), "gc")
         case name if name == ENVIRONMENT:
             said = " ".join(f"{key}={value}" for key, value in options.items())
@@ -118,26 +121,31 @@ def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[
             raise Unsafe(BEYOND)
 
 
-def _loader(loader: Loader, arguments: dict[str, Any]) -> Arguments:
-    place, callee = _building(loader)
+def _loader(here: list[Loader], arguments: dict[str, Any], profile: Profile) -> Arguments:
+    said = {name: repr(value) for name, value in arguments.items()}
+    if all(map(is_trainers, here)):
+        names = trainers(said, here, profile)
+        wanted = tuple((names[name], value) for name, value in said.items())
+        return Arguments(_script(profile), None, ARGUMENTS, wanted, OWN_ARGUMENTS)
+    loader = _only(here)
+    place, callee = _building(loader, profile)
     seen = tuple(one.name for one in loader.call.arguments) if loader.call is not None else None
-    wanted = tuple((name, repr(value)) for name, value in arguments.items())
-    return Arguments(place.file, place.line, callee, wanted, OWN_LOADERS, POSITIONS, seen)
+    return Arguments(place.file, place.line, callee, tuple(said.items()), OWN_LOADERS, POSITIONS, seen)
 
 
-def _building(loader: Loader) -> tuple[Location, str]:
+def _building(loader: Loader, profile: Profile) -> tuple[Location, str]:
     """Where the user's call is that builds the loader, and what it calls."""
     if loader.location is None:
         raise Unsafe("where the loader is built was not seen")
     if loader.call is None and loader.through:
-        raise Unsafe(f"{loader.through[-1]} builds the loader, not the script")
+        return _building(handed_over(loader, profile), profile)
     if loader.call is None:
         raise Unsafe(f"the call at line {loader.location.line} of {_base(loader.location)} was not readable")
     return loader.location, loader.call.function
 
 
-def _meant(where: dict[str, Any] | None, profile: Profile) -> Loader:
-    """The loader at that place. Where one line builds several, a changed call would change all of them."""
+def _meant(where: dict[str, Any] | None, profile: Profile) -> list[Loader]:
+    """The loaders that were built at that place."""
     if where is None:
         raise Unsafe("which loader is meant is not known")
     here = [one for one in profile.loaders
@@ -145,8 +153,14 @@ def _meant(where: dict[str, Any] | None, profile: Profile) -> Loader:
             and (one.location.file, one.location.line) == (where.get("file"), where.get("line"))]  # fmt: skip
     if not here:
         raise Unsafe("the loader was not seen")
+    return here
+
+
+def _only(here: list[Loader]) -> Loader:
+    """The loader of a place. Where one line builds several, a changed call would change all of them."""
     if len({(one.dataset, one.dataset_length, one.batch_size, one.sampler) for one in here}) > 1:
-        raise Unsafe(f"line {where.get('line')} builds several loaders, and not all of them are meant")
+        line = here[0].location.line if here[0].location else 0
+        raise Unsafe(f"line {line} builds several loaders, and not all of them are meant")
     return here[0]
 
 

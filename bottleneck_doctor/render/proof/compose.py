@@ -12,6 +12,7 @@ from .document import Advised, ProofDocument, Row
 
 LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
 LONGEST_WHY = 300
+NOISY = 0.1  # between runs, from which it is worth a line (ours)
 NO_ROOM = 1.05  # a ceiling below it: input limits nothing [contract: what limits anything]
 VERDICTS = {
     "kept": "kept",
@@ -22,6 +23,8 @@ VERDICTS = {
     "hung": "hung",
     "out-of-memory": "out of memory",
     "not-applied": "not applied",
+    "too-short": "too short",
+    "interrupted": "interrupted",
     "not-tried": "not tried",
 }
 MOODS = {"kept": "good", "no gain": "plain", "undecided": "open", "not-tried": "plain"}  # others are bad
@@ -34,7 +37,6 @@ SAID = {
 }
 EXPECTED = {0: ("good", "holds"), 1: ("bad", "fails"), 3: ("open", "cannot say")}
 TRIED = ("remedy", "combination")
-FAILED = ("broke", "hung", "out-of-memory", "not-applied")
 
 
 def compose(proof: Proof) -> ProofDocument:
@@ -54,7 +56,7 @@ def compose(proof: Proof) -> ProofDocument:
         missed=[
             (words.plain(one.id), words.short(words.plain(one.why), LONGEST_WHY)) for one in proof.missed
         ],
-        notes=[words.plain(note) for note in proof.notes],
+        notes=[*map(words.plain, proof.notes), *_unquiet(proof.noise)],
         expected=[_expected(one) for one in proof.expected],
         advised=_advised(winner, proof.run.cwd) if winner is not None else None,
         cost=_cost(proof.cost),
@@ -80,18 +82,32 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
         likely, interval = _measured(winner.measured)
         of_run = " of the whole run" if winner.scope == "run" else ""
         figures = f"{likely}{of_run}, measured ({interval})"
-        return words.capital(words.plain(winner.title)), figures, "good"
+        return words.capital(words.plain(_title(proof, winner))), figures, "good"
     tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
+    measured = [row for row in tried if row.measured is not None]
     if not tried:
         return "Nothing was tried", "", "plain"
-    many = "the one remedy that was tried" if len(tried) == 1 else f"{words.count(len(tried))} remedies tried"
-    if all(row.verdict in FAILED for row in tried):
-        return f"Cannot say: {many} could not be measured", "", "bad"
-    undecided = sum(row.verdict == "undecided" for row in tried)
+    if not measured:
+        return f"Cannot say: {_of(tried, 'tried')} could not be measured", "", "bad"
+    undecided = [row for row in measured if row.verdict == "undecided"]
     if undecided:
-        return f"Undecided: of {many}, {words.count(undecided)} may pay or not", "", "open"
-    none = "the one remedy that was tried does not" if len(tried) == 1 else f"none of the {many} does"
-    return f"Nothing to change: {none} make the training faster", "", "plain"
+        return f"Undecided: {_of(undecided, 'tried')} may pay or not", "", "open"
+    said = f"Nothing to change: {_of(measured, 'measured')} {'does' if len(measured) == 1 else 'do'}"
+    return f"{said} not make the training faster", "", "plain"
+
+
+def _of(rows: list[Proved], verb: str) -> str:
+    """``the 3 remedies tried``, or the one by its name."""
+    if len(rows) == 1:
+        return words.plain(rows[0].id)
+    return f"the {words.count(len(rows))} remedies {verb}"
+
+
+def _title(proof: Proof, winner: Proved) -> str:
+    """What the row does; of several remedies at once, what each of them does."""
+    titles = {row.id: row.title for row in proof.rows if row.kind == "remedy"}
+    known = [titles[name] for name in winner.remedies if name in titles]
+    return "; ".join(known) if winner.kind == "combination" and known else winner.title
 
 
 def _grounds(proof: Proof, winner: Proved) -> list[str]:
@@ -128,6 +144,13 @@ def _before(proof: Proof) -> str:
     if proof.steps:
         said += f" · {words.counted(proof.steps, 'step')} a run"
     return said if proof.noise is None else f"{said} · runs differ by {words.percent(proof.noise)}"
+
+
+def _unquiet(noise: float | None) -> list[str]:
+    """Why so little could be decided, where the machine is to blame."""
+    if noise is None or noise < NOISY:
+        return []
+    return [f"runs of the same thing differ by {words.percent(noise)}: a quieter machine decides sooner"]
 
 
 def _row(row: Proved, won: bool) -> Row:
@@ -191,6 +214,8 @@ def _ceiling(ceiling: Proved | None) -> str:
         return f"with batches from memory: not known ({why})"
     likely, interval = _measured(ceiling.measured)
     rest = "nothing about input can bring more"
+    if ceiling.measured.low < 1 < NO_ROOM < ceiling.measured.high:
+        rest = "not decided what input could bring at most"
     if ceiling.measured.high < NO_ROOM:
         rest = "input is not what limits this training"
     return f"with batches from memory {likely} ({interval}): {rest}"

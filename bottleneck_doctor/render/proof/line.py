@@ -12,6 +12,7 @@ from .compose import VERDICTS
 
 LONGEST_BAR = 20
 LEAST_BAR = 5
+CROWDED = 0.05  # of a step, from which it is told what other programs added (ours)
 NAMES = {BASELINE: "without a remedy", CEILING: "with batches from memory"}
 
 
@@ -43,6 +44,8 @@ def attempt_line(attempt: Attempt) -> str:
     name = NAMES.get(attempt.arm, words.plain(attempt.arm))
     if attempt.step_s is not None and attempt.outcome == "measured":
         said = f"{words.seconds(attempt.step_s)} a step over {words.counted(attempt.steps, 'step')}"
+        if attempt.fair_s is not None and attempt.fair_s < (1 - CROWDED) * attempt.step_s:
+            said += f", {words.seconds(attempt.fair_s)} without waiting for other programs"
     else:
         said = VERDICTS.get(attempt.outcome, words.plain(attempt.outcome))
         said += f": {words.short(words.plain(attempt.why), 200)}" if attempt.why else ""

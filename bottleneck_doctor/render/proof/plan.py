@@ -53,12 +53,14 @@ def _name(arm: Arm) -> str:
 
 
 def _change(treatment: Treatment) -> str:
-    """What the agent is asked to do, in its own words: few remedies need more than their title."""
+    """What the agent is asked to set; "" where the title says it all."""
     options = {name: value for name, value in treatment.options.items() if name not in UNSAID}
     if isinstance(options.get("arguments"), dict):
         options |= options.pop("arguments")
     shown = " ".join(f"{name}={_value(value)}" for name, value in options.items())
-    name = "" if treatment.name == ENVIRONMENT else f"{treatment.name}: " if shown else treatment.name
+    if not shown:
+        return ""
+    name = "" if treatment.name == ENVIRONMENT else f"{treatment.name}: "
     return words.short(words.plain(f"{name}{shown}"), LONGEST_CHANGE)
 
 

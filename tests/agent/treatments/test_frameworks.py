@@ -19,7 +19,7 @@ from tests.house.source import ROOT
 pytestmark = pytest.mark.slow
 
 SCRIPTS = ROOT / "tests" / "quickstarts"
-LOSSES = 8
+STEPS, LOSSES = 10, 24  # what came since the last power of two is told when the run is ended
 WORKERS = {"name": "loader", "options": {"arguments": {"num_workers": 1}}}
 NEEDS = {"with_lightning": "lightning", "with_trainer": "transformers", "with_accelerate": "accelerate"}
 
@@ -28,7 +28,7 @@ def tried(folder: Path, *target: str, treatments: list[object]) -> Profile:
     """One trial of the script, a few steps long."""
     order, kept = folder / "order.json", folder / "profile.json"
     order.write_text(json.dumps({"treatments": treatments, "losses": LOSSES, "seed": 0}))
-    options = ["--quiet", "--no-profiler", "--no-py-spy", "--max-steps", "10"]
+    options = ["--quiet", "--no-profiler", "--no-py-spy", "--max-steps", str(STEPS)]
     bdoc = [sys.executable, "-m", "bottleneck_doctor", "run", *options]
     done = subprocess.run(
         [*bdoc, "--trial", str(order), "-o", str(kept), *target],
@@ -68,8 +68,8 @@ def _has_been_treated(profile: Profile, ranks: list[int | None]) -> None:
     assert profile.trial is not None
     trained = profile.trial.losses
     assert sorted([one.rank for one in trained], key=lambda rank: rank or 0) == ranks
-    assert [len(one.values) for one in trained] == [LOSSES] * len(ranks)
-    assert all(len(one.batches) >= LOSSES and all(one.batches) for one in trained)
+    assert [len(one.values) for one in trained] == [STEPS] * len(ranks)
+    assert all(len(one.batches) >= STEPS and all(one.batches) for one in trained)
     treated = {one.pid for one in profile.trial.treated if not one.why}
     assert treated >= {one.pid for one in trained}
     fed = [loader.num_workers for loader in profile.loaders if loader.pid in treated]

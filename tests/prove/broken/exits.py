@@ -3,5 +3,5 @@
 import os
 import sys
 
-print(os.environ.get("REASON", "the configuration lacks a learning rate"), file=sys.stderr)
+print("the configuration lacks", os.environ["MISSING"], file=sys.stderr)
 sys.exit(3)

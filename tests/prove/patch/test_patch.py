@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.model.profile import Loader, Location
 from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.trial import ENVIRONMENT, Treatment
@@ -17,7 +19,8 @@ from bottleneck_doctor.prove.patch.edits import edited
 from bottleneck_doctor.prove.patch.source import parse
 from bottleneck_doctor.prove.patch.wishes import wishes_of
 from tests.house.source import ROOT
-from tests.prove.patch.scripts import loader_with, profile_of, remedy
+from tests.model.profiles import PROFILE
+from tests.prove.patch.scripts import FILE, loader_with, profile_of, remedy
 
 FOUR = Treatment("threads", {"count": 4})
 HEAD = "from torch.utils.data import DataLoader\n"
@@ -252,6 +255,40 @@ def test_a_loader_of_another_make_is_left_alone() -> None:
     assert found == Patch("", "DataLoader may not take num_workers")
 
 
+TRAINER = """\
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments(
+    output_dir="out",
+)
+Trainer(args=args).train()
+"""
+
+
+def test_the_trainer_gets_its_loaders_arguments_through_its_own() -> None:
+    place = Location(FILE, 5)
+    one = Loader("a", "dataloader", 1, "Texts", location=place, through=["transformers"])
+    built = [one, replace(one, key="b", through=["accelerate", "transformers"])]
+    profile = replace(profile_of(TRAINER), loaders=built, loops=[])
+    found = patch_for(loader_with(5, num_workers=2), profile, lambda path: TRAINER)
+    assert "+    dataloader_num_workers=2,\n" in found.diff
+    found = patch_for(loader_with(5, in_order=False), profile, lambda path: TRAINER)
+    assert found == Patch("", "TrainingArguments has no argument for in_order")
+    evaluating = replace(profile, loops=[replace(PROFILE.loops[0], loader="b", role="evaluation")])
+    assert "alike" in patch_for(loader_with(5, num_workers=2), evaluating, lambda path: TRAINER).why
+
+
+def test_what_accelerate_builds_anew_is_changed_where_the_script_builds_it() -> None:
+    text = f"{HEAD}loader = DataLoader(data)\nloader = accelerator.prepare(loader)\n"
+    profile = profile_of(text)
+    again = Loader("x", "dataloader", 1, location=Location(FILE, 3), through=["accelerate"])
+    profile = replace(profile, loaders=[*profile.loaders, again])
+    found = patch_for(loader_with(3, num_workers=2), profile, lambda path: text)
+    assert "+loader = DataLoader(data, num_workers=2)\n" in found.diff
+    fastai = replace(again, through=["fastai"])
+    found = patch_for(loader_with(3, num_workers=2), replace(profile, loaders=[fastai]), lambda path: text)
+    assert found == Patch("", "fastai builds the loader, not the script")
+
+
 def test_files_that_a_patch_cannot_name_or_nobody_can_read_are_left_alone() -> None:
     text = f"{HEAD}x = DataLoader(d)\n"
 
@@ -266,6 +303,26 @@ def test_files_that_a_patch_cannot_name_or_nobody_can_read_are_left_alone() -> N
         assert place is not None
         object.__setattr__(place, "file", file)
         assert patch_for(wanted, profile_of(text), lambda path: text).diff == ""
+
+
+@pytest.mark.parametrize("name", ["train.py", "my model/train it.py", "größe/train.py"])
+def test_a_file_is_named_as_seen_from_where_the_training_was_started(name: str, tmp_path: Path) -> None:
+    text = f"{HEAD}x = DataLoader(d)\n"
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    place = Location(str(path), 2)
+    profile = profile_of(text, cwd=str(tmp_path))
+    profile = replace(profile, loaders=[replace(profile.loaders[0], location=place)])
+    where = {"file": str(path), "line": 2}
+    found = patch_for(
+        remedy(Treatment("loader", {"where": where, "arguments": {"in_order": False}})), profile
+    )
+    (tmp_path / "made.patch").write_text(found.diff)
+    if shutil.which("patch"):
+        subprocess.run(["patch", "-p1", "--dry-run", "-i", "made.patch"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "made.patch"], cwd=tmp_path, check=True)
+    assert path.read_text() == f"{HEAD}x = DataLoader(d, in_order=False)\n"
 
 
 def test_every_loader_of_the_patients_is_rewritten_and_nothing_else_is() -> None:

@@ -31,7 +31,6 @@ def test_each_way_to_run_it_is_named_with_what_it_changes_and_what_all_would_cos
 to 2 min 30 s in all
   without a remedy
   with batches from memory
-    replay
   workers-auto  ×2.1 predicted
     make batches in 2 worker processes
     loader: num_workers=2

@@ -1,0 +1,209 @@
+"""``bdoc prove``: what it refuses, and what it makes of runs that are played to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.commands.app import main
+from bottleneck_doctor.model.codec import encode_profile
+from bottleneck_doctor.model.trial import Losses, Order, Treated, Trial
+from bottleneck_doctor.prove import trials
+from bottleneck_doctor.prove.trials import Finished
+from tests.analyse.runs import run_of
+
+SICK = run_of(cpu=0.012, idle=0.01, steps=300, epochs=2)
+CURED = run_of(cpu=0.012, idle=0.01, steps=300, epochs=2, workers=2)
+
+
+class Played:
+    """Runs that cost nothing. ``fates``: what becomes of trials with this treatment; "" is the baseline."""
+
+    def __init__(self) -> None:
+        self.window = Finished(
+            "measured", "", replace(SICK, run=replace(SICK.run, stopped_by="steady")), 20.0
+        )
+        self.fates: dict[str, Finished] = {}
+        self.orders: list[Order] = []
+
+    def watch_baseline(self, target: Any, limits: Any, watch: Any = None) -> Finished:
+        """The first run."""
+        return self.window
+
+    def run_trial(self, target: Any, order: Order, limits: Any, watch: Any = None) -> Finished:
+        """A trial."""
+        self.orders.append(order)
+        watch(0.5)
+        name = order.treatments[0].name if order.treatments else ""
+        if name in self.fates:
+            return self.fates[name]
+        seen = SICK if name in ("", "replay") else CURED
+        trial = Trial(order, [Treated(one.name, 1) for one in order.treatments], [Losses(1, None, ["0x1p0"])])
+        return Finished("measured", "", replace(seen, trial=trial), 5.0, 1 << 20)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Played:
+    """A script, and runs that are played."""
+    (folder / "train.py").write_text("")
+    (folder / "profile.json").write_bytes(encode_profile(SICK))
+    found = Played()
+    monkeypatch.setattr(trials, "watch_baseline", found.watch_baseline)
+    monkeypatch.setattr(trials, "run_trial", found.run_trial)
+    return found
+
+
+def proven(capfdbinary: pytest.CaptureFixture[bytes], *options: str) -> tuple[int, dict[str, Any], str]:
+    """Status, the proof, and what stood on stderr."""
+    status = main(["prove", "--format", "json", *options, "train.py"])
+    told = capfdbinary.readouterr()
+    return status, json.loads(told.out) if told.out else {}, told.err.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "nothing to run"),
+        (["-m"], "nothing to run"),
+        (["-"], "a script on stdin can be read once only"),
+        (["no_such.py"], "no_such.py"),
+        (["--budget", "5", "train.py"], "--budget '5': expected a length of time like 30s, 5m or 1h"),
+        (["--budget", "0s", "train.py"], "expected a length of time"),
+        (["--budget", "nan", "train.py"], "expected a length of time"),
+        (["--max-steps", "0", "train.py"], "--max-steps 0"),
+        (["--remedy", "worker-auto", "train.py"], "did you mean workers-auto"),
+        (["--expect", "workers-auto=2", "train.py"], "no operator ="),
+        (["--expect", "workers-auto", "train.py"], "is not ID OP NUMBER"),
+        (["--format", "html", "train.py"], "--format 'html'"),
+        (["--profile", "none.json", "train.py"], "none.json"),
+        (["--write-patch", "no/folder/x.patch", "train.py"], "--write-patch"),
+        (["--output", "", "train.py"], "--output ''"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_runs(
+    played: Played, capsys: pytest.CaptureFixture[str], options: list[str], says: str
+) -> None:
+    assert main(["prove", *options]) == 2
+    assert says in capsys.readouterr().err
+    assert not played.orders
+
+
+def test_the_remedy_is_tried_between_baselines_and_measured(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    status, proof, err = proven(capfdbinary)
+    assert status == 0
+    row = proof["rows"][0]
+    assert (row["id"], row["verdict"], proof["winner"]) == ("workers-auto", "kept", "workers-auto")
+    assert row["measured"]["likely"] == pytest.approx(2.2, rel=0.1)
+    assert row["parity"]["word"] == "identical"
+    assert [one.seed for one in played.orders] == [0] * len(played.orders)
+    assert played.orders[0].treatments == played.orders[-1].treatments == []
+    assert "CPU-bound: making batches" in err  # the report
+
+
+def test_the_profile_stands_for_the_first_run(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    played.window = Finished("broke", "nobody asked for it")
+    status, proof, _ = proven(capfdbinary, "--profile", "profile.json")
+    assert (status, proof["winner"]) == (0, "workers-auto")
+
+
+@pytest.mark.parametrize(
+    ("expect", "status"), [("workers-auto>1.5", 0), ("workers-auto>5", 1), ("persistent-workers>1.1", 3)]
+)
+def test_an_expectation_decides_the_status(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes], expect: str, status: int
+) -> None:
+    assert proven(capfdbinary, "--expect", expect)[0] == status
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_not(
+    played: Played, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["prove", "--dry-run", "--profile", "profile.json", "train.py"]) == 0
+    assert "workers-auto" in capfd.readouterr().out
+    assert not played.orders
+
+
+def test_a_remedy_that_breaks_the_script_is_a_row(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    played.fates["loader"] = Finished("broke", "TypeError: cannot pickle", None, 3.0)
+    status, proof, _ = proven(capfdbinary)
+    assert status == 0
+    assert (proof["rows"][0]["verdict"], proof["rows"][0]["why"]) == ("broke", "TypeError: cannot pickle")
+    assert proof["ceiling"]["measured"] is not None
+
+
+def test_a_training_that_breaks_at_once_keeps_its_own_status(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    ended = replace(SICK, run=replace(SICK.run, exit_status=7))
+    played.window = Finished("broke", "ValueError: no data (exit status 7)", ended, 3.0)
+    status, proof, err = proven(capfdbinary)
+    assert (status, proof) == (7, {})
+    assert "the training broke before anything was tried: ValueError: no data" in err
+
+
+def test_a_training_that_runs_only_once_proves_nothing(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    played.fates[""] = Finished("broke", "FileExistsError: out", None, 3.0)
+    status, proof, _ = proven(capfdbinary)
+    assert status == 3
+    assert proof["notes"] == ["run again as it is, the training broke: FileExistsError: out"]
+    assert len(played.orders) == 1
+
+
+@pytest.mark.parametrize("where", ["window", "trial"])
+def test_who_interrupts_gets_what_is_known_and_130(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes], where: str
+) -> None:
+    if where == "window":
+        played.window = Finished("interrupted", "interrupted")
+    else:
+        played.fates["loader"] = Finished("interrupted", "interrupted", None, 1.0)
+    status, proof, _ = proven(capfdbinary)
+    assert status == 130
+    assert [row["verdict"] for row in proof.get("rows", [])] == (["not-tried"] if where == "trial" else [])
+
+
+def test_a_healthy_training_has_nothing_to_try(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    played.window = Finished("measured", "", run_of(idle=0.01, steps=300), 20.0)
+    status, proof, _ = proven(capfdbinary)
+    assert (status, proof["rows"], played.orders) == (0, [], [])
+
+
+def test_too_few_steps_to_judge_are_no_proof_of_health(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    played.window = Finished("measured", "", run_of(cpu=0.012, idle=0.01, steps=4, epochs=1), 20.0)
+    assert proven(capfdbinary)[0] == 3
+
+
+def test_a_remedy_asked_for_that_nothing_calls_for_says_so_and_is_not_tried(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    status, proof, _ = proven(capfdbinary, "--remedy", "persistent-workers")
+    assert (status, played.orders) == (3, [])
+    assert proof["missed"][0]["id"] == "persistent-workers"
+    assert "nothing here calls for it" in proof["missed"][0]["why"]
+
+
+def test_quiet_says_nothing_but_the_proof(played: Played, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert proven(capfdbinary, "--quiet")[2] == ""
+
+
+def test_without_a_terminal_each_run_is_a_line(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    err = proven(capfdbinary, "--profile", "profile.json")[2]
+    assert len([line for line in err.splitlines() if "a step over" in line]) == len(played.orders)

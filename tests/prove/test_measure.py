@@ -1,0 +1,107 @@
+"""One run's measure: the same steps in every run, and nothing where there is nothing to measure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.proof import Arm, Span
+from bottleneck_doctor.model.trial import Order, Treated, Treatment, Trial
+from bottleneck_doctor.prove.measure import attempt_of, unapplied
+from tests.analyse.runs import run_of
+
+ARM = Arm("workers-auto", "remedy", treatments=(Treatment("loader"), Treatment("environment")))
+APPLIED = Trial(Order(list(ARM.treatments)), [Treated("loader", 7), Treated("environment", 7)])
+SPAN = Span(20, 220)
+
+
+def measured(profile: Profile | None, span: Span = SPAN, outcome: str = "measured") -> object:
+    return attempt_of(ARM, outcome, "", profile, 9.0, 1 << 20, span)
+
+
+def run(trial: Trial | None = APPLIED, **traits: object) -> Profile:
+    return replace(run_of(compute=0.01, noise=0.0, **traits), trial=trial)
+
+
+def test_the_mean_step_is_that_of_the_span() -> None:
+    profile = run()
+    loop = profile.loops[0]
+    walls = [0.01 if place < 150 else 0.03 for place in range(len(loop.table.t))]
+    times, now = [], 3.0
+    for wall in walls:
+        now += wall
+        times.append(now)
+    table = replace(loop.table, wall_s=walls, t=times)
+    profile = replace(profile, loops=[replace(loop, table=table)])
+    found = attempt_of(ARM, "measured", "", profile, 9.0, 1 << 20, Span(100, 200))
+    assert found.step_s == pytest.approx(0.02)
+    assert found.steps == 100
+    assert (found.run_s, found.memory_bytes, found.trial) == (9.0, 1 << 20, APPLIED)
+
+
+def test_evaluation_between_steps_counts_in_the_whole_run_only() -> None:
+    profile = run()
+    loop = profile.loops[0]
+    later = [t + (5.0 if place >= 100 else 0.0) for place, t in enumerate(loop.table.t)]
+    profile = replace(profile, loops=[replace(loop, table=replace(loop.table, t=later))])
+    found = attempt_of(ARM, "measured", "", profile, 9.0, None, SPAN)
+    assert found.step_s is not None
+    assert found.whole_s is not None
+    assert found.whole_s - found.step_s == pytest.approx(5.0 / 200, rel=0.05)
+
+
+def test_rows_of_several_steps_count_in_proportion() -> None:
+    profile = run()
+    loop = profile.loops[0]
+    table = loop.table
+    half = replace(
+        table,
+        **{
+            name: getattr(table, name)[: len(table.t) // 2]
+            for name in table.__dataclass_fields__
+            if getattr(table, name)
+        },
+    )
+    half = replace(half, steps=[2] * len(half.t), wall_s=[0.02] * len(half.t))
+    found = attempt_of(
+        ARM, "measured", "", replace(profile, loops=[replace(loop, table=half)]), 9.0, None, Span(21, 119)
+    )
+    assert found.step_s == pytest.approx(0.01)
+
+
+def test_a_run_that_ended_too_early_is_too_short() -> None:
+    found = attempt_of(ARM, "measured", "", run(), 9.0, None, Span(100, 1000))
+    assert (found.outcome, found.step_s) == ("too-short", None)
+    assert "1000 are compared" in found.why
+
+
+def test_a_run_without_a_training_loop_is_too_short() -> None:
+    empty = replace(run(), loops=[])
+    assert attempt_of(ARM, "measured", "", empty, 9.0, None, SPAN).outcome == "too-short"
+
+
+def test_what_became_of_a_run_that_failed_is_kept() -> None:
+    found = attempt_of(ARM, "hung", "no batch for 20 s", None, 30.0, None, SPAN)
+    assert (found.outcome, found.why, found.run_s) == ("hung", "no batch for 20 s", 30.0)
+
+
+def test_a_remedy_that_was_nowhere_applied_is_not_measured() -> None:
+    refused = Trial(APPLIED.order, [Treated("loader", 7, "no such line"), Treated("environment", 7)])
+    found = attempt_of(ARM, "measured", "", run(refused), 9.0, None, SPAN)
+    assert (found.outcome, found.why) == ("not-applied", "no such line")
+
+
+@pytest.mark.parametrize(
+    ("treated", "why"),
+    [
+        ([Treated("loader", 7), Treated("environment", 7)], ""),
+        ([Treated("loader", 7, "not here"), Treated("loader", 8), Treated("environment", 7)], ""),
+        ([Treated("environment", 7)], "nothing was seen to which loader applies"),
+        ([Treated("loader", 7, "in use"), Treated("environment", 7)], "in use"),
+    ],
+)
+def test_each_treatment_must_be_applied_in_one_process_at_least(treated: list[Treated], why: str) -> None:
+    assert unapplied(ARM, Trial(APPLIED.order, treated)) == why
+    assert unapplied(ARM, None)

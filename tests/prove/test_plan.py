@@ -1,0 +1,167 @@
+"""What is tried: the report's best, those asked for by name, and of the kept ones what goes together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.model.profile import Location
+from bottleneck_doctor.model.proof import Arm
+from bottleneck_doctor.model.report import (
+    Abstained,
+    Fix,
+    Metric,
+    Overhead,
+    Quality,
+    Remedy,
+    Report,
+    ReportedFinding,
+    RunSummary,
+    Speedup,
+    Verdict,
+)
+from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.prove.plan import choose_arms, together
+
+from .simulated_runs import remedy as arm
+
+OFFERED = {name: ["finding-of-" + name] for name in ("a", "b", "c", "d", "e")}
+WHERE = {"file": "/src/train.py", "line": 7}
+
+
+def remedy(name: str, likely: float = 1.5, apply: str = "hook", treated: bool = True) -> Remedy:
+    return Remedy(
+        id=name, title=f"do {name}", finding="finding-of-" + name,
+        predicted_speedup=Speedup(likely * 0.9, likely, likely * 1.1, "replay"), predicted_step_s=0.1,
+        combined_speedup=None, fix=Fix("do it", "", Location("train.py", 7)), apply=apply, effort="minutes",
+        risk="", treatments=(Treatment(name),) if treated else (),
+    )  # fmt: skip
+
+
+def report(*remedies: Remedy, wait: float = 0.0, abstained: str = "", found: str = "") -> Report:
+    return Report(
+        run=RunSummary(["python", "train.py"], "train.py", "/src", "", 10.0, 0, "host", "3.12", "2.13"),
+        quality=Quality(300, 10, 0.01, Overhead(None, None, None)),
+        metrics={"data_wait_fraction": Metric(wait, "share")},
+        budget=[],
+        verdict=Verdict("cpu", "input.preprocess", "", "high"),
+        findings=[ReportedFinding(found, "none", "notice", [])] if found else [],
+        remedies=list(remedies),
+        abstentions=[Abstained(abstained, "a training loop")] if abstained else [],
+    )
+
+
+def chosen(
+    of: Report, *named: str, expected: tuple[str, ...] = (), numerics: bool = False
+) -> tuple[list[str], dict[str, str]]:
+    arms, missed = choose_arms(of, named, expected, numerics, OFFERED)
+    return [one.id for one in arms], {one.id: one.why for one in missed}
+
+
+def test_the_first_three_are_tried_after_the_baseline() -> None:
+    tried, missed = chosen(report(*map(remedy, "abcd")))
+    assert tried == ["baseline", "a", "b", "c"]
+    assert missed == {"d": "the 3 before it come first; --remedy tries it"}
+
+
+def test_the_ceiling_is_measured_where_the_loop_waits_for_data() -> None:
+    assert chosen(report(remedy("a"), wait=0.3))[0] == ["baseline", "a", "cached-batches"]
+    assert chosen(report(remedy("a"), wait=0.01))[0] == ["baseline", "a"]
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (remedy("a", apply="manual"), "it takes an edit of the script"),
+        (remedy("a", apply="admin"), "it takes a change of the machine"),
+        (remedy("a", apply="hook~"), "--allow-numerics tries it"),
+        (remedy("a", treated=False), "bdoc cannot apply it"),
+        (remedy("a", likely=0.8), "it would hurt"),
+        (remedy("a", likely=1.0), "it promises no faster steps"),
+    ],
+)
+def test_what_cannot_be_tried_is_told_with_the_reason(one: Remedy, why: str) -> None:
+    tried, missed = chosen(report(one, remedy("b")))
+    assert tried == ["baseline", "b"]
+    assert why in missed["a"]
+
+
+def test_numerics_are_changed_only_where_that_is_allowed() -> None:
+    assert chosen(report(remedy("a", apply="hook~")), numerics=True)[0] == ["baseline", "a"]
+
+
+def test_a_remedy_asked_for_by_name_is_tried_alone_and_whatever_it_promises() -> None:
+    assert chosen(report(*map(remedy, "abcd"), remedy("e", likely=0.8)), "e")[0] == ["baseline", "e"]
+
+
+def test_not_even_by_name_are_numerics_changed_unasked() -> None:
+    assert chosen(report(remedy("a", apply="hook~")), "a")[0] == ["baseline"]
+
+
+def test_a_remedy_that_is_expected_is_tried_besides() -> None:
+    assert chosen(report(*map(remedy, "abcd")), expected=("d",))[0] == ["baseline", "d", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        (report(), "nothing here calls for it: it is for finding-of-a"),
+        (report(abstained="finding-of-a"), "finding-of-a lacks a training loop"),
+        (report(found="finding-of-a"), "finding-of-a was found, but this would not help here"),
+    ],
+)
+def test_a_remedy_that_the_report_does_not_offer_is_missed_with_the_reason(of: Report, why: str) -> None:
+    tried, missed = chosen(of, "a")
+    assert tried == ["baseline"]
+    assert why in missed["a"]
+
+
+def test_what_was_predicted_and_its_scope_go_with_the_arm() -> None:
+    arms, _ = choose_arms(report(replace(remedy("a"), scope="run")), (), (), False, OFFERED)
+    assert (arms[1].title, arms[1].scope) == ("do a", "run")
+    assert arms[1].predicted is not None
+    assert arms[1].predicted.likely == 1.5
+
+
+def loader(where: dict[str, object] | None = WHERE, **arguments: object) -> Treatment:
+    return Treatment("loader", {"where": where, "arguments": arguments})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged"),
+    [
+        (Treatment("x"), Treatment("y"), (Treatment("x"), Treatment("y"))),
+        (Treatment("x"), Treatment("x"), (Treatment("x"),)),
+        (loader(num_workers=2), loader(pin_memory=True), (loader(num_workers=2, pin_memory=True),)),
+        (loader(num_workers=2), loader(num_workers=4), None),
+        (loader(num_workers=2), loader({"file": "/b.py", "line": 1}, num_workers=4),
+         (loader(num_workers=2), loader({"file": "/b.py", "line": 1}, num_workers=4))),
+        (Treatment("environment", {"A": "1"}), Treatment("environment", {"A": "2"}), None),
+        (Treatment("threads", {"torch": 4}), Treatment("threads", {"torch": 1}), None),
+    ],
+)  # fmt: skip
+def test_two_remedies_go_together_unless_they_set_the_same_thing_otherwise(
+    one: Treatment, other: Treatment, merged: tuple[Treatment, ...] | None
+) -> None:
+    joint = together([arm("a", one), arm("b", other)])
+    assert (joint.treatments if joint is not None else None) == merged
+
+
+def test_of_alternatives_the_first_goes_into_the_combination() -> None:
+    joint = together(
+        [arm("a", loader(num_workers=2)), arm("b", loader(num_workers=4)), arm("c", Treatment("z"))]
+    )
+    assert joint is not None
+    assert joint.remedies == ("a", "c")
+
+
+def test_with_a_remedy_of_the_whole_run_the_combination_is_measured_so() -> None:
+    joint = together([arm("a", Treatment("x")), arm("b", Treatment("y"), scope="run")])
+    assert isinstance(joint, Arm)
+    assert joint.scope == "run"
+
+
+def test_one_remedy_is_no_combination() -> None:
+    assert together([arm("a")]) is None
+    assert together([]) is None

@@ -1,0 +1,142 @@
+"""The proof: a row an arm, best first, the winner by measurement, the simpler one where they tie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from bottleneck_doctor.model.proof import (
+    BASELINE,
+    CEILING,
+    Arm,
+    Attempt,
+    Cost,
+    Expected,
+    Gain,
+    Missed,
+    Parity,
+    Proof,
+    Proved,
+)
+from bottleneck_doctor.model.trial import Losses, Order, Trial
+from bottleneck_doctor.prove.proof import LEFT_OUT, prove, winner
+
+from .simulated_runs import BASE, measured, remedy
+from .test_plan import remedy as told
+from .test_plan import report
+
+COST = Cost(10.0, 60.0, 100.0, 5)
+TOP = Arm(CEILING, "ceiling", "from memory")
+
+
+def same(baselines: Sequence[Trial], treated: Sequence[Trial]) -> Parity:
+    """What a comparison says, by whom it was asked."""
+    return Parity("identical", f"{len(baselines)} and {len(treated)}", 24)
+
+
+def proof(
+    arms: list[Arm], attempts: list[Attempt], expected: Sequence[Expected] = (), missed: Sequence[Missed] = ()
+) -> Proof:
+    return prove(report(told("x"), told("y")), arms, attempts, COST, missed, [], expected, same)
+
+
+def rounds(*arms: tuple[str, float], times: int = 2) -> list[Attempt]:
+    one_round = [measured(BASELINE, 0.1), *(measured(name, step_s) for name, step_s in arms)]
+    return [*one_round * times, measured(BASELINE, 0.1)]
+
+
+def row(name: str, gain: Gain | None, verdict: str = "kept", kind: str = "remedy") -> Proved:
+    return Proved(name, kind, "", [name], "hook", None, gain, verdict)
+
+
+def test_rows_stand_best_first_and_the_best_wins() -> None:
+    found = proof([BASE, remedy("x"), remedy("y"), TOP], rounds(("x", 0.08), ("y", 0.05), (CEILING, 0.03)))
+    assert [one.id for one in found.rows] == ["y", "x"]
+    assert found.winner == "y"
+    assert found.ceiling is not None
+    assert found.ceiling.measured is not None
+    assert found.ceiling.measured.likely == pytest.approx(10 / 3)
+
+
+def test_the_baseline_and_the_noise_are_said() -> None:
+    found = proof([BASE, remedy("x")], rounds(("x", 0.08)))
+    assert found.baseline_s == pytest.approx(0.1)
+    assert found.noise is not None
+    assert 0 < found.noise < 0.1
+    assert found.steps == 100
+
+
+def test_what_failed_keeps_its_reason_and_promises_nothing() -> None:
+    attempts = rounds(("y", 0.05))
+    attempts.insert(1, Attempt("x", "hung", "no batch for 20 s"))
+    found = {one.id: one for one in proof([BASE, remedy("x"), remedy("y")], attempts).rows}
+    assert (found["x"].verdict, found["x"].why, found["x"].measured) == ("hung", "no batch for 20 s", None)
+    assert found["y"].verdict == "kept"
+
+
+def test_one_failure_outweighs_what_was_measured_before() -> None:
+    attempts = [*rounds(("x", 0.05)), Attempt("x", "out-of-memory", "no")]
+    assert proof([BASE, remedy("x")], attempts).rows[0].verdict == "out-of-memory"
+
+
+def test_what_the_budget_did_not_reach_was_not_tried() -> None:
+    found = proof([BASE, remedy("x"), remedy("y")], rounds(("x", 0.05)))
+    assert (found.rows[-1].id, found.rows[-1].verdict) == ("y", "not-tried")
+
+
+def test_where_the_baseline_itself_was_lost_nothing_is_known() -> None:
+    found = proof([BASE, remedy("x")], [Attempt(BASELINE, "broke", "exists already")])
+    assert (found.baseline_s, found.winner) == (None, "")
+    assert "exists already" in found.notes[0]
+
+
+def test_memory_is_told_as_a_ratio() -> None:
+    attempts = [
+        Attempt(BASELINE, "measured", "", 0.1, 0.1, memory_bytes=100),
+        Attempt("x", "measured", "", 0.05, 0.05, memory_bytes=150),
+    ]
+    assert proof([BASE, remedy("x")], attempts).rows[0].memory_ratio == pytest.approx(1.5)
+
+
+def test_losses_are_compared_with_those_of_every_baseline() -> None:
+    trial = Trial(Order(), [], [Losses(1, None, ["0x1p0"])])
+    attempts = [
+        Attempt(name, "measured", "", 0.1, 0.1, trial=trial) for name in (BASELINE, "x", BASELINE, BASELINE)
+    ]
+    assert proof([BASE, remedy("x")], attempts).rows[0].parity.text == "3 and 1"
+
+
+def test_an_expectation_is_judged_with_the_rest() -> None:
+    wanted = [Expected("x", ">", 1.5), Expected("z", ">", 1.5)]
+    found = proof([BASE, remedy("x")], rounds(("x", 0.05)), wanted, [Missed("z", "nothing calls for it")])
+    assert [(one.status, one.why) for one in found.expected] == [(0, ""), (3, "nothing calls for it")]
+
+
+def test_other_programs_are_mentioned_where_they_took_a_share() -> None:
+    attempts = [
+        Attempt(name, "measured", "", 0.2, 0.2, fair_s=fair_s, fair_error=0.01)
+        for name, fair_s in ((BASELINE, 0.1), ("x", 0.05), (BASELINE, 0.1))
+    ]
+    found = proof([BASE, remedy("x")], attempts)
+    assert found.notes == [LEFT_OUT]
+    assert found.baseline_s == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "best"),
+    [
+        ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("b", Gain(2.0, 1.9, 2.1, 2))], "b"),
+        ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("b", Gain(3.0, 0.9, 9.0, 2), "undecided")], "a"),
+        ([row("a", Gain(1.0, 0.98, 1.02, 2), "no gain")], ""),
+        ([row("a", None, "broke")], ""),
+        ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("c", Gain(1.55, 1.45, 1.65, 2), kind="combination")], "a"),
+        ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("c", Gain(2.5, 2.4, 2.6, 2), kind="combination")], "c"),
+        ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("c", Gain(2.5, 0.9, 5, 2), "undecided", "combination")], "a"),
+        ([], ""),
+    ],
+)
+def test_a_combination_must_beat_the_best_single_remedy_by_more_than_the_noise(
+    rows: list[Proved], best: str
+) -> None:
+    assert winner(rows) == best

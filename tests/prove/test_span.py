@@ -1,0 +1,88 @@
+"""The steps that are compared: enough of them, whole epochs, after the warm-up of every arm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.agent.treatments.replay import BATCHES
+from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.model.diagnosis import Diagnosis
+from bottleneck_doctor.model.proof import CEILING, Arm, Span
+from bottleneck_doctor.model.rhythm import Rhythm
+from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.prove.span import FED_FROM, LEAST, LEAST_S, WARMUP, span_of
+from tests.analyse.runs import run_of
+
+from .simulated_runs import BASE, remedy
+
+WORKERS = remedy("workers", Treatment("loader", {"arguments": {"num_workers": 4, "prefetch_factor": 4}}))
+
+
+def watched(stopped: bool = True, **traits: object) -> Diagnosis:
+    """A run that was ended, or ended by itself; its epochs are too long to matter."""
+    profile = run_of(**{"compute": 0.02, "steps": 400, "epochs": 2, **traits})
+    run = replace(profile.run, stopped_by="steady" if stopped else None)
+    return diagnose(replace(profile, run=run))
+
+
+def steps(span: Span) -> int:
+    return span.end - span.begin
+
+
+def test_a_quiet_training_is_compared_over_two_seconds_of_steps() -> None:
+    span = span_of(watched(epochs=1), [BASE, remedy("x")])
+    assert steps(span) == pytest.approx(LEAST_S / 0.02, rel=0.1)
+    assert span.begin == WARMUP
+
+
+def test_slow_steps_are_compared_over_so_many_at_least() -> None:
+    assert steps(span_of(watched(compute=1.0, epochs=1), [BASE])) == LEAST
+
+
+def test_a_noisy_training_is_compared_over_more_steps_but_no_more_than_were_watched() -> None:
+    quiet, noisy, wild = (watched(epochs=1, noise=noise) for noise in (0.01, 0.5, 5.0))
+    assert steps(span_of(quiet, [BASE])) < steps(span_of(noisy, [BASE])) <= steps(span_of(wild, [BASE]))
+    assert steps(span_of(wild, [BASE])) <= wild.quality.steady_steps
+
+
+def test_short_epochs_are_compared_whole() -> None:
+    assert steps(span_of(watched(steps=420, epochs=6), [BASE])) == 140  # 70 each, 100 wanted
+
+
+def test_long_epochs_are_not_waited_for() -> None:
+    assert steps(span_of(watched(steps=900, epochs=2), [BASE])) < 450
+
+
+def test_what_comes_at_a_regular_distance_is_compared_as_often_as_it_comes() -> None:
+    saving = Rhythm("checkpoint", 5, 75.0, 1.0, 0.2)
+    diagnosis = replace(watched(epochs=1), rhythms=[saving])
+    assert steps(span_of(diagnosis, [BASE])) == 150
+
+
+def test_for_a_remedy_of_the_whole_run_the_time_between_evaluations_is_compared_whole() -> None:
+    diagnosis = watched(epochs=1, steps=600)
+    diagnosis = replace(diagnosis, whole=replace(diagnosis.whole, evaluations=2))
+    assert steps(span_of(diagnosis, [BASE, remedy("x", scope="run")])) == 300
+
+
+def test_what_a_treated_loader_holds_in_advance_is_warm_up() -> None:
+    assert span_of(watched(epochs=1), [BASE, WORKERS]).begin == 2 * 4 * 4
+
+
+def test_the_ceiling_is_measured_when_all_batches_come_from_memory() -> None:
+    ceiling = Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
+    assert span_of(watched(epochs=1), [BASE, ceiling]).begin == FED_FROM > BATCHES + 1
+
+
+def test_a_training_that_ends_by_itself_is_compared_to_its_end() -> None:
+    span = span_of(watched(stopped=False, steps=60, epochs=1), [BASE, WORKERS])
+    assert span.end <= 60
+    assert span.begin <= 0.35 * 60
+
+
+@pytest.mark.parametrize("most", [5, 50, 1000])
+def test_no_run_trains_more_steps_than_are_allowed(most: int) -> None:
+    span = span_of(watched(epochs=1), [BASE, Arm("x", "remedy")], most)
+    assert 0 <= span.begin < span.end <= most
