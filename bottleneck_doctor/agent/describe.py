@@ -33,7 +33,7 @@ def loader_facts(loader: Any, frame: FrameType | None, kwargs: dict[str, Any]) -
         "in_order": bool(getattr(loader, "in_order", True)),
         "sampler": _name(type(loader.sampler)),
         "collate": _name(loader.collate_fn),
-        "start_method": _start_method(loader),
+        "start_method": start_method(loader),
         "batched_getitems": hasattr(dataset, "__getitems__"),
         "tensor_dataset": _inner(dataset) == "TensorDataset",
         "arguments": {key: _short(value) for key, value in kwargs.items() if key in KEPT},
@@ -85,7 +85,8 @@ def _inner(dataset: Any) -> str:
     return type(dataset).__name__
 
 
-def _start_method(loader: Any) -> str | None:
+def start_method(loader: Any) -> str | None:
+    """How the loader's workers are started; None where it has none."""
     context = loader.multiprocessing_context
     if context is not None:
         method: str = context.get_start_method()

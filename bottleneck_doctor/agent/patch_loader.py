@@ -176,9 +176,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     if account.left_ns:
         spent = account.spent_ns + start - entry
         state.row(wire.LOOK, account.left_ns, spent, thing=account.loader, thread=account.thread)
-    account.countdown = state.skip(account.arrivals) if state.window is None else 0
-    if 0 <= state.stop_at - state.trained - 2 < account.countdown:  # what follows the last look is lost
-        account.countdown = state.stop_at - state.trained - 2
+    account.countdown = state.not_beyond(state.skip(account.arrivals)) if state.window is None else 0
     account.left_ns, account.spent_ns = end, now() - end
     state.looked(start - entry + account.spent_ns, end, account.arrivals - account.looked)
     account.looked = account.arrivals

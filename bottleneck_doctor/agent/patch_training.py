@@ -187,7 +187,7 @@ def _alone() -> None:
     post(wire.LAST, end)
     if state.control is not None:
         state.control.look()
-    state.countdown = state.stride - 1 if state.window is None else 0
+    state.countdown = state.not_beyond(state.stride - 1) if state.window is None else 0
     _await_forward(end)
     state.looked(now() - end, end, state.stride)
 

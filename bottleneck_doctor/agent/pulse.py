@@ -114,6 +114,11 @@ class Pulse:
             return _to_shared_look(arrivals + 1, 1 << (self.stride - 1).bit_length()) - 1
         return self.stride - 1 + (self.looks & 1 if self.stride > 1 else 0)
 
+    def not_beyond(self, steps: int) -> int:
+        """As many, or fewer where the training is to be ended before: the step before the last is looked at,
+        since what no later look accounts for is lost."""
+        return min(steps, max(0, self.stop_at - self.trained - 2)) if self.stop_at else steps
+
     def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
         """Account for one close look in so many steps; now and then set how many to skip until the next."""
         self.cost_ns += cost_ns + self.hooks_ns

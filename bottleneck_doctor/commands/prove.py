@@ -7,6 +7,7 @@ bdoc prove [OPTIONS] -- COMMAND [ARGS]...  torchrun, accelerate launch, a shell 
 
 The training is watched once, then run again a few hundred steps at a time: as it is, and with the best
 remedies applied from outside. Whatever the script does besides training, it does each time.
+The first run's profile is left as by `bdoc run`.
 Exit status: 0 done, 1 an expectation fails, 2 usage error, 3 cannot say; the script's own where it fails.
 """
 

@@ -12,13 +12,15 @@ from ..launch.interpreter import choose
 from ..model.outcome import CANNOT_SAY
 from ..model.proof import Arm, Attempt, Cost, Expected, Plan, Proof
 from ..model.trial import Order
-from .output import complain, screen
+from . import settings
+from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
 from .prove import ProveOptions
 from .proving_line import ProvingLine
 
 if TYPE_CHECKING:
     from ..model.diagnosis import Diagnosis
+    from ..model.profile import Profile
     from ..model.report import Report
     from ..prove.trials import Target
 
@@ -115,6 +117,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     proving.window_s = done.run_s
     proving.budget_s = budget_of(options.budget_s, proving.window_s)
     if done.outcome == "measured" and done.profile is not None:
+        _keep(done.profile, proving.line)
         return diagnose(done.profile), 0
     if done.outcome == "interrupted":
         return None, INTERRUPTED
@@ -122,6 +125,20 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     complain(f"the training {FATES.get(done.outcome, done.outcome)} before anything was tried: {done.why}")
     own = done.profile.run.exit_status if done.profile is not None else 0
     return None, own or CANNOT_SAY
+
+
+def _keep(profile: Profile, line: ProvingLine) -> None:
+    """The profile of the first run, where ``bdoc run`` would leave it: `--profile` saves making it again."""
+    from ..model.codec import encode_profile
+    from ..model.refusal import Refused
+
+    path = settings.load().output
+    try:
+        write(path, encode_profile(profile))
+        line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")
+    except Refused as problem:  # the proof is worth more than the profile
+        line.clear()
+        complain(str(problem))
 
 
 def _report(proving: Proving, diagnosis: Diagnosis) -> Report:

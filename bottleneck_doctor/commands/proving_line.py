@@ -61,6 +61,12 @@ class ProvingLine:
 
             complain(attempt_line(attempt))
 
+    def note(self, text: str) -> None:
+        """One line that stays."""
+        if not self._quiet:
+            self.clear()
+            complain(text)
+
     def say(self, text: str) -> None:
         """Something longer, in between."""
         self.clear()

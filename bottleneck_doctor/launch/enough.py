@@ -82,7 +82,9 @@ class Enough:
         return end if 0 < left_s <= max(NEAR_S, NEAR_SHARE * self._elapsed_s()) else 0
 
     def _elapsed_s(self) -> float:
-        return (self._last.last_ns - self._last.first_ns) / 1e9 if self._last is not None else 0.0
+        if self._last is None or not self._last.first_ns:
+            return 0.0
+        return (self._last.last_ns - self._last.first_ns) / 1e9
 
     def _step_s(self) -> float:
         """Of the steps that count; of all, as long as there are none."""

@@ -17,6 +17,7 @@ Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]
 RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest
 UNTRIED = "not-tried"
 FATES = {"broke": "broke", "hung": "hung", "out-of-memory": "ran out of memory", "too-short": "was too short"}
+UNCLOSED = "the training as it is was not run again after it"
 MENTIONED = 0.03  # of the step (ours)
 LEFT_OUT = "other programs used the cores meanwhile; what they added to each step is left out"
 NOT_LEFT_OUT = "other programs used the cores meanwhile, and what they added is not known of every run"
@@ -110,6 +111,8 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
     mine = [one for one in attempts if one.arm == arm.id]
     failed = next((one for one in mine if one.outcome not in ("measured", "interrupted")), None)
     word, why = (verdict(gain), "") if gain is not None else (UNTRIED, _untried(attempts))
+    if gain is not None and not _is_closed(arm, attempts):
+        word, why = "undecided", UNCLOSED
     if failed is not None:
         word, why = failed.outcome, failed.why
     named = [remedies[name] for name in arm.remedies if name in remedies]
@@ -128,6 +131,12 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
         scope=arm.scope,
         fix=_fix(named),
     )
+
+
+def _is_closed(arm: Arm, attempts: Sequence[Attempt]) -> bool:
+    """Whether a baseline was measured after the arm, as one was before it: one alone may be the odd one."""
+    first = next((place for place, one in enumerate(attempts) if one.arm == arm.id), 0)
+    return all(_measured(BASELINE, side) for side in (attempts[:first], attempts[first:]))
 
 
 def _untried(attempts: Sequence[Attempt]) -> str:

@@ -13,8 +13,10 @@ from .gains import BELIEVED
 
 LEAST = 60  # steady steps
 LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (ours)
+AT_MOST = 0.5  # of the steps that were watched: two rounds of four arms then fit into ten first runs
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
+FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/treatments/replay.BATCHES]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 
 
@@ -28,7 +30,8 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
         cycle, wanted = _evaluations_apart(diagnosis), max(wanted, _evaluations_apart(diagnosis))
     if 0 < cycle <= SHORT * wanted:
         wanted = math.ceil(wanted / cycle) * cycle
-    begin = max([WARMUP, *(2 * _slots(diagnosis, arm) for arm in arms)])
+    fed = [FED_FROM for arm in arms if arm.kind == "ceiling"]
+    begin = max([WARMUP, *fed, *(2 * _slots(diagnosis, arm) for arm in arms)])
     most = min(_most(diagnosis), max_steps or 1 << 62)
     if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
         begin = min(begin, int(WARMUP_SHARE * most))
@@ -44,15 +47,14 @@ def _most(diagnosis: Diagnosis) -> int:
 
 def _wanted(diagnosis: Diagnosis) -> int:
     """Steps of a run that tell most for the time: n steps of t after a start of s cost s + n t, and leave the
-    noise between runs b, and w / sqrt(n) within; that is least for n = (w / b) sqrt(s / t). No more than were
-    watched."""
+    noise between runs b, and w / sqrt(n) within; that is least for n = (w / b) sqrt(s / t)."""
     steady, step_s = max(1, diagnosis.quality.steady_steps), max(diagnosis.step_s, 1e-9)
-    metric = diagnosis.metrics.get("step_time_s")
+    metric = diagnosis.quality.uncontended_step or diagnosis.metrics.get("step_time_s")
     within = 0.0
     if metric is not None and metric.value and metric.low is not None and metric.high is not None:
         within = (metric.high - metric.low) / 2 / NORMAL_95 / metric.value * math.sqrt(steady)
     best = within / BELIEVED * math.sqrt(first_batch_s(diagnosis) / step_s)
-    return math.ceil(min(max(LEAST, best, LEAST_S / step_s), max(LEAST, steady)))
+    return math.ceil(min(max(LEAST, best, LEAST_S / step_s), max(LEAST, AT_MOST * steady)))
 
 
 def _cycle(diagnosis: Diagnosis) -> int:

@@ -11,6 +11,8 @@ from ..launch.board import Board
 from ..launch.folder import PREFIX
 from .limits import Limits
 
+SETTLING_STEPS = 10  # in which compilers and tuners may take as long as a start
+
 
 @dataclass
 class Stillness:
@@ -33,11 +35,13 @@ class Stillness:
             waited_s = (now_ns - self.started_ns) / 1e9
             late = waited_s > self.limits.first_batch_s
             return f"no first batch within {self.limits.first_batch_s:.0f} s" if late else ""
-        if (now_ns - newest_ns) / 1e9 <= self.limits.silence_s:
+        settles = self.trained < SETTLING_STEPS
+        may_s = max(self.limits.silence_s, self.limits.first_batch_s if settles else 0.0)
+        if (now_ns - newest_ns) / 1e9 <= may_s:
             return ""
         if self.trained >= self.limits.steps:
-            return f"it did not end within {self.limits.silence_s:.0f} s of its last step"
-        return f"no batch for {self.limits.silence_s:.0f} s, after {self.trained} steps"
+            return f"it did not end within {may_s:.0f} s of its last step"
+        return f"no batch for {may_s:.0f} s, after {self.trained} steps"
 
     def _newest_ns(self) -> int | None:
         """When the newest batch of all processes came; None before the first."""

@@ -35,7 +35,7 @@ PROGRESS_EVERY_S = 0.5
 ROOM = Path(__file__).resolve().parent.parent.parent
 
 # As `python -m` would start us, without the folder that the user stands in: a `queue.py` there is not ours.
-START = "import sys; sys.path[:1] = []; sys.path.append({room!r}); import runpy; "
+START = "import sys; sys.path = [*filter(None, sys.path), {room!r}]; import runpy; "
 START += "runpy.run_module('bottleneck_doctor', run_name='__main__', alter_sys=True)"
 
 Watch = Callable[[float], None]
@@ -105,10 +105,12 @@ def run_trial(target: Target, order: Order, limits: Limits, *, watch: Watch | No
 
 
 def watch_baseline(target: Target, limits: Limits, *, watch: Watch | None = None) -> Finished:
-    """Run the target with all instruments until its step time is known, ``limits.steps`` at most."""
+    """Run the target with all instruments until its step time is known, ``limits.steps`` at most. Here
+    ``limits.seconds`` count from the first batch: how long a start takes is not known yet."""
     with place() as folder:
         options = ["--until-steady", "--max-steps", str(limits.steps)]
-        return _carried_out(_line(target, folder, options), folder, limits, watch)
+        whole = replace(limits, seconds=limits.first_batch_s + limits.seconds)
+        return _carried_out(_line(target, folder, options), folder, whole, watch)
 
 
 def _line(target: Target, folder: Path, options: list[str]) -> list[str]:

@@ -32,6 +32,15 @@ def looks(pulse: Pulse, count: int, step_ns: int, cost_ns: int) -> None:
         pulse.looked(cost_ns, at, pulse.stride)
 
 
+def test_the_step_before_the_last_of_an_ordered_end_is_looked_at(pulse: Pulse) -> None:
+    assert pulse.not_beyond(40) == 40, "no end is ordered"
+    pulse.stop_at, pulse.trained = 100, 70
+    assert pulse.not_beyond(40) == 28
+    assert pulse.not_beyond(5) == 5
+    pulse.trained = 99
+    assert pulse.not_beyond(40) == 0
+
+
 @pytest.mark.parametrize("step_ns", [100_000, 1_000_000, 30_000_000])
 def test_close_looks_take_at_most_half_a_percent_of_the_steps(pulse: Pulse, step_ns: int) -> None:
     looks(pulse, 200, step_ns, cost_ns=12_000)

@@ -106,6 +106,15 @@ def test_the_remedy_is_tried_between_baselines_and_measured(
     assert "CPU-bound: making batches" in err  # the report
 
 
+def test_the_profile_of_the_first_run_is_kept_as_run_does(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes], folder: Path
+) -> None:
+    (folder / "profile.json").unlink()
+    proven(capfdbinary)
+    assert main(["report"]) == 0
+    assert b"CPU-bound" in capfdbinary.readouterr().out
+
+
 def test_the_profile_stands_for_the_first_run(
     played: Played, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

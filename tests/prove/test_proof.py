@@ -91,6 +91,12 @@ def test_where_the_baseline_itself_was_lost_nothing_is_known() -> None:
     assert "exists already" in found.notes[0]
 
 
+def test_between_one_baseline_and_none_nothing_is_decided() -> None:
+    found = proof([BASE, remedy("x")], [measured(BASELINE, 0.1), measured("x", 0.02)]).rows[0]
+    assert (found.verdict, found.why) == ("undecided", "the training as it is was not run again after it")
+    assert found.measured is not None
+
+
 def test_memory_is_told_as_a_ratio() -> None:
     attempts = [
         Attempt(BASELINE, "measured", "", 0.1, 0.1, memory_bytes=100),

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.agent.treatments.replay import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.diagnosis import Diagnosis
-from bottleneck_doctor.model.proof import Arm, Span
+from bottleneck_doctor.model.proof import CEILING, Arm, Span
 from bottleneck_doctor.model.rhythm import Rhythm
 from bottleneck_doctor.model.trial import Treatment
-from bottleneck_doctor.prove.span import LEAST, LEAST_S, WARMUP, span_of
+from bottleneck_doctor.prove.span import FED_FROM, LEAST, LEAST_S, WARMUP, span_of
 from tests.analyse.runs import run_of
 
 from .simulated_runs import BASE, remedy
@@ -43,7 +44,7 @@ def test_slow_steps_are_compared_over_so_many_at_least() -> None:
 def test_a_noisy_training_is_compared_over_more_steps_but_no_more_than_were_watched() -> None:
     quiet, noisy, wild = (watched(epochs=1, noise=noise) for noise in (0.01, 0.5, 5.0))
     assert steps(span_of(quiet, [BASE])) < steps(span_of(noisy, [BASE])) <= steps(span_of(wild, [BASE]))
-    assert steps(span_of(wild, [BASE])) <= wild.quality.steady_steps
+    assert steps(span_of(wild, [BASE])) <= wild.quality.steady_steps / 2 + 1
 
 
 def test_short_epochs_are_compared_whole() -> None:
@@ -68,6 +69,11 @@ def test_for_a_remedy_of_the_whole_run_the_time_between_evaluations_is_compared_
 
 def test_what_a_treated_loader_holds_in_advance_is_warm_up() -> None:
     assert span_of(watched(epochs=1), [BASE, WORKERS]).begin == 2 * 4 * 4
+
+
+def test_the_ceiling_is_measured_when_all_batches_come_from_memory() -> None:
+    ceiling = Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
+    assert span_of(watched(epochs=1), [BASE, ceiling]).begin == FED_FROM > BATCHES + 1
 
 
 def test_a_training_that_ends_by_itself_is_compared_to_its_end() -> None:

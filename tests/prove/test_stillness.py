@@ -49,7 +49,7 @@ def test_whatever_moves_does_not_hang(trial: Stillness) -> None:
 
 def test_one_of_several_processes_that_moves_is_enough(trial: Stillness) -> None:
     post(trial, ALIVE, 30, 115.0)
-    post(trial, PARENT, 5, 140.0)
+    post(trial, PARENT, 15, 140.0)
     assert trial.look(150 * S) == ""
 
 
@@ -64,3 +64,9 @@ def test_a_training_that_is_over_does_not_hang_whatever_bdoc_still_writes(trial:
     post(trial, DEAD, 40, 115.0)
     assert trial.look(500 * S) == ""
     assert trial.is_over
+
+
+def test_the_first_steps_may_take_as_long_as_a_start(trial: Stillness) -> None:
+    post(trial, ALIVE, 2, 115.0)
+    assert trial.look(144 * S) == ""
+    assert trial.look(146 * S) == "no batch for 30 s, after 2 steps"

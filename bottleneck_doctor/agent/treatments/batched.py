@@ -50,10 +50,10 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
 
     def patch(module: Any) -> None:
         def swap(iterator: Any, loader: Any) -> None:
-            gathered = gathering(loader.dataset)
+            gathered = gathering(iterator._dataset)
             if gathered is None or loader.batch_sampler is None:
                 done("not batches of a TensorDataset")
-            elif loader.collate_fn is not module.default_collate:
+            elif iterator._collate_fn is not module.default_collate:
                 done("the loader has a collate function of its own")
             else:
                 iterator._dataset, iterator._collate_fn = gathered, as_it_is

@@ -105,7 +105,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
     """Once torch's loader is there."""
 
     def swap(iterator: Any, loader: Any) -> None:
-        dataset = loader.dataset
+        dataset = iterator._dataset  # that of another treatment, maybe
         if iterator._dataset_kind or getattr(dataset, "__getitems__", None) is not None:
             done("not a data set that is asked for one sample at a time")
             return

@@ -67,7 +67,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
 
     def swap(iterator: Any, loader: Any) -> None:
         decodings.open(min(room(), int(options.get("bytes") or sys.maxsize)))
-        dataset = loader.dataset
+        dataset = iterator._dataset
         if not iterator._dataset_kind and getattr(dataset, "__getitems__", None) is None:
             iterator._dataset = Kept(dataset, None, before(iterator, options, done), done)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 
+from ..describe import start_method
 from ..file_copies import Copies
 from ..meant_loader import on_iterators
 from ..sample_store import room
@@ -41,11 +42,11 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
     """Once torch's loader is there."""
 
     def swap(iterator: Any, loader: Any) -> None:
-        dataset, context = loader.dataset, loader.multiprocessing_context
+        dataset = iterator._dataset
         if iterator._dataset_kind or getattr(dataset, "__getitems__", None) is not None:
             done("not a data set that is asked for one sample at a time")
             return
-        if context is not None and context.get_start_method() != "fork":
+        if start_method(loader) not in (None, "fork"):
             done("the workers are not forked")
             return
         copies = loader.__dict__.get(COPIES)
