@@ -34,6 +34,45 @@ LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="All that it may take, like 30s or 1h.",
+        show_default="5m, at most 10 times the first run",
+    ),
+]
+Given = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="PROFILE", help="Start from this profile of the same training."),
+]
+Named = Annotated[
+    list[str] | None,
+    typer.Option("--remedy", metavar="ID", help="Try this remedy, and no other. Repeatable."),
+]
+Numerics = Annotated[
+    bool, typer.Option("--allow-numerics", help="Also try what changes numerics or the order of samples.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be tried and what it would cost.")]
+Expect = Annotated[
+    list[str] | None,
+    typer.Option(metavar="'ID OP NUMBER'", help="Fail unless the measured speedup is so. Repeatable."),
+]
+Output = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the proof, as JSON.")
+]
+WritePatch = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write the winner as a diff of your script.")
+]
+Record = Annotated[
+    bool, typer.Option("--record", help="Add predicted and measured to this machine's track record.")
+]
+RecordFile = Annotated[str | None, typer.Option(metavar="FILE", help="The same, in this file.")]
+MaxSteps = Annotated[int | None, typer.Option(metavar="N", help="No run trains more than N steps.")]
+Module = Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")]
+
+
 @dataclass(frozen=True)
 class ProveOptions:
     """A checked command line: one of ``script``, ``module``, ``launcher``, and the ``args`` behind it.
@@ -64,50 +103,22 @@ class ProveOptions:
 def main(
     context: typer.Context,
     target: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", hidden=True)] = None,
-    module: Annotated[
-        bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")
-    ] = False,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="All that it may take, like 30s or 1h.",
-            show_default="5m, at most 10 times the first run",
-        ),
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option(metavar="PROFILE", help="Start from this profile of the same training.")
-    ] = None,
-    remedy: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Try this remedy, and no other. Repeatable.")
-    ] = None,
-    allow_numerics: Annotated[
-        bool, typer.Option("--allow-numerics", help="Also try what changes numerics or the order of samples.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be tried and what it would cost.")
-    ] = False,
-    expect: Annotated[
-        list[str] | None,
-        typer.Option(metavar="'ID OP NUMBER'", help="Fail unless the measured speedup is so. Repeatable."),
-    ] = None,
+    module: Module = False,
+    budget: Budget = None,
+    profile: Given = None,
+    remedy: Named = None,
+    allow_numerics: Numerics = False,
+    dry_run: DryRun = False,
+    expect: Expect = None,
     format: Format = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the proof, as JSON.")
-    ] = None,
-    write_patch: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the winner as a diff of your script.")
-    ] = None,
-    record: Annotated[
-        bool, typer.Option("--record", help="Add predicted and measured to this machine's track record.")
-    ] = False,
-    record_file: Annotated[str | None, typer.Option(metavar="FILE", help="The same, in this file.")] = None,
-    max_steps: Annotated[
-        int | None, typer.Option(metavar="N", help="No run trains more than N steps.")
-    ] = None,
+    output: Output = None,
+    write_patch: WritePatch = None,
+    record: Record = False,
+    record_file: RecordFile = None,
+    max_steps: MaxSteps = None,
     python: Python = None,
     data_fn: DataFn = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Try the remedies on your own training, and measure what each brings."""
     defaults = settings.load()
