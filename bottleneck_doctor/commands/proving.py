@@ -77,7 +77,7 @@ def prove_command(options: ProveOptions) -> int:
         arms, interrupted = _tried(proving, diagnosis, plan)
     proof = _proof(proving, diagnosis, report, plan, arms)
     hand_over(options, proof, diagnosis.profile, report)
-    return INTERRUPTED if interrupted else _status(proof, report)
+    return INTERRUPTED if interrupted else _status(proof, report, options)
 
 
 def _expected(options: ProveOptions) -> list[Expected]:
@@ -185,11 +185,11 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     return prove(report, arms, proving.attempts, cost, plan.missed, proving.notes, proving.expected, parity)
 
 
-def _status(proof: Proof, report: Report) -> int:
-    """The worst of the expectations; a training that could not be judged, or not be run again, proves
-    nothing."""
+def _status(proof: Proof, report: Report, options: ProveOptions) -> int:
+    """The worst of the expectations. Nothing is known of a training that could not be judged, or not be run
+    again, nor of remedies asked for by name of which none could be tried."""
     from ..analyse.gate import worst
 
     lost = bool(proof.rows) and proof.baseline_s is None
-    unknown = report.verdict.bound == "inconclusive" and not proof.rows
+    unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options.remedies))
     return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])

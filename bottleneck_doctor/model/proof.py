@@ -169,7 +169,8 @@ class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share; ``attempts``: all runs in their order, what was traced in them left out. ``track``: how predictions have held on this machine, where the user keeps that."""
+    share; ``attempts``: all runs in their order, without what their agents told. ``track``: how predictions
+    have held on this machine, where the user keeps that."""
 
     run: RunSummary
     baseline_s: float | None

@@ -32,7 +32,7 @@ def choose_arms(
 ) -> tuple[list[Arm], list[Missed]]:
     """The arms in the order in which they are tried, and what cannot be tried, with the reason.
 
-    ``named``: remedies asked for, then tried alone and whatever they promise; ``expected`` are tried besides.
+    ``named``: remedies asked for, then nothing else is tried; ``expected`` are tried besides the report's.
     ``offered``: the findings that offer each remedy that there is.
     """
     at_hand = {remedy.id: remedy for remedy in report.remedies}
@@ -49,7 +49,7 @@ def choose_arms(
         else:
             chosen.append(remedy)
     baseline = Arm(BASELINE, "baseline", "as it is")
-    ceiling = [_ceiling()] if chosen and _waits(report) else []
+    ceiling = [_ceiling()] if chosen and not named and _waits(report) else []
     return [baseline, *map(_arm, chosen), *ceiling], missed
 
 

@@ -24,6 +24,8 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
     Queues that are full at the start make the first steps cheap: what a treated loader may hold is warm-up.
     """
     wanted, cycle = _wanted(diagnosis), _cycle(diagnosis)
+    if any(arm.scope == "run" for arm in arms):
+        cycle, wanted = _evaluations_apart(diagnosis), max(wanted, _evaluations_apart(diagnosis))
     if 0 < cycle <= SHORT * wanted:
         wanted = math.ceil(wanted / cycle) * cycle
     begin = max([WARMUP, *(2 * _slots(diagnosis, arm) for arm in arms)])
@@ -57,6 +59,12 @@ def _cycle(diagnosis: Diagnosis) -> int:
     """The steps after which the course of the training repeats: an epoch, or the longest rhythm."""
     rhythms = [round(one.every_steps) for one in diagnosis.rhythms if one.part != "epoch start"]
     return max([_epoch(diagnosis), *rhythms])
+
+
+def _evaluations_apart(diagnosis: Diagnosis) -> int:
+    """Steps from one evaluation to the next: what a remedy saves there shows in whole rounds only."""
+    table = diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
+    return round(sum(table.steps) / max(1, diagnosis.whole.evaluations)) if table is not None else 0
 
 
 def _epoch(diagnosis: Diagnosis) -> int:

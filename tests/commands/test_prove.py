@@ -21,7 +21,7 @@ CURED = run_of(cpu=0.012, idle=0.01, steps=300, epochs=2, workers=2)
 
 
 class Played:
-    """Runs that cost nothing. ``fates``: what becomes of the trial with this treatment, "" for the baseline."""
+    """Runs that cost nothing. ``fates``: what becomes of trials with this treatment; "" is the baseline."""
 
     def __init__(self) -> None:
         self.window = Finished(
@@ -187,6 +187,15 @@ def test_too_few_steps_to_judge_are_no_proof_of_health(
 ) -> None:
     played.window = Finished("measured", "", run_of(cpu=0.012, idle=0.01, steps=4, epochs=1), 20.0)
     assert proven(capfdbinary)[0] == 3
+
+
+def test_a_remedy_asked_for_that_nothing_calls_for_says_so_and_is_not_tried(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    status, proof, _ = proven(capfdbinary, "--remedy", "persistent-workers")
+    assert (status, played.orders) == (3, [])
+    assert proof["missed"][0]["id"] == "persistent-workers"
+    assert "nothing here calls for it" in proof["missed"][0]["why"]
 
 
 def test_quiet_says_nothing_but_the_proof(played: Played, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -60,6 +60,12 @@ def test_what_comes_at_a_regular_distance_is_compared_as_often_as_it_comes() -> 
     assert steps(span_of(diagnosis, [BASE])) == 150
 
 
+def test_for_a_remedy_of_the_whole_run_the_time_between_evaluations_is_compared_whole() -> None:
+    diagnosis = watched(epochs=1, steps=600)
+    diagnosis = replace(diagnosis, whole=replace(diagnosis.whole, evaluations=2))
+    assert steps(span_of(diagnosis, [BASE, remedy("x", scope="run")])) == 300
+
+
 def test_what_a_treated_loader_holds_in_advance_is_warm_up() -> None:
     assert span_of(watched(epochs=1), [BASE, WORKERS]).begin == 2 * 4 * 4
 
