@@ -17,7 +17,7 @@ PROOF = "winner cost baseline_s noise steps".split()
 def put(folder: Path, patient: Patient, taken: Taken) -> None:
     """File it under the patient's name."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = placeless(json.dumps(asdict(taken), indent=1))
+    text = placeless(json.dumps(asdict(taken)))
     (folder / f"{patient.name}.json").write_text(text + "\n")
 
 
