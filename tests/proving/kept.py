@@ -11,6 +11,7 @@ from tests.patients.expected import Patient
 from tests.proving.judge import Taken
 
 ROW = "id remedies treatments predicted measured verdict parity".split()
+TOLD = "order first_losses step_mean_s".split()
 PROOF = "winner cost baseline_s noise steps".split()
 
 
@@ -31,5 +32,5 @@ def shortened(taken: Taken) -> Taken:
     """Without what nobody judges: patches, words, and the timings that scripts took of themselves."""
     proof = {name: taken.proof[name] for name in PROOF}
     proof["rows"] = [{name: one[name] for name in ROW} for one in taken.proof["rows"]]
-    told = [{name: one[name] for name in ("order", "first_losses")} for one in taken.told]
+    told = [{name: one[name] for name in TOLD} for one in taken.told]
     return Taken(proof, taken.sick_s, taken.cured_s, told, taken.left)
