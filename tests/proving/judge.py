@@ -50,13 +50,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """One row of the table. A verdict of ``None`` means that there is nothing to judge."""
+    """One row of the table. A verdict of ``None`` means that there is nothing to judge. ``told`` is the
+    speedup in bdoc's own trials, by the clock of the script."""
 
     name: str
     remedy: str
     verdict: str
     predicted: float | None
     measured: tuple[float, float, float] | None
+    told: float | None
     twin: float | None
     winner: str
     winner_right: bool | None
@@ -104,6 +106,7 @@ def judge(patient: Patient, taken: Taken) -> Judgement:
         verdict=row["verdict"] if row else "not in the plan",
         predicted=row["predicted"]["likely"] if row and row["predicted"] else None,
         measured=_interval(row["measured"]) if row else None,
+        told=_told(taken, row) if row else None,
         twin=_ratio(taken.sick_s, taken.cured_s),
         winner=taken.proof["winner"],
         winner_right=_winner_right(patient, taken.proof),
@@ -140,14 +143,23 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-def _losses(told: list[dict[str, Any]], treatments: list[dict[str, Any]]) -> list[list[str]]:
-    """The first losses of the trials that were ordered to do exactly this."""
-    wanted = _key(treatments)
-    return [
-        one["first_losses"]
-        for one in told
-        if one["order"] and one["first_losses"] and _key(one["order"].get("treatments", [])) == wanted
+def _told(taken: Taken, row: dict[str, Any]) -> float | None:
+    """The speedup in the trials by the script's own clock."""
+    sides = [
+        [one["step_mean_s"] for one in _trials(taken.told, treatments) if one.get("step_mean_s")]
+        for treatments in ([], row["treatments"])
     ]
+    return _ratio(*sides)
+
+
+def _losses(told: list[dict[str, Any]], treatments: list[dict[str, Any]]) -> list[list[str]]:
+    return [one["first_losses"] for one in _trials(told, treatments) if one["first_losses"]]
+
+
+def _trials(told: list[dict[str, Any]], treatments: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What those trials wrote of themselves that were ordered to do exactly this."""
+    wanted = _key(treatments)
+    return [one for one in told if one["order"] and _key(one["order"].get("treatments", [])) == wanted]
 
 
 def _key(treatments: list[dict[str, Any]]) -> str:

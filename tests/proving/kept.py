@@ -11,13 +11,14 @@ from tests.patients.expected import Patient
 from tests.proving.judge import Taken
 
 ROW = "id remedies treatments predicted measured verdict parity".split()
+TOLD = "order first_losses step_mean_s".split()
 PROOF = "winner cost baseline_s noise steps".split()
 
 
 def put(folder: Path, patient: Patient, taken: Taken) -> None:
     """File it under the patient's name."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = placeless(json.dumps(asdict(taken), indent=1))
+    text = placeless(json.dumps(asdict(taken)))
     (folder / f"{patient.name}.json").write_text(text + "\n")
 
 
@@ -31,5 +32,5 @@ def shortened(taken: Taken) -> Taken:
     """Without what nobody judges: patches, words, and the timings that scripts took of themselves."""
     proof = {name: taken.proof[name] for name in PROOF}
     proof["rows"] = [{name: one[name] for name in ROW} for one in taken.proof["rows"]]
-    told = [{name: one[name] for name in ("order", "first_losses")} for one in taken.told]
+    told = [{name: one[name] for name in TOLD} for one in taken.told]
     return Taken(proof, taken.sick_s, taken.cured_s, told, taken.left)

@@ -8,17 +8,18 @@ from statistics import median
 from tests.proving.judge import NEAR, TIMES, Judgement
 
 HEADER = (
-    "| patient | remedy | predicted | measured (90 %) | verdict | by hand | off by | winner "
+    "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand | off by | winner "
     "| cost | losses | left behind |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 METHOD = f"""\
 Each patient is a small training script that is sick in one known way; its twin is the same training with
 one remedy applied by hand. `bdoc prove` runs the sick script, unmodified, and applies remedies by itself.
 
-- Measured is the speedup that bdoc measured for the twin's remedy, with its 90 % interval. By hand is the
-  ratio of the mean step times, by the script's own clock, of sick and cured runs without bdoc, taken in
+- Measured is the speedup that bdoc measured for the twin's remedy, with its 90 % interval. By its clock is
+  what the script timed itself in the very same trials, other programs' part included. By hand is the ratio
+  of the mean step times, by the script's own clock, of sick and cured runs without bdoc, taken in
   turn. Off by is the one over the other; ✓ means within {100 * NEAR:.0f} %.
 - Winner: what bdoc says to do first. Right is what applies a remedy that cures the patient, by the table in
   `tests/patients/table`.
@@ -42,6 +43,7 @@ def row(judgement: Judgement) -> str:
         "–" if judgement.predicted is None else f"×{judgement.predicted:.2f}",
         "–" if measured is None else f"×{measured[1]:.2f} ({measured[0]:.2f} – {measured[2]:.2f})",
         judgement.verdict,
+        "–" if judgement.told is None else f"×{judgement.told:.2f}",
         "–" if judgement.twin is None else f"×{judgement.twin:.2f}",
         ("–" if off is None else f"{100 * off:+.0f} %") + _mark(judgement.near),
         (judgement.winner or "none") + _mark(judgement.winner_right),

@@ -33,7 +33,11 @@ def a_row(name: str = "workers-auto", word: str = "identical", **changed: Any) -
 
 
 def a_trial(losses: list[str], treatments: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"order": {"treatments": treatments, "losses": 32, "seed": 0}, "first_losses": losses}
+    return {
+        "order": {"treatments": treatments, "losses": 32, "seed": 0},
+        "first_losses": losses,
+        "step_mean_s": 0.01 if treatments else 0.03,
+    }
 
 
 def taken(*rows: dict[str, Any], winner: str = "workers-auto", treated: list[str] = LOSSES) -> Taken:
@@ -50,6 +54,7 @@ def judged(*rows: dict[str, Any], **how: Any) -> Judgement:
 def test_a_proof_that_is_right_in_everything() -> None:
     found = judged(a_row())
     assert found.twin == pytest.approx(2.0)
+    assert found.told == pytest.approx(3.0)
     assert (found.near, found.winner_right, found.parity_right, found.short) == (True, True, True, True)
     assert (found.decided, found.crossing, found.left) == (1, [], [])
 
