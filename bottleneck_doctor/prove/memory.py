@@ -16,7 +16,7 @@ from ..sense.reading import read_number, read_pairs
 
 SCARCE_SHARE = 0.05  # of the memory: below that the kernel throws out the page cache and soon kills (ours)
 EVERY_S = 0.5
-REST = 100  # times what the last look cost: counting the pages of large processes takes milliseconds
+REST = 100  # times the CPU that the last look took: counting the pages of large processes takes milliseconds
 SHOWN_IN = 1 << 20
 
 
@@ -42,9 +42,9 @@ class Memory:
         if left < self._floor_bytes:
             return f"it left {left // SHOWN_IN} MiB of memory to everybody else"
         if now_s >= self._next_s:
-            began_s = time.perf_counter()
+            began_s = time.thread_time()
             self._count(family())
-            self._next_s = now_s + max(EVERY_S, REST * (time.perf_counter() - began_s))
+            self._next_s = now_s + max(EVERY_S, REST * (time.thread_time() - began_s))
         if self.ceiling_bytes is not None and (self.peak_bytes or 0) > self.ceiling_bytes:
             held, may = (self.peak_bytes or 0) // SHOWN_IN, self.ceiling_bytes // SHOWN_IN
             return f"its processes held {held} MiB, more than the {may} MiB they may"

@@ -58,6 +58,15 @@ def keep_short(log: Path) -> None:
         pass
 
 
+def keep_only(folder: Path, name: str) -> None:
+    """Forget the trial that was carried out here, but for one file."""
+    for path in [one for one in folder.iterdir() if one.name not in (name, WHERE)]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def _made() -> Path:
     ours = announce.lifetime(os.getpid()) or Lifetime(os.getpid(), 0)
     refusals = []

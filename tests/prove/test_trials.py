@@ -19,6 +19,7 @@ from bottleneck_doctor.prove import family
 from bottleneck_doctor.prove.limits import Limits
 from bottleneck_doctor.prove.place import place
 from bottleneck_doctor.prove.sweeping import blocks
+from bottleneck_doctor.prove.traces import held_blocks
 from bottleneck_doctor.prove.trials import Finished, Target, run_trial
 
 pytestmark = pytest.mark.slow
@@ -34,15 +35,21 @@ def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """No process below us, no shared memory, no folder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(family, "GRACE_S", 1.0)
-    processes, shared = set(psutil.Process().children(recursive=True)), blocks().keys()
+    processes, shared = set(psutil.Process().children(recursive=True)), orphaned_blocks()
     yield
     left = set(psutil.Process().children(recursive=True)) - processes
     assert [one.cmdline() for one in left if one.is_running()] == []
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor")] == []
     until = time.monotonic() + PATIENCE_S
-    while not blocks().keys() <= shared:  # other trainings of ours may come and go on this machine
+    while not orphaned_blocks() <= shared:  # a stranger's may be on its way out
         assert time.monotonic() < until, blocks()
-        time.sleep(0.1)
+        time.sleep(0.2)
+
+
+def orphaned_blocks() -> set[int]:
+    """Those that no living process holds: other trainings may run on this machine meanwhile."""
+    found = set(blocks())
+    return found - {inode for pid in psutil.pids() for inode in held_blocks(pid)} if found else found
 
 
 def trial(script: str, *args: str, order: Order | None = None, **limits: float) -> Finished:
@@ -123,6 +130,7 @@ from bottleneck_doctor.prove import family
 from bottleneck_doctor.prove.limits import Limits
 from bottleneck_doctor.prove.place import place
 from bottleneck_doctor.prove.sweeping import blocks
+from bottleneck_doctor.prove.traces import held_blocks
 from bottleneck_doctor.prove.trials import Target, run_trial
 
 print("began", flush=True)
@@ -161,3 +169,26 @@ def test_a_trial_ends_when_we_are_killed(tmp_path: Path) -> None:
     assert alive == []
     with place():  # the next one clears up after it
         assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_ctrl_z_frees_the_machine_and_the_trial_begins_anew_when_we_go_on() -> None:
+    line = [sys.executable, "-c", CALLER, str(BROKEN / "sleeps.py")]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        for _ in range(4):
+            caller.stdout.readline()
+        ours = psutil.Process(caller.pid)
+        before = ours.children(recursive=True)
+        caller.send_signal(signal.SIGTSTP)
+        until = time.monotonic() + PATIENCE_S
+        while ours.status() != psutil.STATUS_STOPPED:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert ours.children(recursive=True) == []
+        caller.send_signal(signal.SIGCONT)
+        while not ours.children():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert not set(ours.children()) & set(before)
+        caller.send_signal(signal.SIGINT)
+        assert caller.stdout.read().split()[-1] == "interrupted"
