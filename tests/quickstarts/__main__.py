@@ -1,6 +1,5 @@
 """``python -m tests.quickstarts [PAGE ...]`` runs the quick starts and keeps their profiles for the pages.
 
-With ``--prove`` it runs `bdoc prove` on their scripts instead, and keeps what that says (docs/prove.md).
 Best on a machine with nothing else to do: a report tells what strangers take of the cores. Then `make docs`.
 """
 
@@ -22,26 +21,24 @@ def main() -> int:
     pages = {start.page: start for start in quick_starts()}
     parser = argparse.ArgumentParser(prog="python -m tests.quickstarts", description=__doc__)
     parser.add_argument("pages", nargs="*", metavar="PAGE", help=", ".join(pages))
-    parser.add_argument("--prove", action="store_true", help="keep proofs instead of profiles")
-    given = parser.parse_args()
-    wanted = given.pages or list(pages)
+    wanted = parser.parse_args().pages or list(pages)
     if unknown := [name for name in wanted if name not in pages]:
         parser.error(f"no quick start is called {', '.join(unknown)}; there are {', '.join(pages)}")
-    return max(_record(pages[name], given.prove) for name in wanted)
+    return max(_record(pages[name]) for name in wanted)
 
 
-def _record(start: QuickStart, prove: bool) -> int:
-    kind = "proof" if prove else "profile"
+def _record(start: QuickStart) -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "first-run")
         folder.mkdir()
-        done = type_in(start, folder, ("-o", "proof.json"), "prove") if prove else type_in(start, folder)
+        done = type_in(start, folder)
         print(f"{start.page}: status {done.returncode}")
         if done.returncode == 0:
-            kept = placeless((folder / f"{kind}.json").read_text())
-            text = kept.replace(f"/data/{Path(place).name}", "/data")
+            text = placeless((folder / "profile.json").read_text()).replace(
+                f"/data/{Path(place).name}", "/data"
+            )
             KEPT.mkdir(parents=True, exist_ok=True)
-            (KEPT / f"{start.name}.{kind}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+            (KEPT / f"{start.name}.profile.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
         else:
             print(done.stderr)
         return done.returncode

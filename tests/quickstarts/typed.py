@@ -12,26 +12,17 @@ from pathlib import Path
 from tests.house.source import ROOT
 from tests.quickstarts.pages import QuickStart
 
-PATIENCE_S = {"run": 200.0, "prove": 600.0}
+PATIENCE_S = 200.0
 
 
-def type_in(
-    start: QuickStart, folder: Path, options: Sequence[str] = (), verb: str = "run"
-) -> subprocess.CompletedProcess[str]:
-    """Run the page's command, with more options of bdoc's before the script if wished, or another of bdoc's
-    commands on what it runs."""
+def type_in(start: QuickStart, folder: Path, options: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run the page's command, with more options of bdoc's before the script if wished."""
     shutil.copyfile(start.script, folder / "train.py")
     bdoc, run, *line = start.command
     assert (bdoc, run) == ("bdoc", "run"), start.command
-    command = [sys.executable, "-m", "bottleneck_doctor", verb, *options, *line]
+    command = [sys.executable, "-m", "bottleneck_doctor", run, *options, *line]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        command,
-        cwd=folder,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S[verb],
-        check=False,
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model.proof import Cost, Expected, Gain, Parity, Proof, Proved
+from ...model.proof import Cost, Expected, Gain, Missed, Parity, Proof, Proved
 from ...model.track import TrackRecord
 from .. import words
 from ..compose import command_line
@@ -53,9 +53,7 @@ def compose(proof: Proof) -> ProofDocument:
         before=_before(proof),
         rows=[_row(row, row is winner) for row in proof.rows if row.kind in TRIED],
         ceiling=_ceiling(proof.ceiling),
-        missed=[
-            (words.plain(one.id), words.short(words.plain(one.why), LONGEST_WHY)) for one in proof.missed
-        ],
+        missed=_missed(proof.missed),
         notes=[*map(words.plain, proof.notes), *_unquiet(proof.noise)],
         expected=[_expected(one) for one in proof.expected],
         advised=_advised(winner, proof.run.cwd) if winner is not None else None,
@@ -74,6 +72,14 @@ def track_line(track: TrackRecord) -> str:
     if whole.median_error is not None:
         said += f", median error {words.percent(whole.median_error)}"
     return f"{said} · {kept}"
+
+
+def _missed(missed: list[Missed]) -> list[tuple[str, str]]:
+    """The remedies that were not tried, those with one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for one in missed:
+        reasons.setdefault(_why(one.why), []).append(words.plain(one.id))
+    return [(", ".join(names), why) for why, names in reasons.items()]
 
 
 def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
