@@ -28,7 +28,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test quick check lint types house docs links bench accuracy gpu format clean
+.PHONY: list demo test quick check lint types house docs links bench accuracy proving gpu format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,7 +40,7 @@ demo: $(READY) ## diagnose a small sick training and show the report
 	@echo "again:    $(BIN)/bdoc report $(VENV)/demo.json"
 
 # Status 5 is "no test was asked for": TEST_ARGS may choose among one half alone, but not none at all.
-test: $(READY) ## run all tests (within 15 minutes on 2 cores)
+test: $(READY) ## run all tests: side by side, then alone those that compare times
 	@$(SIDE_BY_SIDE) -m "not alone" $(TEST_ARGS); beside=$$?; \
 		$(PYTEST) -m alone $(TEST_ARGS); alone=$$?; \
 		case $$beside,$$alone in 0,0 | 0,5 | 5,0) ;; \
@@ -76,6 +76,9 @@ links: $(READY) ## ask the network whether the addresses that pages name still a
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
 	$(BIN)/python -m tests.accuracy --calibrate --keep tests/golden/accuracy --write docs/accuracy.md
+
+proving: $(READY) ## prove remedies on patients, measure their twins by hand, write docs/accuracy-prove.md
+	$(BIN)/python -m tests.proving --keep tests/golden/proving --write docs/accuracy-prove.md
 
 bench: $(READY) ## measure what watching costs, interleaved with plain runs
 	$(BIN)/python -m tests.bench

@@ -108,7 +108,8 @@ class Copies:
         open_low, open_file = os.open, builtins.open
 
         def low(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-            there = None if flags & WRITING else self.place(path)
+            elsewhere = flags & WRITING or kwargs.get("dir_fd") is not None
+            there = None if elsewhere else self.place(path)
             if there is None:
                 return open_low(path, flags, *args, **kwargs)
             return open_low(there, flags & ~getattr(os, "O_DIRECT", 0))

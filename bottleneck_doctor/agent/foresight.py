@@ -28,7 +28,7 @@ PURE = {
     "DistributedSampler",
 }
 UNLIMITED = 1 << 32  # steps: nobody asked for an early end
-SPARE = 1.2  # a step may take more than a batch; prefetched batches are never used
+SPARE = 8  # batches that workers begin and no step uses
 
 
 def wanted(iterator: Any, length: int) -> Iterable[int] | None:
@@ -45,7 +45,7 @@ def wanted(iterator: Any, length: int) -> Iterable[int] | None:
         return None
     undo = keep_random(getattr(inner, "generator", None))
     try:
-        ahead = islice(iter(sampler), int(steps * SPARE) + 1)
+        ahead = islice(iter(sampler), steps + SPARE)
         return [index for batch in ahead for index in batch] if grouped else list(ahead)
     finally:
         undo()

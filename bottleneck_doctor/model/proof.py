@@ -112,6 +112,7 @@ class Proved:
     scope: str = "step"
     fix: Fix | None = None
     patch: Patch | None = None
+    treatments: list[Treatment] = field(default_factory=list)  # what was changed, as the agent was told
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
         memory_ratio=_memory(arm, attempts),
         scope=arm.scope,
         fix=_fix(named),
+        treatments=list(arm.treatments),
     )
 
 

@@ -31,7 +31,5 @@ def shortened(taken: Taken) -> Taken:
     """Without what nobody judges: patches, words, and the timings that scripts took of themselves."""
     proof = {name: taken.proof[name] for name in PROOF}
     proof["rows"] = [{name: one[name] for name in ROW} for one in taken.proof["rows"]]
-    ceiling = taken.proof["ceiling"]
-    proof["ceiling"] = {name: ceiling[name] for name in ROW} if ceiling else None
     told = [{name: one[name] for name in ("order", "first_losses")} for one in taken.told]
     return Taken(proof, taken.sick_s, taken.cured_s, told, taken.left)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,25 +16,27 @@ from tests.accuracy.measure import DATA, ROOT, surroundings
 from tests.patients.expected import Patient, script
 
 LIMIT_S = 900.0
+SETTLING_S = 10.0
 MARK = "PROVING_MARK"  # in the environment of all that a proof starts: so it is known when it is left behind
 SHARED = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
 class Proven:
-    """How a proof ended; without one, ``proof`` is None and ``stderr`` says why."""
+    """How a proof ended; without one, ``proof`` is None and ``said`` is all there is."""
 
     proof: dict[str, Any] | None
     told: list[dict[str, Any]]
     left: list[str]
-    stderr: str
+    said: str
 
 
 def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
     """Run ``bdoc prove`` with these options on the sick script."""
     truths, mark, before = folder / "truths", uuid.uuid4().hex, _shared()
     truths.mkdir()
-    bdoc = [sys.executable, "-m", "bottleneck_doctor", "prove", "--format", "json", *how]
+    file = folder / "proof.json"
+    bdoc = [sys.executable, "-m", "bottleneck_doctor", "prove", "--quiet", "-o", str(file), *how]
     target = [str(script(patient)), "--data", str(DATA), "--truth", str(truths)]
     with surroundings(patient) as prefix:
         done = subprocess.run(
@@ -47,22 +49,32 @@ def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
             timeout=LIMIT_S,
             check=False,
         )
-    left = _processes(mark) + sorted(f"shared memory {name}" for name in _shared() - before)
+    left = _processes(mark) + [f"shared memory {name}" for name in _staying(before)]
     told = [json.loads(file.read_text()) for file in sorted(truths.glob("*.json"))]
-    proof = json.loads(done.stdout) if done.returncode == 0 else None
-    return Proven(proof, told, left, done.stderr)
+    proof = json.loads(file.read_text()) if done.returncode == 0 and file.exists() else None
+    return Proven(proof, told, left, f"status {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def as_told(patient: Patient, proof: dict[str, Any]) -> list[str]:
     """The arguments that cure the patient; the number of workers is the one that was tried."""
     row = next((one for one in proof["rows"] if one["id"] == patient.twin == "workers-auto"), None)
-    snippet = (row["fix"] or {}).get("snippet") if row else None
-    advised = re.search(r"num_workers=(\d+)", snippet or "")
-    return ["--cured", *(["--workers", advised[1]] if advised else [])]
+    tried = [one["options"].get("arguments", {}) for one in row["treatments"]] if row else []
+    workers = [one["num_workers"] for one in tried if "num_workers" in one]
+    return ["--cured", *(["--workers", str(workers[0])] if workers else [])]
 
 
 def _shared() -> set[str]:
     return set(os.listdir(SHARED)) if SHARED.is_dir() else set()
+
+
+def _staying(before: set[str]) -> list[str]:
+    """New blocks of shared memory, less those of other trainings of this machine, which come and go."""
+    fresh = _shared() - before
+    until = time.monotonic() + SETTLING_S
+    while fresh and time.monotonic() < until:
+        time.sleep(0.5)
+        fresh &= _shared()
+    return sorted(fresh)
 
 
 def _processes(mark: str) -> list[str]:

@@ -38,7 +38,7 @@ def a_trial(losses: list[str], treatments: list[dict[str, Any]]) -> dict[str, An
 
 def taken(*rows: dict[str, Any], winner: str = "workers-auto", treated: list[str] = LOSSES) -> Taken:
     cost = {"window_s": 10.0, "spent_s": 60.0, "budget_s": 90.0, "runs": 6}
-    proof = {"rows": list(rows), "ceiling": None, "winner": winner, "cost": cost}
+    proof = {"rows": list(rows), "winner": winner, "cost": cost}
     told = [a_trial(LOSSES, []), a_trial(LOSSES[:2], []), a_trial(treated, WORKERS), {**a_trial([], [])}]
     return Taken(proof, [0.020, 0.021], [0.010, 0.0105], told)
 
@@ -130,6 +130,7 @@ def test_the_table_has_a_cell_under_each_word() -> None:
 
 def test_a_table_without_rows_adds_up_to_nothing() -> None:
     assert table.summary([]) == []
+    assert table.page([], "", 2).endswith("No proof was recorded yet.\n")
 
 
 def test_what_is_kept_is_judged_as_what_was_taken(tmp_path: Path) -> None:

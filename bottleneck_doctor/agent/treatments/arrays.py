@@ -25,6 +25,11 @@ class Parcel:
     def __init__(self, batch: Any) -> None:
         self.batch = batch
 
+    def pin_memory(self, *device: Any) -> Parcel:
+        """What torch's pinning thread asks for: the tensors of the batch are pinned, arrays never were."""
+        self.batch = sys.modules["torch.utils.data._utils.pin_memory"].pin_memory(self.batch, *device)
+        return self
+
 
 class Array:
     """A tensor that was an array, and will be one again."""
