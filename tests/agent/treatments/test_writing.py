@@ -22,10 +22,14 @@ log.setLevel(logging.INFO)
 log.addHandler(Keep())
 log.info("before")
 sys.setprofile(lambda *_: None)
-saved = {}
+saved, forced = {}, []
 for step in range(1, 13):
     train_on(torch.ones(2, 4))
     log.info("step %d", step)
+    try:
+        os.fsync(-1)
+    except ValueError:
+        forced.append(step)
     if step == 7:
         log.warning("warned")
     torch.save({"step": step, "model": model.state_dict()}, "same.pt")
@@ -37,7 +41,8 @@ for thread in threading.enumerate():
         thread.join()
 last = torch.load("same.pt")
 same = {"step": last["step"], "bias": last["model"]["bias"].item()}
-say(kept=kept, own=own, same=same, expected=saved[last["step"]], collects=gc.isenabled(),
+say(kept=kept, own=own, forced=forced, foreach=optimizer.param_groups[0]["foreach"],
+    same=same, expected=saved[last["step"]], collects=gc.isenabled(),
     profiled=sys.getprofile() is not None)
 """
 )
@@ -47,6 +52,7 @@ ORDERS: dict[str, dict[str, Any]] = {
     "rare_saving": {"every": 4},
     "collector": {"every": 1000},
     "debug": {"drop": "tracer"},
+    "optimizer": {"way": "foreach"},
 }
 
 
@@ -66,6 +72,7 @@ def test_each_says_that_it_was_applied(outcome: tuple[dict[str, Any], dict[str, 
 
 def test_one_step_of_five_is_logged_and_every_warning(seen: dict[str, Any]) -> None:
     assert seen["kept"] == ["before", "step 5", "warned", "step 10"]
+    assert seen["forced"] == [5, 10]  # to the disk, which refuses the descriptor
 
 
 def test_a_checkpoint_of_a_new_name_is_always_written(seen: dict[str, Any]) -> None:
@@ -80,3 +87,7 @@ def test_the_same_file_is_written_every_fourth_time_with_what_the_model_was_then
 
 def test_the_collector_rests_and_the_tracer_is_gone(seen: dict[str, Any]) -> None:
     assert (seen["collects"], seen["profiled"]) == (False, False)
+
+
+def test_an_optimizer_steps_over_all_tensors_at_once(seen: dict[str, Any]) -> None:
+    assert seen["foreach"] is True
