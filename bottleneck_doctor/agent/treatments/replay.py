@@ -116,7 +116,7 @@ def _opening(original: Callable[..., Any], replaying: Any) -> Callable[..., Any]
         if tape.playing:
             return replaying(self)
         iterator = original(self)
-        iterator._bdoc_tape, iterator._bdoc_loader = tape, weakref.ref(self)
+        iterator._bdoc_tape, iterator._bdoc_loader = tape, self  # one made in the `for` has no other owner
         return iterator
 
     return _get_iterator
@@ -152,15 +152,15 @@ def _record(tape: Tape, batch: Any, done: Done) -> None:
 def _is_trained_on(iterator: Any) -> bool:
     """Whether the training loop is fed by it, as far as the hooks that measure know. They follow the thread
     that trains: of a loader that another thread asks, they only know that it is the only one."""
-    loader = iterator._bdoc_loader()
+    loader = iterator._bdoc_loader
     if state.trained_on:
-        return loader is not None and state.trained_on == number_of(loader)
+        return bool(state.trained_on == number_of(loader))
     return state.backwards >= BATCHES_AT_LEAST and sum(bool(tape.kept) for tape in _tapes.values()) == 1
 
 
 def _begin(iterator: Any, tape: Tape, done: Done) -> bool:
     """From here on the tape plays; workers end now, and persistent ones do not come back."""
-    loader = iterator._bdoc_loader()
+    loader = iterator._bdoc_loader
     length = _length(loader, tape)
     if length is None and not state.stop_at:
         done(NO_LENGTH)

@@ -59,6 +59,11 @@ def main():
     say(written=epochs, asked=len(asked))
 
     say(streamed=[epoch(DataLoader(Stream(), batch_size=1)) for _ in range(1)])
+    nobodys = []
+    for batch in DataLoader(Counted(80), batch_size=4):
+        nobodys.append(batch["x"][0, 0].item())
+        train_on(batch["x"])
+    say(nobodys=nobodys)
     say(short=[len(epoch(loader)) for loader in [DataLoader(Counted(40), batch_size=4)] for _ in range(4)])
 
 main()
@@ -117,6 +122,11 @@ def test_a_stream_of_unknown_length_in_a_run_without_limit_goes_on_as_ever(
 
 def test_epochs_shorter_than_the_memory_are_recorded_over_several(fed: tuple[dict[str, Any], Any]) -> None:
     assert fed[0]["short"] == [10, 10, 10, 10]
+
+
+def test_a_loader_that_nobody_holds_but_the_loop_is_replayed_too(fed: tuple[dict[str, Any], Any]) -> None:
+    assert len(fed[0]["nobodys"]) == 20
+    assert fed[0]["nobodys"][BATCHES:] == fed[0]["nobodys"][: 20 - BATCHES]
 
 
 FUNCTION = (
