@@ -52,13 +52,13 @@ def parity(baselines: Sequence[Trial], treated: Sequence[Trial]) -> Parity:
     if len(found) < len(pairs):
         return Parity("unknown", NOT_THE_SAME_PROCESSES)
     own, ours = found[: len(before) - 1], found[len(before) - 1 :]
-    return _judged(own, ours)
+    wanted = [one.order.losses for one in (*baselines, *treated) if one.order.losses]
+    return _judged(own, ours, min([*wanted, *(one.steps for one in found)]))
 
 
-def _judged(own: list[_Apart], ours: list[_Apart]) -> Parity:
+def _judged(own: list[_Apart], ours: list[_Apart], steps: int) -> Parity:
     """``own``: how the baseline's other runs differ from its first; ``ours``: how the treated ones do."""
     worst = max(ours, key=lambda one: (one.largest, _BADNESS.index(one.batches)))
-    steps = min(one.steps for one in (*own, *ours))
     drift = max((one.largest for one in own), default=0.0)
     largest = worst.largest if math.isfinite(worst.largest) else None
     if drift:
@@ -102,9 +102,14 @@ def _apart(one: list[Losses], other: list[Losses]) -> _Apart | None:
     pairs = list(zip(one, other, strict=True))
     return _Apart(
         max(_largest(a.values, b.values) for a, b in pairs),
-        min(min(len(a.values), len(b.values)) for a, b in pairs),
+        min(_steps(process) for pair in pairs for process in pair),
         max((_batches(a.batches, b.batches) for a, b in pairs), key=_BADNESS.index),
     )
+
+
+def _steps(process: Losses) -> int:
+    """A step may take several backward passes, and has one batch where a loader gives any."""
+    return min(len(process.values), len(process.batches) or len(process.values))
 
 
 def _largest(one: Sequence[str], other: Sequence[str]) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse import parity as words
 from bottleneck_doctor.analyse.parity import parity
-from bottleneck_doctor.model.trial import Losses, Trial
+from bottleneck_doctor.model.trial import Losses, Order, Trial
 
 LOSSES = [2.3 - 0.01 * step for step in range(32)]
 BATCHES = list(range(100, 148))
@@ -136,6 +136,12 @@ def test_another_number_of_processes_cannot_be_compared() -> None:
 def test_only_the_steps_that_both_have_are_compared() -> None:
     found = parity(TWICE, [trial(told(LOSSES[:10]))])
     assert (found.word, found.steps) == ("identical", 10)
+
+
+def test_several_passes_on_one_batch_are_one_step() -> None:
+    closures = Trial(Order(losses=8), losses=[told(LOSSES, BATCHES[:24])])
+    found = parity([closures], [closures])
+    assert (found.word, found.steps) == ("identical", 8)
 
 
 def test_of_a_script_that_does_not_repeat_itself_nothing_can_be_said() -> None:

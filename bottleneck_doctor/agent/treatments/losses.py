@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from . import Table
 
+PASSES_AT_MOST = 192  # noted, of a step that takes several: closures, two models, a penalty on gradients
 MARGIN = 16  # batches more than losses: a loop may be given some ahead
 LOOKED_AT_MOST = 4  # times as many batches, and backward passes, until the hooks come off in any case
 
@@ -36,7 +37,7 @@ class _Notes:
         self.arrived: list[tuple[int, int]] = []
         self.trained: set[int] = set()
         self.last: int | None = None  # the loader that gave the last batch
-        self.passes = self.told = 0
+        self.passes = self.steps = self.given = self.told = 0
         self.over = False
         self.hooks: list[tuple[Any, str, Any, Any]] = []  # owner, name, ours, what is below
 
@@ -48,12 +49,13 @@ class _Notes:
 
     def enough(self) -> bool:
         """Whether all that was wanted is there, or will not come."""
-        if self.passes < self.wanted:
+        if self.steps < self.wanted and self.passes < PASSES_AT_MOST:
             return False
         wanted = self.wanted + MARGIN
         given = sum(loader in self.trained for loader, _ in self.arrived)
         most = LOOKED_AT_MOST * wanted
-        return not self.arrived or given >= wanted or len(self.arrived) >= most or self.passes >= most
+        too_many = len(self.arrived) >= most or self.passes >= PASSES_AT_MOST + most
+        return not self.arrived or given >= wanted or too_many
 
     def welcomes(self, loader: int) -> bool:
         """Whether another batch of that loader is of use."""
@@ -69,7 +71,8 @@ class _Notes:
 
 
 def watchers(wanted: int) -> Table:
-    """``wanted`` losses, and some batches more."""
+    """The losses of ``wanted`` steps: all passes on so many batches, or so many where no loader gives any;
+    and some batches more."""
     notes = _Notes(wanted)
     tell = functools.partial(_tell, notes)
     stop.before.append(tell)
@@ -109,11 +112,13 @@ def _note_loss(notes: _Notes, tensors: Any) -> None:
     if loss.numel() != 1 or torch._C._current_graph_task_id() != -1:  # a pass inside a pass
         return
     notes.passes += 1
-    if notes.passes <= notes.wanted:
+    notes.steps += notes.given > 0 or notes.last is None
+    notes.given = 0
+    if notes.steps <= notes.wanted and notes.passes <= PASSES_AT_MOST:
         _keep(notes, loss, torch)
     if notes.last is not None:
         notes.trained.add(notes.last)
-    _go_on(notes, tell=notes.passes == notes.wanted or not notes.passes & (notes.passes - 1))
+    _go_on(notes, tell=notes.steps == notes.wanted or not notes.passes & (notes.passes - 1))
 
 
 def _keep(notes: _Notes, loss: Any, torch: Any) -> None:
@@ -129,6 +134,7 @@ def _note_batch(notes: _Notes, iterator: Any, batch: Any) -> None:
     if notes.welcomes(loader):
         notes.arrived.append((loader, _checksum(batch) or 0))
     notes.last = loader
+    notes.given += 1
     _go_on(notes)
 
 

@@ -74,6 +74,22 @@ def test_batches_are_those_that_were_trained_on_in_order(trained: tuple[dict[str
     assert trained[1].batches[: LOSSES + MARGIN] == (epoch * 2)[: LOSSES + MARGIN]
 
 
+def test_all_passes_on_so_many_batches_are_noted(tmp_path: Path) -> None:
+    order = tmp_path / "order.json"
+    order.write_text(json.dumps({"losses": 4}))
+    script = """
+for batch in DataLoader(Rows(64), batch_size=4):
+    for _ in range(3):
+        train_on(batch)
+say()
+"""
+    told = watched(tmp_path, PRELUDE + script, BDOC_TRIAL=str(order))
+    assert said(told) == {}
+    trial = read_trial(Order(), read_diaries(told.folder))
+    assert trial is not None
+    assert [len(one.values) for one in trial.losses] == [12]
+
+
 def test_hooks_come_off_when_enough_is_noted(trained: tuple[dict[str, Any], Losses]) -> None:
     assert (trained[0]["before"], trained[0]["after"]) == (2, 0)
 
