@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..launch.command import plan as command_of
 from ..launch.interpreter import choose
 from ..model.outcome import CANNOT_SAY
-from ..model.proof import Arm, Attempt, Cost, Expected, Plan, Proof
+from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Plan, Proof
 from ..model.trial import Order
 from . import settings
 from .output import complain, screen, write
@@ -175,11 +175,11 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
     from ..prove.trials import run_trial
     from ..prove.trying import try_out
 
-    limits = limits_of(diagnosis, plan.span)
-
     def run(arm: Arm) -> Attempt:
         order = Order(list(arm.treatments), LOSSES, SEED)
         line = proving.line
+        bases_s = [one.run_s for one in proving.attempts if (one.arm, one.outcome) == (BASELINE, "measured")]
+        limits = limits_of(diagnosis, plan.span, max(bases_s, default=0.0))
         done = run_trial(proving.target, order, limits, watch=lambda s: line.follow(arm, proving, plan))
         attempt = attempt_of(
             arm, done.outcome, done.why, done.profile, done.run_s, done.memory_bytes, plan.span

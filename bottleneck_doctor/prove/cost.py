@@ -41,13 +41,16 @@ def run_seconds(diagnosis: Diagnosis, span: Span) -> float:
     return begin_s + pace_s * span.end + max(0.0, run_s - table.t[-1])
 
 
-def limits_of(diagnosis: Diagnosis, span: Span) -> Limits:
-    """The limits of each trial."""
+def limits_of(diagnosis: Diagnosis, span: Span, slowest_s: float = 0.0) -> Limits:
+    """The limits of each trial; ``slowest_s`` is the longest run of the baseline since: where a machine has
+    become busy, all that may take time may take more."""
     table = _table(diagnosis)
     times = table.t if table is not None else []
     longest_s = max((after - before for before, after in pairwise(times)), default=0.0)
     run_s = run_seconds(diagnosis, span)
-    return limits_after(span.end, run_s, diagnosis.step_s, first_batch_s(diagnosis), longest_s)
+    slower = max(1.0, slowest_s / run_s) if run_s > 0 else 1.0
+    times_s = (run_s, diagnosis.step_s, first_batch_s(diagnosis), longest_s)
+    return limits_after(span.end, *(slower * time_s for time_s in times_s))
 
 
 def first_batch_s(diagnosis: Diagnosis) -> float:

@@ -49,3 +49,9 @@ def test_a_trial_may_take_longer_than_the_baseline_but_not_for_ever() -> None:
     limits = limits_of(SEEN, Span(10, 110))
     assert limits.steps == 110
     assert run_seconds(SEEN, Span(10, 110)) < limits.seconds < 300
+
+
+def test_where_the_machine_has_become_busy_a_trial_may_take_longer() -> None:
+    calm, busy = (limits_of(SEEN, Span(10, 110), slowest_s) for slowest_s in (0.0, 60.0))
+    assert busy.seconds > 3 * 60 > calm.seconds
+    assert busy.first_batch_s > calm.first_batch_s
