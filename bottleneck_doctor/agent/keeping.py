@@ -33,7 +33,7 @@ def watch(folder: str) -> Table:
     """Keep files from now on; ``folder`` holds the trial's list of them. Also a table of modules, as
     agent/importing.py takes them."""
     keeper = _Keeper(folder)
-    sys.addaudithook(keeper.hear)
+    sys.addaudithook(keeper.hook())
     save = keeper.before_saving
     return {
         "torch.serialization": lambda module: wrap(module, "save", save),
@@ -58,12 +58,18 @@ class _Keeper:
             "os.rmdir": self.removes_folder,
         }
 
-    def hear(self, event: str, args: tuple[Any, ...]) -> None:
-        """The audit hook: most of what it hears is reading, and over with two comparisons."""
-        act = self.acts.get(event)
-        if act is None or (event == "open" and not args[2] & WRITES):
-            return
-        self.quietly(act, *args)
+    def hook(self) -> Callable[[str, tuple[Any, ...]], None]:
+        """The audit hook. Nearly all that it hears is reading; as a plain function, and asking for that
+        first, it takes half a microsecond of it, a third of what a method would."""
+        acts, quietly, writes = self.acts, self.quietly, WRITES
+
+        def hear(event: str, args: tuple[Any, ...]) -> None:
+            if event == "open" and not args[2] & writes:
+                return
+            if event in acts:
+                quietly(acts[event], *args)
+
+        return hear
 
     def quietly(self, act: Callable[..., None], *args: Any) -> None:
         """Nothing of ours reaches the script, and nothing that we open ourselves is heard."""
