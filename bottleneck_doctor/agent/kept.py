@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-LIST = "kept.jsonl"  # in the trial's folder
+LIST, WHERE = "kept.jsonl", "where"  # in the trial's folder, and a copy with the files themselves
 HIDDEN = ".bdoc-kept-"
 COPIED_AT_MOST = 64 << 20  # bytes of a file that is changed in place
 MADE_AT_MOST = 100_000  # names of new files that are remembered; a later one is kept for nothing
@@ -32,7 +32,7 @@ class Kept:
 
     def __init__(self, folder: str, here: str) -> None:
         self.list = os.path.join(folder, LIST)
-        self.name = HIDDEN + os.path.basename(folder).rpartition("-")[2]
+        self.name = HIDDEN + os.path.basename(folder).split("-", 2)[2]  # whose it is
         self.folder, self.here = folder, os.path.realpath(here)
         self.read_bytes = self.count = 0
         self.settled: set[str] = set()  # paths that need nothing more: kept, or made by the trial
@@ -171,11 +171,18 @@ class Kept:
             place = os.path.join(folder, self.name)
             try:
                 if os.stat(folder).st_dev == device:
-                    os.makedirs(place, 0o700, exist_ok=True)
+                    self._furnish(place)
                     return place
             except OSError:
                 continue
         return None
+
+    def _furnish(self, place: str) -> None:
+        """The folder of temporary files may be gone when a killed bdoc's files are to be put back."""
+        os.makedirs(place, 0o700, exist_ok=True)
+        where, ours = os.path.join(self.folder, WHERE), os.path.join(place, WHERE)
+        if os.path.exists(where) and not os.path.exists(ours):
+            shutil.copyfile(where, ours)
 
     def _is_settled(self, path: str) -> bool:
         """Whether it, or a folder that holds it, is dealt with."""
@@ -221,10 +228,21 @@ class Kept:
         os.write(self.handle, data)
         self.read_bytes += len(data)
         self._learn(line)
+        for place in self.places.values() if line["what"] != "made" else ():
+            if place is not None:
+                _append(os.path.join(place, LIST), data)
 
     def _forget(self, path: str, found: os.stat_result) -> None:
         """What was written down did not come about."""
         self._write(what="void", path=path, file=[found.st_dev, found.st_ino])
+
+
+def _append(file: str, data: bytes) -> None:
+    try:
+        with open(file, "ab", 0) as copy:
+            copy.write(data)
+    except OSError:  # the list itself has it
+        pass
 
 
 def _empty(path: str, found: os.stat_result) -> None:

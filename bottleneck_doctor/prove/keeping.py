@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LIST = "kept.jsonl"  # the agent's, in the trial's folder
+LIST = "kept.jsonl"  # the agent's, in the trial's folder, and a copy with the files
+WHERE = "where"  # the machine and container that the pid in a folder's name belongs to
 HIDDEN = ".bdoc-kept-"  # of the folders that hold the files meanwhile
 
 
@@ -139,11 +140,11 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _tidy(folders: set[str]) -> None:
-    """Remove the hidden folders that are empty now."""
+    """Remove the hidden folders that hold no file any more."""
     for folder in folders:
-        if os.path.basename(folder).startswith(HIDDEN):
-            with suppress(OSError):
-                os.rmdir(folder)
+        with suppress(OSError):
+            if os.path.basename(folder).startswith(HIDDEN) and {LIST, WHERE}.issuperset(os.listdir(folder)):
+                shutil.rmtree(folder)
 
 
 def _gone(path: str) -> None:

@@ -15,9 +15,9 @@ from ..launch.runs import lives
 from ..launch.signals import deferred
 from ..model.live import Lifetime
 from ..model.refusal import UsageError
+from .keeping import HIDDEN, WHERE
 
 PREFIX = ".bdoc-prove-"
-WHERE = "where"  # the machine and container that the pid in the folder's name belongs to
 TAIL_BYTES = 65536
 LOG_BYTES_AT_MOST = 16 << 20
 
@@ -89,12 +89,14 @@ def _sweep(put_back: Callable[[Path], bool]) -> None:
         for found in Path(parent).glob(PREFIX + "*"):
             if _is_left_behind(found) and put_back(found):
                 shutil.rmtree(found, ignore_errors=True)
+    for found in Path().resolve().glob(HIDDEN + "*"):
+        if _is_left_behind(found):
+            put_back(found)
 
 
 def _is_left_behind(folder: Path) -> bool:
     """Whether it is this user's, of this machine and container, and its owner is dead."""
-    pid, _, rest = folder.name[len(PREFIX) :].partition("-")
-    began = rest.partition("-")[0]
+    pid, began = (*folder.name.split("-")[2:4], "", "")[:2]
     try:
         ours = not folder.is_symlink() and os.lstat(folder).st_uid == os.getuid()
         here = ours and (folder / WHERE).read_text(encoding="utf-8") == announce.here()

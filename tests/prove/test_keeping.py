@@ -11,9 +11,9 @@ import pytest
 
 from bottleneck_doctor.launch import announce
 from bottleneck_doctor.model.trial import Order
-from bottleneck_doctor.prove.keeping import HIDDEN, LIST, Keeping
+from bottleneck_doctor.prove.keeping import HIDDEN, LIST, WHERE, Keeping
 from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.place import PREFIX, WHERE, place
+from bottleneck_doctor.prove.place import PREFIX, place
 from bottleneck_doctor.prove.trials import Target, run_trial
 
 SCRIPT = Path(__file__).with_name("broken") / "overwrites.py"
@@ -130,6 +130,20 @@ def test_what_a_killed_bdoc_put_aside_is_put_back_by_the_next(home: Path, tmp_pa
     with place(Keeping().put_back):
         assert (home / "best.pt").read_text() == "the user's"
         assert not stale.exists()
+    assert os.listdir() == ["best.pt"]
+
+
+def test_the_hidden_folder_alone_is_enough_where_temporary_files_are_gone(home: Path) -> None:
+    (home / "best.pt").write_text("worthless")
+    line = linked(home, "best.pt", "1-1", "the user's")
+    hidden = Path(line["kept"]).parent.rename(home / f"{HIDDEN}{DEAD}-1-x")
+    written(hidden, {**line, "kept": str(hidden / "1-1")})
+    (hidden / WHERE).write_text("another machine")
+    with place(Keeping().put_back):
+        assert (home / "best.pt").read_text() == "worthless"  # it may be at work on it
+    (hidden / WHERE).write_text(announce.here())
+    with place(Keeping().put_back):
+        assert (home / "best.pt").read_text() == "the user's"
     assert os.listdir() == ["best.pt"]
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from bottleneck_doctor.launch import announce
 from bottleneck_doctor.model.refusal import UsageError
-from bottleneck_doctor.prove.place import LOG_BYTES_AT_MOST, PREFIX, WHERE, keep_short, place, tail
+from bottleneck_doctor.prove.keeping import WHERE
+from bottleneck_doctor.prove.place import LOG_BYTES_AT_MOST, PREFIX, keep_short, place, tail
 
 DEAD = 4_194_304  # above the largest pid that Linux gives
 
