@@ -72,9 +72,20 @@ def _install(folder: str) -> None:
         "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
         "safetensors.torch": patch_saving.patch_safetensors,
     }
+    keeping = _keeping()
     watchers = patch_decoders.watchers(), patch_containers.watchers(), patch_unpackers.watchers()
     below, above = _treatments()
-    when_imported(*below, callbacks, *watchers, *above)
+    when_imported(*keeping, *below, callbacks, *watchers, *above)
+
+
+def _keeping() -> list[Table]:
+    """Puts aside what would be overwritten, where the run is one of many that nobody asked to last."""
+    folder = os.environ.get("BDOC_KEEP")
+    if not folder or not os.path.isdir(folder):
+        return []
+    from . import keeping  # an ordinary run overwrites what it overwrites
+
+    return [keeping.watch(folder)]
 
 
 def _treatments() -> tuple[list[Table], list[Table]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from ..launch.interpreter import choose
 from ..model.outcome import CANNOT_SAY
 from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Plan, Proof
 from ..model.trial import Order
+from ..prove.keeping import Keeping
 from . import settings
 from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
@@ -44,6 +47,7 @@ class Proving:
     budget_s: float = 0.0
     attempts: list[Attempt] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    keeping: Keeping = field(default_factory=Keeping)
 
     def spent_s(self) -> float:
         """Seconds since the command began."""
@@ -65,8 +69,7 @@ def prove_command(options: ProveOptions) -> int:
         options.script, options.module, tuple(options.launcher or ()), tuple(options.args), options.python,
         tuple(options.data_fn),
     )  # fmt: skip
-    with ProvingLine(options.quiet) as line:
-        proving = Proving(options, expected, target, line)
+    with ProvingLine(options.quiet) as line, _telling(Proving(options, expected, target, line)) as proving:
         diagnosis, status = _watched(proving)
         if diagnosis is None:
             return status
@@ -80,6 +83,19 @@ def prove_command(options: ProveOptions) -> int:
     proof = _proof(proving, diagnosis, report, plan, arms)
     hand_over(options, proof, diagnosis.profile, report)
     return INTERRUPTED if interrupted else _status(proof, report, options)
+
+
+@contextmanager
+def _telling(proving: Proving) -> Iterator[Proving]:
+    """At the end, however it ends: what was put back of the user's files, and what was not."""
+    try:
+        yield proving
+    finally:
+        for note in proving.keeping.restored():
+            proving.line.note(note)
+        for note in proving.keeping.failures():
+            proving.line.clear()
+            complain(note)
 
 
 def _expected(options: ProveOptions) -> list[Expected]:
@@ -113,6 +129,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         proving.target,
         Limits(steps, FIRST_RUN_S),
         watch=lambda s: proving.line.show("the first run", 0.0, None),
+        keeping=proving.keeping,
     )
     proving.window_s = done.run_s
     proving.budget_s = budget_of(options.budget_s, proving.window_s)
@@ -180,7 +197,13 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
         line = proving.line
         bases_s = [one.run_s for one in proving.attempts if (one.arm, one.outcome) == (BASELINE, "measured")]
         limits = limits_of(diagnosis, plan.span, max(bases_s, default=0.0))
-        done = run_trial(proving.target, order, limits, watch=lambda s: line.follow(arm, proving, plan))
+        done = run_trial(
+            proving.target,
+            order,
+            limits,
+            watch=lambda s: line.follow(arm, proving, plan),
+            keeping=proving.keeping,
+        )
         attempt = attempt_of(
             arm, done.outcome, done.why, done.profile, done.run_s, done.memory_bytes, plan.span
         )
@@ -198,8 +221,9 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     from ..analyse.parity import parity
     from ..prove.proof import prove
 
+    notes = [*proving.notes, *proving.keeping.restored(), *proving.keeping.failures()]
     cost = Cost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
-    return prove(report, arms, proving.attempts, cost, plan.missed, proving.notes, proving.expected, parity)
+    return prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected, parity)
 
 
 def _status(proof: Proof, report: Report, options: ProveOptions) -> int:

@@ -6,6 +6,7 @@ behind; and if the kernel must kill, this goes first.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from ..model.profile import Profile
 from ..model.refusal import BadProfile
 from . import family
 from .endings import Seen, judged
+from .keeping import LIST, Keeping
 from .limits import Limits
 from .memory import Memory
 from .pausing import Pause, pausable
@@ -73,16 +75,20 @@ class _Trial:
     traces: Traces = field(default_factory=Traces)
 
 
-def carried_out(line: list[str], folder: Path, limits: Limits, watch: Watch | None) -> Finished:
+def carried_out(
+    line: list[str], folder: Path, limits: Limits, watch: Watch | None, keeping: Keeping
+) -> Finished:
     """Run this command, and say what became of it; what it writes lies in the ``folder``. After Ctrl-Z the
-    machine is free until we are continued, and the trial begins anew."""
+    machine is free until we are continued, the user's files are back, and the trial begins anew."""
     with pausable() as pause:
         while True:
+            keeping.prepare(folder)
             found = _once(line, folder, limits, watch, pause)
             if found is not None:
                 return found
+            keeping.put_back(folder)
             pause.take()
-            keep_only(folder, ORDER)
+            keep_only(folder, ORDER, LIST)
 
 
 def _once(
@@ -120,6 +126,7 @@ def _started(line: list[str], folder: Path, prepare: Callable[[], None]) -> subp
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=prepare,
+            env={**os.environ, "BDOC_KEEP": str(folder)},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,19 +23,21 @@ LOG_BYTES_AT_MOST = 16 << 20
 
 
 @contextmanager
-def place() -> Iterator[Path]:
+def place(put_back: Callable[[Path], bool]) -> Iterator[Path]:
     """A private folder for the time of the block; raises UsageError where none can be made.
 
-    Its name says whose it is, so that what a killed bdoc left is told from what is in use.
+    Its name says whose it is, so that what a killed bdoc left is told from what is in use. ``put_back`` is
+    called before such a folder is removed, and says whether it may be: it may list files of the user's.
     """
-    _sweep()
+    _sweep(put_back)
     with deferred():
         made = _made()
     try:
         yield made
     finally:
         with deferred():
-            shutil.rmtree(made, ignore_errors=True)
+            if put_back(made):
+                shutil.rmtree(made, ignore_errors=True)
 
 
 def tail(log: Path) -> list[str]:
@@ -58,9 +60,9 @@ def keep_short(log: Path) -> None:
         pass
 
 
-def keep_only(folder: Path, name: str) -> None:
-    """Forget the trial that was carried out here, but for one file."""
-    for path in [one for one in folder.iterdir() if one.name not in (name, WHERE)]:
+def keep_only(folder: Path, *names: str) -> None:
+    """Forget the trial that was carried out here, but for some files."""
+    for path in [one for one in folder.iterdir() if one.name not in (*names, WHERE)]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -81,11 +83,11 @@ def _made() -> Path:
     raise UsageError(f"no place to keep trials in ({'; '.join(refusals)}); set TMPDIR to a writable folder")
 
 
-def _sweep() -> None:
+def _sweep(put_back: Callable[[Path], bool]) -> None:
     """Remove what killed ones left where such folders lie by themselves."""
     for parent in [one for one in usual_places() if one != os.curdir]:
         for found in Path(parent).glob(PREFIX + "*"):
-            if _is_left_behind(found):
+            if _is_left_behind(found) and put_back(found):
                 shutil.rmtree(found, ignore_errors=True)
 
 

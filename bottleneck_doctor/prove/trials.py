@@ -9,6 +9,7 @@ from pathlib import Path
 from ..model.codec import encode_order
 from ..model.trial import Order
 from .carry_out import ORDER, PROFILE, Finished, Leftovers, Watch, carried_out
+from .keeping import Keeping
 from .limits import Limits
 from .place import place
 
@@ -33,27 +34,38 @@ class Target:
     data_fn: tuple[str, ...] = ()
 
 
-def run_trial(target: Target, order: Order, limits: Limits, *, watch: Watch | None = None) -> Finished:
+def run_trial(
+    target: Target,
+    order: Order,
+    limits: Limits,
+    *,
+    watch: Watch | None = None,
+    keeping: Keeping | None = None,
+) -> Finished:
     """Run the target with the order until ``limits.steps`` are trained. ``watch`` is called now and then with
-    the seconds since the start.
+    the seconds since the start; ``keeping`` is that of the command.
 
-    Nothing of the trial is left when this returns, or raises: no process, no shared memory, no folder. Raises
-    UsageError where there is no place for its files.
+    Nothing of the trial is left when this returns, or raises: no process, no shared memory, no folder; and
+    files that were there before it are as they were. Raises UsageError where there is no place for its files.
     """
-    with place() as folder:
+    keeping = keeping or Keeping()
+    with place(keeping.put_back) as folder:
         file = folder / ORDER
         file.write_bytes(encode_order(order))
         options = ["--no-profiler", "--no-py-spy", "--trial", str(file), "--max-steps", str(limits.steps)]
-        return carried_out(_line(target, folder, options), folder, limits, watch)
+        return carried_out(_line(target, folder, options), folder, limits, watch, keeping)
 
 
-def watch_baseline(target: Target, limits: Limits, *, watch: Watch | None = None) -> Finished:
+def watch_baseline(
+    target: Target, limits: Limits, *, watch: Watch | None = None, keeping: Keeping | None = None
+) -> Finished:
     """Run the target with all instruments until its step time is known, ``limits.steps`` at most. Here
     ``limits.seconds`` count from the first batch: how long a start takes is not known yet."""
-    with place() as folder:
+    keeping = keeping or Keeping()
+    with place(keeping.put_back) as folder:
         options = ["--until-steady", "--max-steps", str(limits.steps)]
         whole = replace(limits, seconds=limits.first_batch_s + limits.seconds)
-        return carried_out(_line(target, folder, options), folder, whole, watch)
+        return carried_out(_line(target, folder, options), folder, whole, watch, keeping)
 
 
 def _line(target: Target, folder: Path, options: list[str]) -> list[str]:

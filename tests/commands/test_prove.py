@@ -30,11 +30,13 @@ class Played:
         self.fates: dict[str, Finished] = {}
         self.orders: list[Order] = []
 
-    def watch_baseline(self, target: Any, limits: Any, watch: Any = None) -> Finished:
+    def watch_baseline(self, target: Any, limits: Any, watch: Any = None, keeping: Any = None) -> Finished:
         """The first run."""
         return self.window
 
-    def run_trial(self, target: Any, order: Order, limits: Any, watch: Any = None) -> Finished:
+    def run_trial(
+        self, target: Any, order: Order, limits: Any, watch: Any = None, keeping: Any = None
+    ) -> Finished:
         """A trial."""
         self.orders.append(order)
         watch(0.5)

@@ -20,6 +20,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def nothing(folder: Path) -> bool:
+    return True
+
+
 def left(home: Path, pid: int, began: int = 1, where: str | None = None) -> Path:
     folder = home / f"{PREFIX}{pid}-{began}-x"
     folder.mkdir()
@@ -28,7 +32,7 @@ def left(home: Path, pid: int, began: int = 1, where: str | None = None) -> Path
 
 
 def test_it_is_private_and_gone_afterwards(home: Path) -> None:
-    with place() as folder:
+    with place(nothing) as folder:
         assert folder.parent == home
         assert folder.stat().st_mode & 0o777 == 0o700
         (folder / "deep").mkdir()
@@ -44,14 +48,14 @@ def test_what_the_dead_left_is_removed_and_what_others_use_is_not(home: Path) ->
     elsewhere = left(home, DEAD, began=2, where="another boot")
     strange = home / f"{PREFIX}notes"
     strange.mkdir()
-    with place():
+    with place(nothing):
         found = {one: one.exists() for one in (dead, reused, living, elsewhere, strange)}
     assert found == {dead: False, reused: False, living: True, elsewhere: True, strange: True}
 
 
 def test_without_any_place_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bottleneck_doctor.prove.place.usual_places", lambda: ["/proc/nowhere"])
-    with pytest.raises(UsageError, match=r"no place to keep trials in .*TMPDIR"), place():
+    with pytest.raises(UsageError, match=r"no place to keep trials in .*TMPDIR"), place(nothing):
         pass
 
 

@@ -167,7 +167,7 @@ def test_a_trial_ends_when_we_are_killed(tmp_path: Path) -> None:
     *_, below = interrupt("sleeps.py", signal.SIGKILL)
     _, alive = psutil.wait_procs(below, PATIENCE_S)
     assert alive == []
-    with place():  # the next one clears up after it
+    with place(lambda folder: True):  # the next one clears up after it
         assert len(list(tmp_path.iterdir())) == 1
 
 
