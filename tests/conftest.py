@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 COLOUR_SETTINGS = {"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}
 
 
-def pytest_configure() -> None:
-    """Forget settings that would change what is tested: before any fixture, for child processes too."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Forget settings that would change what is tested: before any fixture, for child processes too.
+
+    Tests side by side get a short folder: below the usual one their paths pass the 108 characters that a
+    socket's name may have, and a loader whose worker cannot name its socket waits for ever.
+    """
     for name in list(os.environ):
         if name.startswith("BDOC_") or name in COLOUR_SETTINGS:
             del os.environ[name]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        config.option.basetemp = tempfile.mkdtemp(prefix="bdoc-")
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
