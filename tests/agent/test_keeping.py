@@ -231,3 +231,31 @@ def test_the_hook_hears_of_all_of_it_and_the_script_of_nothing(trial: Path) -> N
     assert [seen(path) for path in paths] == before
     assert set(keeping.back) == {str(path.resolve()) for path in paths}
     assert sorted(os.listdir()) == sorted({name.split("/")[0] for name in names})
+
+
+CROWD = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from bottleneck_doctor.agent import keeping
+from bottleneck_doctor.agent.pulse import state
+state.folder = sys.argv[2]
+keeping.watch(sys.argv[2])
+children = [os.fork() for _ in range(3)]  # eight processes, by pairs
+for name in range(50):
+    try:
+        open("%d.pt" % name, "w").close()
+        os.replace("%d.pt" % name, "%d.pt" % ((name + 1) % 50))
+    except FileNotFoundError:
+        pass
+for child in children:
+    if child:
+        os.waitpid(child, 0)
+"""
+
+
+def test_processes_that_write_the_same_files_at_once_keep_each_once(trial: Path) -> None:
+    paths = [old(f"{number}.pt", b"%d" % number) for number in range(50)]
+    before = [seen(path) for path in paths]
+    subprocess.run([sys.executable, "-c", CROWD, str(ROOT), str(trial)], check=True)
+    assert Keeping().put_back(trial)
+    assert [seen(path) for path in paths] == before

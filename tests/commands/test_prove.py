@@ -29,6 +29,7 @@ class Played:
         )
         self.fates: dict[str, Finished] = {}
         self.orders: list[Order] = []
+        self.overwrites = ""
 
     def watch_baseline(self, target: Any, limits: Any, watch: Any = None, keeping: Any = None) -> Finished:
         """The first run."""
@@ -40,6 +41,9 @@ class Played:
         """A trial."""
         self.orders.append(order)
         watch(0.5)
+        if self.overwrites:
+            keeping.back[self.overwrites] = None
+            keeping.lost["/large.log"] = "it is changed in place, and has more than 64 MiB"
         name = order.treatments[0].name if order.treatments else ""
         if name in self.fates:
             return self.fates[name]
@@ -106,6 +110,19 @@ def test_the_remedy_is_tried_between_baselines_and_measured(
     assert [one.seed for one in played.orders] == [0] * len(played.orders)
     assert played.orders[0].treatments == played.orders[-1].treatments == []
     assert "CPU-bound: making batches" in err  # the report
+
+
+def test_what_was_put_back_is_told_once_and_what_was_not_even_where_all_is_quiet(
+    played: Played, capfdbinary: pytest.CaptureFixture[bytes], folder: Path
+) -> None:
+    played.overwrites = str(folder / "best.pt")
+    back = "put back after the trials: best.pt, which the script had overwritten"
+    lost = "not put back: /large.log; it is changed in place, and has more than 64 MiB"
+    _, proof, err = proven(capfdbinary)
+    assert {back, lost} <= set(proof["notes"])
+    assert (err.count(back), err.count(lost)) == (1, 1)
+    _, _, err = proven(capfdbinary, "--quiet")
+    assert (err.count(back), err.count(lost)) == (0, 1)
 
 
 def test_the_profile_of_the_first_run_is_kept_as_run_does(
