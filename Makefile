@@ -40,14 +40,14 @@ demo: $(READY) ## diagnose a small sick training and show the report
 	@echo "again:    $(BIN)/bdoc report $(VENV)/demo.json"
 
 # Status 5 is "no test was asked for": TEST_ARGS may choose among one half alone, but not none at all.
-test: $(READY) ## run all tests: side by side, then alone those that compare times
+test: $(READY) ## run all tests: side by side, then alone those that compare times or send themselves signals
 	@$(SIDE_BY_SIDE) -m "not alone" $(TEST_ARGS); beside=$$?; \
 		$(PYTEST) -m alone $(TEST_ARGS); alone=$$?; \
 		case $$beside,$$alone in 0,0 | 0,5 | 5,0) ;; \
 		*) echo "tests ended with status $$beside (side by side) and $$alone (alone)" >&2; exit 1 ;; esac
 
 quick: $(READY) ## run the tests that start no training
-	$(SIDE_BY_SIDE) -m "not slow" $(TEST_ARGS)
+	$(SIDE_BY_SIDE) -m "not slow and not alone" $(TEST_ARGS)
 
 check: lint types test ## all that CI checks: lint, format, types, house rules, tests
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith("BDOC_") or name in COLOUR_SETTINGS:
             del os.environ[name]
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:  # as shells have it for jobs in the background
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
     if "PYTEST_XDIST_WORKER" in os.environ:
         config.option.basetemp = tempfile.mkdtemp(prefix="bdoc-")
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))

@@ -14,6 +14,8 @@ import pytest
 from bottleneck_doctor.launch.doorbell import doorbell
 from bottleneck_doctor.launch.signals import HELD, arrivals, held
 
+pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it
+
 LONG_S = 60.0
 
 

@@ -15,6 +15,8 @@ import pytest
 from bottleneck_doctor.launch.command import Command
 from bottleneck_doctor.launch.supervise import Ended, supervise
 
+pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it
+
 PATIENCE_S = 30
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from bottleneck_doctor.launch import witness
 
+pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it
+
 
 @pytest.fixture
 def bystander() -> Iterator[witness.Witness]:
