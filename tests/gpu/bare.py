@@ -62,8 +62,9 @@ def _run(given: argparse.Namespace) -> int:
 
     package = Path(__file__).resolve().parents[2] / "bottleneck_doctor"
     options: Any = SimpleNamespace(
-        profiler=given.profiler, py_spy=given.py_spy, max_steps=None, max_seconds=None
-    )
+        profiler=given.profiler, py_spy=given.py_spy, max_steps=None, max_seconds=None,
+        trial=None, until_steady=False, quiet=True,
+    )  # fmt: skip
     command = plan(given.script, None, None, given.args, sys.executable)
     with run_folder() as folder:
         if folder.path is None:

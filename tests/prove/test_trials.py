@@ -173,7 +173,8 @@ def test_a_trial_ends_when_we_are_killed(tmp_path: Path) -> None:
 
 def test_ctrl_z_frees_the_machine_and_the_trial_begins_anew_when_we_go_on() -> None:
     line = [sys.executable, "-c", CALLER, str(BROKEN / "sleeps.py")]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as caller:
+    # A group of its own: without a terminal that of the tests is an orphan, which the kernel never stops.
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp) as caller:
         assert caller.stdout is not None
         for _ in range(4):
             caller.stdout.readline()
