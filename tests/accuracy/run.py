@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(table.HEADER, flush=True)
     judgements = []
     for number, patient in enumerate(given.only, 1):
-        _tell(f"{number}/{len(given.only)} {patient.name}")
+        tell(f"{number}/{len(given.only)} {patient.name}")
         if given.again is not None:
             judgement = again(given.again, patient)
         else:
@@ -58,7 +58,7 @@ def examine(
         folder = Path(name)
         seen = watched(patient, folder, length, calibrate=calibrate)
         if seen.report is None:
-            _tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
+            tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
             return None
         sick, cured, cure = [], [], as_told(patient, seen.report)
         for _ in range(repeats if patient.twin else 1):
@@ -94,7 +94,7 @@ def machine() -> str:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description=__doc__)
-    parser.add_argument("--only", type=_chosen, default=list(PATIENTS), help="names, separated by commas")
+    parser.add_argument("--only", type=chosen, default=list(PATIENTS), help="names, separated by commas")
     parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs of each (default 2)")
     parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
     parser.add_argument("--seconds", type=float, help="rough length of a sick run")
@@ -106,11 +106,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     if given.fast:
         given.seconds, given.repeats = given.seconds or 5.0, 1
         if len(given.only) == len(PATIENTS):
-            given.only = _chosen(",".join(FAST))
+            given.only = chosen(",".join(FAST))
     return given
 
 
-def _chosen(names: str) -> list[Patient]:
+def chosen(names: str) -> list[Patient]:
+    """The patients of these names, with commas between them; an unknown one is a wrong argument."""
     known = {patient.name: patient for patient in PATIENTS}
     wanted = [name.strip().replace("_", "-") for name in names.split(",")]
     unknown = [name for name in wanted if name not in known]
@@ -119,7 +120,8 @@ def _chosen(names: str) -> list[Patient]:
     return [known[name] for name in wanted]
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """How far it is, on stderr: the table goes to stdout."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.accuracy.measure import plain
-from tests.accuracy.run import machine
-from tests.patients.expected import PATIENTS, Patient
+from tests.accuracy.run import chosen, machine, tell
+from tests.patients.expected import Patient
 from tests.proving import table
 from tests.proving.judge import Judgement, Taken, judge
 from tests.proving.kept import again, put, shortened
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(table.HEADER, flush=True)
     judgements = []
     for number, patient in enumerate(given.only, 1):
-        _tell(f"{number}/{len(given.only)} {patient.name}")
+        tell(f"{number}/{len(given.only)} {patient.name}")
         taken = again(given.again, patient) if given.again else examine(patient, given)
         if taken is not None:
             judgements.append(judge(patient, taken))
@@ -53,7 +52,7 @@ def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
         folder = Path(name)
         seen = proven(patient, folder, how)
         if seen.proof is None:
-            _tell(f"{patient.name}: bdoc gave no proof\n{seen.said}")
+            tell(f"{patient.name}: bdoc gave no proof\n{seen.said}")
             return None
         sick, cured, cure = [], [], as_told(patient, seen.proof)
         for _ in range(given.repeats):
@@ -70,7 +69,7 @@ def _is_right(judgement: Judgement) -> bool:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.proving", description=__doc__)
-    parser.add_argument("--only", type=_known, default=_known(",".join(CHOSEN)), help="names, with commas")
+    parser.add_argument("--only", type=chosen, default=chosen(",".join(CHOSEN)), help="names, with commas")
     parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs by hand (default 2)")
     parser.add_argument("--seconds", type=float, default=5.0, help="rough length of each (default 5)")
     parser.add_argument("--budget", help="what each proof may take, like 90s (default: bdoc's own)")
@@ -78,19 +77,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--again", type=Path, help="run nothing: judge what was kept in this folder")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     return parser.parse_args(argv)
-
-
-def _known(names: str) -> list[Patient]:
-    known = {patient.name: patient for patient in PATIENTS}
-    wanted = [name.strip().replace("_", "-") for name in names.split(",")]
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no patient {unknown[0]!r}; there are {', '.join(known)}")
-    return [known[name] for name in wanted]
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
