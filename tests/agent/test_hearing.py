@@ -17,6 +17,7 @@ from bottleneck_doctor.agent import hearing, importing, wire
 from bottleneck_doctor.agent.hearing import ears
 from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
 
+COPYREG = "__slotnames__"  # it keeps that on every class of which something was ever copied or pickled
 OWN = dict(vars(torch.Tensor))
 
 
@@ -27,8 +28,8 @@ def device(tmp_path: Path) -> Iterator[MetaDevice]:
 
 
 def as_torch_made_it() -> bool:
-    found = dict(vars(torch.Tensor))
-    return found.keys() == OWN.keys() and all(found[name] is OWN[name] for name in OWN)
+    names = {*OWN, *vars(torch.Tensor)} - {COPYREG}
+    return all(vars(torch.Tensor).get(name) is OWN.get(name) for name in names)
 
 
 def test_hooks_are_on_in_a_look_and_nowhere_else(device: MetaDevice) -> None:
