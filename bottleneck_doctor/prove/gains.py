@@ -23,6 +23,7 @@ BELIEVED_WORTH = 4.0
 CONTRAST_WORTH = 2 / 3  # of a degree of freedom: such contrasts share their runs with each other
 KEPT = 1.02  # less is not worth an edit, however sure (ours)
 NO_MATTER = 1.05  # an interval within this and its inverse: what gains less limits nothing [contract, 5 %]
+EXACT = 1.07  # times and divided by which the interval of a gain is good enough to be quoted (ours)
 EARLY = 1.5  # times the interval must be clear of 1 for an early end: whoever looks often errs often (ours)
 
 
@@ -89,6 +90,11 @@ def is_settled(gain: Gain) -> bool:
     """Whether a difference is so clear that no further run is needed."""
     low, high = (gain.likely * (end / gain.likely) ** EARLY for end in (gain.low, gain.high))
     return verdict(gain) == "no gain" or verdict(replace(gain, low=low, high=high)) != "undecided"
+
+
+def is_exact(gain: Gain) -> bool:
+    """Whether more runs would say little more: a gain that is not there, or a narrow interval."""
+    return verdict(gain) not in ("kept", "worse") or gain.high / gain.low <= EXACT**2
 
 
 def noise_of(seen: Sequence[Reading]) -> tuple[float, float]:

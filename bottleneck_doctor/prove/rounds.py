@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ..model.proof import BASELINE, Arm, Attempt
+from ..model.proof import BASELINE, Arm, Attempt, Gain
 from .gains import gain_of, is_settled, readings
 
 ENOUGH = 2  # runs of an arm: one alone may have met with luck
@@ -14,12 +14,18 @@ BASELINES_LOST = 2  # so many failures of the baseline itself end the trying
 
 
 def following(
-    arms: Sequence[Arm], attempts: Sequence[Attempt], left_s: float, run_s: float, most: int = MOST
+    arms: Sequence[Arm],
+    attempts: Sequence[Attempt],
+    left_s: float,
+    run_s: float,
+    most: int = MOST,
+    is_known: Callable[[Gain], bool] = is_settled,
 ) -> Arm | None:
-    """The arm to run now; None when there is nothing left to decide, or ``left_s`` seconds do not hold it.
+    """The arm to run now; None when there is nothing left to know, or ``left_s`` seconds do not hold it.
 
     ``arms`` begin with the baseline. An arm is judged when a baseline follows it; hence one is only begun
-    with time for that one. ``run_s`` is a run's length as long as none was seen.
+    with time for that one. ``run_s`` is a run's length as long as none was seen. ``is_known``: whether a gain
+    needs no further run.
     """
     baseline, *others = arms
     if _baseline_lost(attempts):
@@ -29,7 +35,7 @@ def following(
     done = {one.arm for one in since}
     baseline_s = _length(BASELINE, attempts, run_s)
     for arm in others:
-        if arm.id not in done and is_open(arm, [*closed, *since], closed, most):
+        if arm.id not in done and is_open(arm, [*closed, *since], closed, most, is_known):
             needed_s = baseline_s + _length(arm.id, attempts, baseline_s) + (baseline_s if last < 0 else 0.0)
             if needed_s <= left_s:
                 return arm if last >= 0 and attempts[last].outcome == "measured" else baseline
@@ -37,20 +43,21 @@ def following(
     return baseline if unclosed and baseline_s <= left_s else None
 
 
-def is_open(arm: Arm, attempts: Sequence[Attempt], judged: Sequence[Attempt], most: int) -> bool:
+def is_open(
+    arm: Arm,
+    attempts: Sequence[Attempt],
+    judged: Sequence[Attempt],
+    most: int,
+    is_known: Callable[[Gain], bool] = is_settled,
+) -> bool:
     """Whether another run of the arm tells something; ``judged`` are the runs up to the last baseline."""
     mine = [one for one in attempts if one.arm == arm.id]
     if any(one.outcome != "measured" for one in mine) or len(mine) >= most:
         return False
     if arm.kind == "ceiling":
         return len(mine) < LOOKS
-    return len(mine) < ENOUGH or not is_decided(arm, judged)
-
-
-def is_decided(arm: Arm, attempts: Sequence[Attempt]) -> bool:
-    """Whether what is known of the arm settles its verdict."""
-    gain = gain_of(arm.id, readings(attempts, arm.scope))
-    return gain is not None and is_settled(gain)
+    gain = gain_of(arm.id, readings(judged, arm.scope))
+    return len(mine) < ENOUGH or gain is None or not is_known(gain)
 
 
 def _baseline_lost(attempts: Sequence[Attempt]) -> bool:

@@ -13,8 +13,11 @@ from .gains import BELIEVED
 
 LEAST = 60  # steady steps
 LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (ours)
-AT_MOST = 0.5  # of the steps that were watched: two rounds of four arms then fit into ten first runs
+TREATED_S = 1.0  # of the fastest arm's, by its prediction: its first half second is not like the rest (ours)
+AT_MOST = 0.75  # of the steps that were watched: two rounds of three arms then fit into ten first runs
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
+NOTED = 40  # the first steps, whose losses and batches are noted [agent/treatments/losses], are left out
+NOTED_S = 2.0  # where they take no longer than this
 WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
 FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/treatments/replay.BATCHES]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
@@ -25,13 +28,14 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
 
     Queues that are full at the start make the first steps cheap: what a treated loader may hold is warm-up.
     """
-    wanted, cycle = _wanted(diagnosis), _cycle(diagnosis)
+    wanted, cycle = _wanted(diagnosis, arms), _cycle(diagnosis)
     if any(arm.scope == "run" for arm in arms):
         cycle, wanted = _evaluations_apart(diagnosis), max(wanted, _evaluations_apart(diagnosis))
     if 0 < cycle <= SHORT * wanted:
         wanted = math.ceil(wanted / cycle) * cycle
     fed = [FED_FROM for arm in arms if arm.kind == "ceiling"]
-    begin = max([WARMUP, *fed, *(2 * _slots(diagnosis, arm) for arm in arms)])
+    noted = NOTED if NOTED * diagnosis.step_s <= NOTED_S else 0
+    begin = max([WARMUP, noted, *fed, *(2 * _slots(diagnosis, arm) for arm in arms)])
     most = min(_most(diagnosis), max_steps or 1 << 62)
     if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
         begin = min(begin, int(WARMUP_SHARE * most))
@@ -45,7 +49,7 @@ def _most(diagnosis: Diagnosis) -> int:
     return sum(table.steps) if ended and table is not None else 1 << 62
 
 
-def _wanted(diagnosis: Diagnosis) -> int:
+def _wanted(diagnosis: Diagnosis, arms: Sequence[Arm]) -> int:
     """Steps of a run that tell most for the time: n steps of t after a start of s cost s + n t, and leave the
     noise between runs b, and w / sqrt(n) within; that is least for n = (w / b) sqrt(s / t)."""
     steady, step_s = max(1, diagnosis.quality.steady_steps), max(diagnosis.step_s, 1e-9)
@@ -54,7 +58,9 @@ def _wanted(diagnosis: Diagnosis) -> int:
     if metric is not None and metric.value and metric.low is not None and metric.high is not None:
         within = (metric.high - metric.low) / 2 / NORMAL_95 / metric.value * math.sqrt(steady)
     best = within / BELIEVED * math.sqrt(first_batch_s(diagnosis) / step_s)
-    return math.ceil(min(max(LEAST, best, LEAST_S / step_s), max(LEAST, AT_MOST * steady)))
+    fastest = max([1.0, *(arm.predicted.likely for arm in arms if arm.predicted is not None)])
+    least_s = max(LEAST_S, TREATED_S * fastest)
+    return math.ceil(min(max(LEAST, best, least_s / step_s), max(LEAST, AT_MOST * steady)))
 
 
 def _cycle(diagnosis: Diagnosis) -> int:

@@ -1,13 +1,15 @@
-"""Runs the arms round by round: each alone until it is judged, then the best together, then what is open."""
+"""Runs the arms round by round: each alone until it is judged, the best together, what is open, what is vague."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..model.proof import Arm, Attempt
-from .gains import gain_of, readings, verdict
+from ..model.proof import Arm, Attempt, Gain
+from .gains import gain_of, is_exact, is_settled, readings, verdict
 from .plan import together
 from .rounds import ENOUGH, MOST, following
+
+FOR_EXACTNESS = 0.5  # of the time may have passed when a gain that is sure but vague is measured again (ours)
 
 
 def try_out(
@@ -22,9 +24,15 @@ def try_out(
 
     What is still open after two rounds waits for the combination: time is better spent on what pays.
     """
+    spared_s = (1 - FOR_EXACTNESS) * left_s()
 
-    def until_closed(these: Sequence[Arm], most: int) -> None:
-        while (arm := following(these, attempts, left_s(), run_s, most)) is not None:
+    def until_closed(
+        these: Sequence[Arm],
+        most: int,
+        is_known: Callable[[Gain], bool] = is_settled,
+        spare_s: float = 0.0,
+    ) -> None:
+        while (arm := following(these, attempts, left_s() - spare_s, run_s, most, is_known)) is not None:
             attempts.append(run(arm))
 
     until_closed(arms, ENOUGH)
@@ -36,7 +44,9 @@ def try_out(
         joint = together(kept(arms, attempts))
         if joint is not None:
             until_closed([arms[0], joint], MOST)
-    return [*arms, joint] if joint is not None else list(arms)
+    every = [*arms, joint] if joint is not None else list(arms)
+    until_closed(every, MOST, is_exact, spared_s)
+    return every
 
 
 def kept(arms: Sequence[Arm], attempts: Sequence[Attempt]) -> list[Arm]:

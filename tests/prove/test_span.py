@@ -10,9 +10,21 @@ from bottleneck_doctor.agent.treatments.replay import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.model.proof import CEILING, Arm, Span
+from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.model.rhythm import Rhythm
 from bottleneck_doctor.model.trial import Treatment
-from bottleneck_doctor.prove.span import FED_FROM, LEAST, LEAST_S, WARMUP, span_of
+from bottleneck_doctor.agent.treatments.losses import MARGIN
+from bottleneck_doctor.commands.proving import LOSSES
+from bottleneck_doctor.prove.span import (
+    AT_MOST,
+    FED_FROM,
+    LEAST,
+    LEAST_S,
+    NOTED,
+    TREATED_S,
+    WARMUP,
+    span_of,
+)
 from tests.analyse.runs import run_of
 
 from .simulated_runs import BASE, remedy
@@ -34,7 +46,20 @@ def steps(span: Span) -> int:
 def test_a_quiet_training_is_compared_over_two_seconds_of_steps() -> None:
     span = span_of(watched(epochs=1), [BASE, remedy("x")])
     assert steps(span) == pytest.approx(LEAST_S / 0.02, rel=0.1)
-    assert span.begin == WARMUP
+    assert span.begin == NOTED
+
+
+def test_steps_whose_losses_are_noted_are_left_out_unless_they_are_slow() -> None:
+    assert span_of(watched(epochs=1), [BASE]).begin >= LOSSES + MARGIN
+    assert span_of(watched(compute=1.0, epochs=1), [BASE]).begin == WARMUP
+
+
+def test_of_a_remedy_that_promises_much_there_is_a_second_to_see() -> None:
+    """Two seconds of the baseline would be a fifth of a second of what is ten times as fast."""
+    promised = replace(remedy("x"), predicted=Speedup(8.0, 10.0, 12.0, "replay"))
+    assert steps(span_of(watched(epochs=1, steps=1500), [BASE, promised])) == pytest.approx(
+        10 * TREATED_S / 0.02, rel=0.1
+    )
 
 
 def test_slow_steps_are_compared_over_so_many_at_least() -> None:
@@ -44,7 +69,7 @@ def test_slow_steps_are_compared_over_so_many_at_least() -> None:
 def test_a_noisy_training_is_compared_over_more_steps_but_no_more_than_were_watched() -> None:
     quiet, noisy, wild = (watched(epochs=1, noise=noise) for noise in (0.01, 0.5, 5.0))
     assert steps(span_of(quiet, [BASE])) < steps(span_of(noisy, [BASE])) <= steps(span_of(wild, [BASE]))
-    assert steps(span_of(wild, [BASE])) <= wild.quality.steady_steps / 2 + 1
+    assert steps(span_of(wild, [BASE])) <= AT_MOST * wild.quality.steady_steps + 1
 
 
 def test_short_epochs_are_compared_whole() -> None:
@@ -68,12 +93,12 @@ def test_for_a_remedy_of_the_whole_run_the_time_between_evaluations_is_compared_
 
 
 def test_what_a_treated_loader_holds_in_advance_is_warm_up() -> None:
-    assert span_of(watched(epochs=1), [BASE, WORKERS]).begin == 2 * 4 * 4
+    assert span_of(watched(compute=0.2, epochs=1), [BASE, WORKERS]).begin == 2 * 4 * 4
 
 
 def test_the_ceiling_is_measured_when_all_batches_come_from_memory() -> None:
     ceiling = Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
-    assert span_of(watched(epochs=1), [BASE, ceiling]).begin == FED_FROM > BATCHES + 1
+    assert span_of(watched(compute=0.2, epochs=1), [BASE, ceiling]).begin == FED_FROM > BATCHES + 1
 
 
 def test_a_training_that_ends_by_itself_is_compared_to_its_end() -> None:

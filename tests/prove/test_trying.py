@@ -25,6 +25,14 @@ def test_large_gains_are_decided_in_two_rounds_and_then_combined() -> None:
     assert [one.name for one in arms[-1].treatments] == ["x", "y"]
 
 
+def test_a_gain_that_is_sure_but_vague_is_measured_again_for_half_of_the_time() -> None:
+    quiet, noisy = (Machine({"x": 2.0}, noise=noise, budget_s=40) for noise in (0.005, 0.08))
+    course(quiet, remedy("x"))
+    course(noisy, remedy("x"))
+    assert quiet.runs.count("x") < noisy.runs.count("x")
+    assert len(noisy.runs) <= 20
+
+
 def test_alternatives_are_not_combined() -> None:
     two, four = (Treatment("loader", {"arguments": {"num_workers": count}}) for count in (2, 4))
     machine = Machine({"x": 2.0, "y": 1.5}, noise=0.01, budget_s=100)

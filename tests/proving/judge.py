@@ -51,7 +51,8 @@ class Claim:
 @dataclass(frozen=True)
 class Judgement:
     """One row of the table. A verdict of ``None`` means that there is nothing to judge. ``told`` is the
-    speedup in bdoc's own trials, by the clock of the script."""
+    speedup in bdoc's own trials, by the clock of the script; ``twin`` that by hand, as the least, the median
+    and the largest of the pairs."""
 
     name: str
     remedy: str
@@ -59,7 +60,7 @@ class Judgement:
     predicted: float | None
     measured: tuple[float, float, float] | None
     told: float | None
-    twin: float | None
+    twin: tuple[float, float, float] | None
     winner: str
     winner_right: bool | None
     times: float
@@ -73,7 +74,7 @@ class Judgement:
         """How far the treatment's speedup lies from the twin's, as a share of that."""
         if self.measured is None or not self.twin:
             return None
-        return self.measured[1] / self.twin - 1
+        return self.measured[1] / self.twin[1] - 1
 
     @property
     def near(self) -> bool | None:
@@ -107,7 +108,7 @@ def judge(patient: Patient, taken: Taken) -> Judgement:
         predicted=row["predicted"]["likely"] if row and row["predicted"] else None,
         measured=_interval(row["measured"]) if row else None,
         told=_told(taken, row) if row else None,
-        twin=_ratio(taken.sick_s, taken.cured_s),
+        twin=_pairs(taken.sick_s, taken.cured_s),
         winner=taken.proof["winner"],
         winner_right=_winner_right(patient, taken.proof),
         times=cost["spent_s"] / cost["window_s"],
@@ -179,6 +180,12 @@ def _winner_right(patient: Patient, proof: dict[str, Any]) -> bool | None:
 
 def _interval(measured: dict[str, float] | None) -> tuple[float, float, float] | None:
     return (measured["low"], measured["likely"], measured["high"]) if measured else None
+
+
+def _pairs(sick_s: Sequence[float], cured_s: Sequence[float]) -> tuple[float, float, float] | None:
+    """The speedups of sick and cured runs that followed each other: a machine's speed wanders."""
+    ratios = sorted(sick / cured for sick, cured in zip(sick_s, cured_s, strict=True))
+    return (ratios[0], statistics.median(ratios), ratios[-1]) if ratios else None
 
 
 def _ratio(sick_s: Sequence[float], cured_s: Sequence[float]) -> float | None:

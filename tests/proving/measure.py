@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.accuracy.measure import DATA, ROOT, surroundings
 from tests.patients.expected import Patient, script
+from tests.patients.ledger import WARMUP_STEPS
 
 LIMIT_S = 900.0
 SETTLING_S = 10.0
@@ -61,6 +62,12 @@ def as_told(patient: Patient, proof: dict[str, Any]) -> list[str]:
     tried = [one["options"].get("arguments", {}) for one in row["treatments"]] if row else []
     workers = [one["num_workers"] for one in tried if "num_workers" in one]
     return ["--cured", *(["--workers", str(workers[0])] if workers else [])]
+
+
+def as_long(told: list[dict[str, Any]]) -> list[str]:
+    """The argument that makes a run by hand as long as bdoc's were: the same epochs, and as much of them."""
+    steps = [int(one["steps"]) for one in told if one["order"]]
+    return ["--steps", str(max(steps) + WARMUP_STEPS + 1)] if steps else []
 
 
 def _shared() -> set[str]:

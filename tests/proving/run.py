@@ -14,7 +14,7 @@ from tests.patients.expected import Patient
 from tests.proving import table
 from tests.proving.judge import Judgement, Taken, judge
 from tests.proving.kept import again, put, shortened
-from tests.proving.measure import as_told, proven
+from tests.proving.measure import as_long, as_told, proven
 
 # For each remedy that bdoc can apply and that some twin applies, too, a patient or two. Not those whose disk
 # or cores are held to a limit, which not every machine allows.
@@ -46,7 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
     """The proof, then sick and cured by hand in turn; ``None`` when bdoc gave no proof."""
-    length = [] if given.seconds is None else ["--seconds", str(given.seconds)]
     how = ["--allow-numerics", *(["--budget", given.budget] if given.budget else [])]
     with tempfile.TemporaryDirectory(prefix="bdoc-proving-") as name:
         folder = Path(name)
@@ -54,7 +53,7 @@ def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
         if seen.proof is None:
             tell(f"{patient.name}: bdoc gave no proof\n{seen.said}")
             return None
-        sick, cured, cure = [], [], as_told(patient, seen.proof)
+        sick, cured, cure, length = [], [], as_told(patient, seen.proof), as_long(seen.told)
         for _ in range(given.repeats):
             sick.append(plain(patient, folder, length))
             cured.append(plain(patient, folder, length, cured=cure))
@@ -70,8 +69,7 @@ def _is_right(judgement: Judgement) -> bool:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.proving", description=__doc__)
     parser.add_argument("--only", type=chosen, default=chosen(",".join(CHOSEN)), help="names, with commas")
-    parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs by hand (default 2)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="rough length of each (default 5)")
+    parser.add_argument("--repeats", type=int, default=4, help="sick and cured runs by hand (default 4)")
     parser.add_argument("--budget", help="what each proof may take, like 90s (default: bdoc's own)")
     parser.add_argument("--keep", type=Path, help="keep what is judged in this folder")
     parser.add_argument("--again", type=Path, help="run nothing: judge what was kept in this folder")

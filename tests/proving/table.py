@@ -8,7 +8,7 @@ from statistics import median
 from tests.proving.judge import NEAR, TIMES, Judgement
 
 HEADER = (
-    "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand | off by | winner "
+    "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand (pairs) | off by | winner "
     "| cost | losses | left behind |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
@@ -19,8 +19,10 @@ one remedy applied by hand. `bdoc prove` runs the sick script, unmodified, and a
 
 - Measured is the speedup that bdoc measured for the twin's remedy, with its 90 % interval. By its clock is
   what the script timed itself in the very same trials, other programs' part included. By hand is the ratio
-  of the mean step times, by the script's own clock, of sick and cured runs without bdoc, taken in
-  turn. Off by is the one over the other; ✓ means within {100 * NEAR:.0f} %.
+  of the mean step times, by the script's own clock, of a sick and a cured run without bdoc, of as many
+  steps as the trials had: the median of the pairs, and the least and largest of them, which is what this
+  machine does to one and the same measurement. Off by is the one over the other; ✓ means within
+  {100 * NEAR:.0f} %.
 - Winner: what bdoc says to do first. Right is what applies a remedy that cures the patient, by the table in
   `tests/patients/table`.
 - Cost: the time of all runs over that of the first, watched one; ✓ means at most {TIMES} times.
@@ -34,7 +36,7 @@ one remedy applied by hand. `bdoc prove` runs the sick script, unmodified, and a
 
 def row(judgement: Judgement) -> str:
     """One line of the table."""
-    measured, off = judgement.measured, judgement.off
+    measured, twin, off = judgement.measured, judgement.twin, judgement.off
     wrong = [f"{one.row}: {one.said}, truly {one.true}" for one in judgement.claims if one.right is False]
     told = ", ".join(wrong) or ", ".join(f"{one.row}: {one.said}" for one in judgement.claims) or "–"
     cells = [
@@ -44,7 +46,7 @@ def row(judgement: Judgement) -> str:
         "–" if measured is None else f"×{measured[1]:.2f} ({measured[0]:.2f} – {measured[2]:.2f})",
         judgement.verdict,
         "–" if judgement.told is None else f"×{judgement.told:.2f}",
-        "–" if judgement.twin is None else f"×{judgement.twin:.2f}",
+        "–" if twin is None else f"×{twin[1]:.2f} ({twin[0]:.2f} – {twin[2]:.2f})",
         ("–" if off is None else f"{100 * off:+.0f} %") + _mark(judgement.near),
         (judgement.winner or "none") + _mark(judgement.winner_right),
         f"{judgement.times:.1f} ×" + _mark(judgement.short),
@@ -94,7 +96,7 @@ def _found(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
         return "No proof was recorded yet."
     rows = "\n".join(row(judgement) for judgement in judgements)
     adds_up = "\n".join(f"- {line}" for line in summary(judgements))
-    return f"Machine: {machine}; {repeats} runs by hand of each twin.\n\n{HEADER}\n{rows}\n\n{adds_up}"
+    return f"Machine: {machine}; {repeats} pairs by hand.\n\n{HEADER}\n{rows}\n\n{adds_up}"
 
 
 def _mark(right: bool | None) -> str:

@@ -53,7 +53,7 @@ def judged(*rows: dict[str, Any], **how: Any) -> Judgement:
 
 def test_a_proof_that_is_right_in_everything() -> None:
     found = judged(a_row())
-    assert found.twin == pytest.approx(2.0)
+    assert found.twin == pytest.approx((2.0, 2.0, 2.0))
     assert found.told == pytest.approx(3.0)
     assert (found.near, found.winner_right, found.parity_right, found.short) == (True, True, True, True)
     assert (found.decided, found.crossing, found.left) == (1, [], [])
@@ -129,7 +129,7 @@ def test_the_table_has_a_cell_under_each_word() -> None:
     head, line = table.HEADER.splitlines()[0], table.row(judged(a_row()))
     assert line.count("|") == head.count("|")
     assert "×2.00 (1.90 – 2.10)" in line
-    assert "-2 % ✓" in table.row(judge(PATIENT, replace(taken(a_row()), cured_s=[0.01])))
+    assert "-2 % ✓" in table.row(judge(PATIENT, replace(taken(a_row()), cured_s=[0.0098, 0.0103])))
     assert "workers-auto: identical, truly other ✗" in table.row(judged(a_row(), treated=LOSSES[::-1]))
 
 

@@ -8,7 +8,7 @@ import sys
 import uuid
 
 from tests.patients.expected import PATIENTS
-from tests.proving.measure import MARK, _processes, as_told
+from tests.proving.measure import MARK, _processes, as_long, as_told
 
 BY_NAME = {patient.name: patient for patient in PATIENTS}
 ROW = {"id": "workers-auto", "treatments": [{"name": "loader", "options": {"arguments": {"num_workers": 3}}}]}
@@ -18,6 +18,12 @@ def test_the_twin_has_as_many_workers_as_were_tried() -> None:
     assert as_told(BY_NAME["loader-in-main"], {"rows": [ROW]}) == ["--cured", "--workers", "3"]
     assert as_told(BY_NAME["loader-in-main"], {"rows": []}) == ["--cured"]
     assert as_told(BY_NAME["anomaly-mode"], {"rows": [ROW]}) == ["--cured"]
+
+
+def test_runs_by_hand_are_as_long_as_the_trials_and_not_as_the_first_run() -> None:
+    told = [{"steps": 500, "order": None}, {"steps": 99, "order": {}}, {"steps": 100, "order": {"seed": 0}}]
+    assert as_long(told) == ["--steps", "121"]
+    assert as_long([]) == []
 
 
 def test_a_process_that_outlives_its_proof_is_found_by_its_environment() -> None:
