@@ -65,7 +65,7 @@ def _judged(own: list[_Apart], ours: list[_Apart], steps: int) -> Parity:
         if worst.largest <= CLEARLY_MORE * drift:
             return Parity("unknown", UNSTEADY, steps, largest)
     elif not worst.largest:
-        return Parity("identical", "", steps, 0.0)
+        return Parity("identical", _although(worst, own), steps, 0.0)
     elif not own:
         return Parity("unknown", ONCE, steps, largest)
     if worst.batches == "order":
@@ -73,16 +73,28 @@ def _judged(own: list[_Apart], ours: list[_Apart], steps: int) -> Parity:
     return Parity("changed", _change(worst), steps, largest)
 
 
+def _although(worst: _Apart, own: list[_Apart]) -> str:
+    """Equal losses on other batches: a loss that hardly moves yet hides them, and later ones may not."""
+    alike = worst.batches in ("same", "unknown")
+    by_itself = any(one.batches not in ("same", "unknown") for one in own)
+    return "" if alike or by_itself or not own else _batches_were(worst.batches)
+
+
 _BADNESS = ("same", "unknown", "order", "redrawn", "other")
 
 
-def _change(apart: _Apart) -> str:
-    what = {
+def _batches_were(word: str) -> str:
+    return {
         "same": SAME_BATCHES,
+        "order": OTHER_ORDER,
         "redrawn": REDRAWN,
         "other": OTHER_BATCHES,
         "unknown": BATCHES_UNKNOWN,
-    }[apart.batches]
+    }[word]
+
+
+def _change(apart: _Apart) -> str:
+    what = _batches_were(apart.batches)
     if not math.isfinite(apart.largest):
         return f"{what}; {NOT_A_NUMBER}"
     return f"{what}; losses differ {ONLY_LAST_DIGITS}" if apart.largest <= LAST_DIGITS else what

@@ -9,7 +9,7 @@ from .gains import gain_of, is_exact, is_settled, readings, verdict
 from .plan import together
 from .rounds import ENOUGH, MOST, following
 
-FOR_EXACTNESS = 0.5  # of the time may have passed when a gain that is sure but vague is measured again (ours)
+FOR_EXACTNESS = 0.8  # of the time may have passed when a gain that is sure but vague is measured again (ours)
 
 
 def try_out(

@@ -41,6 +41,16 @@ def test_equal_losses_are_identical_after_one_baseline_too_and_whatever_the_batc
     assert parity([trial()], [trial(told(batches=[]))]).word == "identical"
 
 
+def test_equal_losses_on_other_batches_are_identical_and_the_batches_are_told_unless_the_script_varies_them() -> (
+    None
+):
+    others = [batch + 1000 for batch in BATCHES]
+    found = parity(TWICE, [trial(told(batches=others))])
+    assert (found.word, found.text) == ("identical", words.OTHER_BATCHES)
+    varied = [trial(), trial(told(batches=others))]
+    assert parity(varied, [trial(told(batches=others[::-1]))]).text == ""
+
+
 def test_a_difference_in_the_last_digits_is_a_change_and_said_to_be_small() -> None:
     found = parity(TWICE, [trial(told(scaled(2e-7)))])
     assert found.word == "changed"

@@ -123,18 +123,25 @@ def claims(taken: Taken) -> list[Claim]:
     """What every row says of its losses beside what the scripts wrote of them. The ceiling claims nothing."""
     baseline = _losses(taken.told, [])
     return [
-        Claim(one["id"], one["parity"]["word"], true_word(baseline, _losses(taken.told, one["treatments"])))
+        Claim(
+            one["id"],
+            one["parity"]["word"],
+            true_word(baseline, _losses(taken.told, one["treatments"]), one["parity"]["steps"]),
+        )
         for one in taken.proof["rows"]
         if one["measured"]
     ]
 
 
-def true_word(baseline: Sequence[Sequence[str]], treated: Sequence[Sequence[str]]) -> str | None:
+def true_word(
+    baseline: Sequence[Sequence[str]], treated: Sequence[Sequence[str]], steps: int | None = None
+) -> str | None:
     """identical, other, or unknown where the script does not repeat itself; None without losses to compare.
 
-    Losses are compared as far as both runs have them."""
+    Losses are compared as far as both runs have them, ``steps`` of them at most: so many a claim is about."""
     if not baseline or not treated:
         return None
+    baseline, treated = ([one[: steps or None] for one in side] for side in (baseline, treated))
     if not all(_alike(baseline[0], one) for one in baseline):
         return "unknown"
     return SAME if all(_alike(baseline[0], one) for one in treated) else "other"

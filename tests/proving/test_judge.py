@@ -109,6 +109,12 @@ def test_what_is_said_of_losses_is_held_against_the_scripts_own(
     assert judged(a_row(word=said), treated=treated).parity_right is right
 
 
+def test_a_claim_is_about_so_many_steps() -> None:
+    later = [*LOSSES[:2], "0x1.0p-3"]
+    assert true_word([LOSSES], [later], 2) == "identical"
+    assert true_word([LOSSES], [later], 3) == "other"
+
+
 def test_of_a_script_that_does_not_repeat_itself_nothing_can_be_said() -> None:
     assert true_word([LOSSES, LOSSES[::-1]], [LOSSES]) == "unknown"
 

@@ -186,7 +186,8 @@ def _notes(row: Proved, won: bool) -> list[str]:
     said = [_why(row.why)] if row.why else []
     if row.scope == "run" and row.measured is not None:
         said.append("of the whole run, evaluation included; a training step takes as long as before")
-    if row.measured is not None and not won and row.parity.word not in ("identical", "order"):
+    plain = row.parity.word == "order" or (row.parity.word == "identical" and not row.parity.text)
+    if row.measured is not None and not won and not plain:
         said.append(_parity(row.parity))
     if row.predicted is not None and row.predicted.basis == "range" and not row.measured:
         said.append(f"predicted: {BASES['range']}")
@@ -199,8 +200,9 @@ def _parity(parity: Parity) -> str:
         said += f" over {words.counted(parity.steps, 'step')}"
     if parity.word == "changed" and parity.largest is not None:
         said += f", by up to {words.percent(parity.largest)}"
-    told = parity.word in ("changed", "unknown") and parity.text
-    return f"{said}: {_why(parity.text)}" if told else said
+    if not parity.text or parity.word == "order":
+        return said
+    return f"{said}{', yet' if parity.word == 'identical' else ':'} {_why(parity.text)}"
 
 
 def _why(text: str) -> str:

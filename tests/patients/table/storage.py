@@ -11,7 +11,7 @@ PATIENTS = [
         bounds=ids("io"),
         causes=ids("input.storage"),
         findings=ids("storage-latency-bound", "workers-too-few"),
-        remedies=ids("workers-auto"),
+        remedies=ids("workers-auto", "cache-bytes-ram"),
         twin="workers-auto",
         truth="one worker reads 512 random 4 KB blocks a batch past the page cache, one at a time",
     ),
