@@ -1,4 +1,4 @@
-"""Runs the arms round by round: each alone until it is judged, the best together, what is open, what is vague."""
+"""Runs the arms round by round: each until it is judged, the best together, what is open, what is vague."""
 
 from __future__ import annotations
 

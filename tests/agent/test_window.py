@@ -65,7 +65,7 @@ def script(behind: int = 0, before: str = "pass") -> str:
     return SCRIPT.replace("BEHIND", str(behind)).replace("BEFORE", before)
 
 
-# The wish is heard at a close look, as it is in a run: of steps as short as these, every tenth or so gets one.
+# The wish is heard at a close look, as it is in a run: of steps as short as these, every tenth gets one.
 AT_THE_NEXT_LOOK = """
         control = clock.state.control
         def wish(): del control.look; control.on_profile()

@@ -41,9 +41,7 @@ def test_equal_losses_are_identical_after_one_baseline_too_and_whatever_the_batc
     assert parity([trial()], [trial(told(batches=[]))]).word == "identical"
 
 
-def test_equal_losses_on_other_batches_are_identical_and_the_batches_are_told_unless_the_script_varies_them() -> (
-    None
-):
+def test_equal_losses_are_identical_and_other_batches_are_told_unless_the_script_varies_them() -> None:
     others = [batch + 1000 for batch in BATCHES]
     found = parity(TWICE, [trial(told(batches=others))])
     assert (found.word, found.text) == ("identical", words.OTHER_BATCHES)

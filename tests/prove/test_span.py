@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.agent.treatments.losses import MARGIN
 from bottleneck_doctor.agent.treatments.replay import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.commands.proving import LOSSES
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.model.proof import CEILING, Arm, Span
 from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.model.rhythm import Rhythm
 from bottleneck_doctor.model.trial import Treatment
-from bottleneck_doctor.agent.treatments.losses import MARGIN
-from bottleneck_doctor.commands.proving import LOSSES
 from bottleneck_doctor.prove.span import (
     AT_MOST,
     FED_FROM,

@@ -8,8 +8,8 @@ from statistics import median
 from tests.proving.judge import NEAR, TIMES, Judgement
 
 HEADER = (
-    "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand (pairs) | off by | winner "
-    "| cost | losses | left behind |\n"
+    "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand (pairs) | off by "
+    "| winner | cost | losses | left behind |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
