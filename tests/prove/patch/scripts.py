@@ -14,6 +14,7 @@ from tests.model.profiles import PROFILE
 
 CWD = "/home/ann/cats"
 FILE = f"{CWD}/train.py"
+HEAD = "from torch.utils.data import DataLoader\n"
 
 
 def profile_of(text: str, callee: str = "DataLoader", cwd: str = CWD) -> Profile:
