@@ -1,8 +1,8 @@
 """The guest: hooks that a training process carries when it is run under ``bdoc``.
 
-Standard library only; no threads, no sockets, no exit hooks. ``arm`` is called by the door
-(``inject/sitecustomize.py``); where a launcher keeps that door shut (``python -I``), a script may call
-``import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()`` itself.
+Standard library only; no threads, no sockets, and one exit hook that notes the instant. ``arm`` is called by
+the door (``inject/sitecustomize.py``); where a launcher keeps that door shut (``python -I``), a script may
+call ``import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()`` itself.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def _install(folder: str) -> None:
         "torch": process.torch_arrived,
         "torch.torch_version": startup.torch_begins,
         "torch._dynamo.trace_rules": patch_compiler.patch,
+        "torch._dynamo.eval_frame": patch_compiler.patch_module,
         "torch.serialization": patch_saving.patch_save,
         "torch.autograd": patch_training.patch_autograd,
         "torch.cuda.graphs": patch_graphs.patch,
@@ -75,7 +76,8 @@ def _install(folder: str) -> None:
     keeping = _keeping()
     watchers = patch_decoders.watchers(), patch_containers.watchers(), patch_unpackers.watchers()
     below, above = _treatments()
-    when_imported(*keeping, *below, callbacks, *watchers, *above)
+    stops: Table = {"torch.utils.data.dataloader": patch_worker.patch_stops}
+    when_imported(*keeping, *below, callbacks, stops, *watchers, *above)
 
 
 def _keeping() -> list[Table]:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _last = [0]
 
 
+def compiling() -> bool:
+    """Whether torch.compile has compiled anything: then hooks must not come and go."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return bool(dynamo is not None and dynamo.counters.get("frames"))
+
+
 @quiet
 def note() -> None:
     """At a close look: a row when something was compiled since the last one."""

@@ -6,8 +6,8 @@ import sys
 from time import monotonic_ns as now
 
 from . import wire
+from .compilation import compiling
 from .guard import quiet
-from .patch_training import compiling
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds

@@ -43,3 +43,20 @@ def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:
             hook(*args)
 
     return untraced
+
+
+def patch_module(module: Any) -> None:
+    """``module`` is torch._dynamo.eval_frame: the call of a compiled module ends the gap before it."""
+    from .guard import replace
+    from .own_loop import called_module
+    from .pulse import state
+
+    def call(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not _tracing() and state.close:
+                called_module()
+            return original(self, *args, **kwargs)
+
+        return __call__
+
+    replace(module.OptimizedModule, "__call__", call)

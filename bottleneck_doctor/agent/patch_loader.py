@@ -194,6 +194,7 @@ def _write(account: Account, start: int, taken: int, readings: tuple[int, int, i
         state.optimizer_steps, account.loader, thread,
     )  # fmt: skip
     state.row(wire.LOOP, start, account.number, cpu, process, queue, ready, queued, account.loader, thread)
+    state.row(wire.USAGE, start, 0, *clocks.usage(), thing=account.loader, thread=thread)
     if thread == state.trainer:
         _post(start + taken)
 

@@ -9,6 +9,7 @@ from time import thread_time_ns
 from . import device_clock, wire
 from .guard import quiet, replace
 from .pulse import state
+from .synced import OTHER, written
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def patch_logging(module: Any) -> None:
 
 def patch_os(module: Any) -> None:
     """``module`` is os."""
-    replace(module, "fsync", _timed("logging"))
+    for name in ("fsync", "fdatasync"):
+        replace(module, name, _synced)
 
 
 def patch_tqdm(module: Any) -> None:
@@ -66,33 +68,59 @@ _summed: dict[int, tuple[int, int, int]] = {}  # site -> calls, time and CPU tha
 
 
 def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    index, part = wire.OPERATIONS.index(kind), wire.DEVICE_PARTS.index(kind)
-
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def operation(*args: Any, **kwargs: Any) -> Any:
             if _depth[0]:  # an fsync inside a checkpoint belongs to the checkpoint
                 return original(*args, **kwargs)
-            _depth[0] = 1
-            token = device_clock.begin() if state.look is not None else None
-            span = state.window.name(kind, sys._getframe(1)) if state.window is not None else None
-            start, cpu = now(), thread_time_ns()
             try:
-                return original(*args, **kwargs)
+                return _watched(kind, original, args, kwargs, sys._getframe(1))
             finally:
-                _depth[0] = 0
-                if span is not None:
-                    span.end()
-                if token is not None:
-                    device_clock.part(token, part)
-                _note(kind, index, start, cpu, sys._getframe(1))
+                if kind == "checkpoint":
+                    _saved(args, kwargs)
 
         return operation
 
     return build
 
 
+def _synced(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What is forced to the disk belongs to the file."""
+
+    def operation(*args: Any, **kwargs: Any) -> Any:
+        if _depth[0]:
+            return original(*args, **kwargs)
+        kind = written.kind(args[0] if args else kwargs.get("fd"))
+        return _watched(kind, original, args, kwargs, sys._getframe(1))
+
+    return operation
+
+
+def _watched(kind: str, original: Callable[..., Any], args: Any, kwargs: Any, frame: FrameType) -> Any:
+    _depth[0] = 1
+    token = device_clock.begin() if state.look is not None and kind in wire.DEVICE_PARTS else None
+    span = state.window.name(kind, frame) if state.window is not None and kind != OTHER else None
+    start, cpu = now(), thread_time_ns()
+    try:
+        return original(*args, **kwargs)
+    finally:
+        _depth[0] = 0
+        if span is not None:
+            span.end()
+        if token is not None:
+            device_clock.part(token, wire.DEVICE_PARTS.index(kind))
+        _note(kind, start, cpu, frame)
+
+
 @quiet
-def _note(kind: str, index: int, start: int, cpu: int, frame: FrameType) -> None:
+def _saved(args: Any, kwargs: Any) -> None:
+    """``save(thing, target)``, whatever the target is called."""
+    target = args[1] if len(args) > 1 else kwargs.get("f", kwargs.get("filename"))
+    if target is not None:
+        written.checkpoint(target)
+
+
+@quiet
+def _note(kind: str, start: int, cpu: int, frame: FrameType) -> None:
     taken = now() - start
     if taken < NOTED_NS:
         return
@@ -104,4 +132,7 @@ def _note(kind: str, index: int, start: int, cpu: int, frame: FrameType) -> None
     if calls < state.floor:  # a long run: several calls share a row, and nothing is lost but their instants
         _summed[site] = (calls, taken, spent)
         return
-    state.row(wire.OPERATION, start, taken, spent, 0, index, calls, thing=site, thread=state.thread())
+    state.row(
+        wire.OPERATION, start, taken, spent, 0, wire.OPERATIONS.index(kind), calls, thing=site,
+        thread=state.thread(),
+    )  # fmt: skip

@@ -1,26 +1,22 @@
-"""Marks backward passes, optimizer steps, and the first forward pass of loops that use no loader."""
+"""Marks backward passes and optimizer steps."""
 
 from __future__ import annotations
 
 import os
 import sys
+from threading import get_native_id
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import clocks, compilation, device_clock, exchange, optimizers, switches, wire
+from . import compilation, device_clock, exchange, optimizers, own_loop, switches, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
-from .profiler import end_window
 from .pulse import state
-from .stop import due, stop
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-
-ALONE_FROM = 8  # optimizer steps in a row without a batch from a loader: more than models in one loop
 
 
 class _Ears:
@@ -63,7 +59,7 @@ def rest() -> None:
     """Take them off until the next close look: on a short step even a wrapper that does nothing, cold in the
     caches, costs a microsecond or two. Compiled code may guard on them: there they stay, and do nothing."""
     state.close, state.resting = False, True
-    if compiling():
+    if compilation.compiling():
         return
     for owner, name, wrapper, original in _ears.functions:
         if getattr(owner, name) is wrapper:
@@ -73,14 +69,18 @@ def rest() -> None:
 
 
 def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
-    exchanges = original.__name__ == "backward"  # and autograd.grad does not
+    name = original.__name__
+    exchanges = name == "backward"  # and autograd.grad does not
 
     def backward(*args: Any, **kwargs: Any) -> Any:
         if state.resting:
             return original(*args, **kwargs)
         state.backwards += 1
         if not state.close:
-            return original(*args, **kwargs)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                own_loop.passed(name)
         entry = now()
         switches.during_backward(args)
         watch = exchange.watch(args[0]) if exchanges and exchange.models and args else None
@@ -95,6 +95,8 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
             if watch is not None:
                 watch.close()
             state.hooks_ns += start - entry + now() - end
+            own_loop.tell_place(sys._getframe(1))
+            own_loop.passed(name)
 
     return backward
 
@@ -115,16 +117,17 @@ class _Open:
 
     start = 0
     cpu = 0
-    arrivals = -1
-    alone = 0
-    handle: Any = None
     token: Any = None  # of the device's clock
 
 
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    state.stepping = True
     if state.close:
         entry = now()
-        state.trainer = state.thread()
+        trainer = state.thread()
+        if trainer != state.trainer:
+            state.trainer = trainer
+            state.book.post(wire.TRAINER, get_native_id())
         _Open.token = device_clock.begin()
         _Open.start, _Open.cpu = now(), thread_time_ns()
         state.hooks_ns += _Open.start - entry
@@ -136,6 +139,7 @@ def _closure(args: Any, kwargs: Any) -> bool:
 
 
 def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    state.stepping = False
     if state.resting:
         return
     state.optimizer_steps += 1
@@ -150,74 +154,7 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
         device_clock.seek(optimizer)
         state.hooks_ns += now() - end
     _Open.start = 0
-    if not state.last_ns:  # no batch from a loader, and yet the training moves
-        state.last_ns = now()
-        state.begun(state.last_ns)
-    if state.arrivals != _Open.arrivals:
-        _Open.arrivals, _Open.alone = state.arrivals, 0
-        return
-    _Open.alone += 1  # no batch came from a loader since the last step
-    if _Open.alone > ALONE_FROM:
-        _alone()
-        if state.stop_at and due():
-            stop()
+    own_loop.optimizer_stepped()
 
 
 _untraced_before, _untraced_after = unless_traced(_before), unless_traced(_after)
-
-
-@quiet
-def _alone() -> None:
-    """A loop without a loader: optimizer steps are its beat; the gap to the next forward pass is timed."""
-    end = now()
-    state.trained += 1
-    device_clock.end(_Open)
-    if state.window is not None:
-        end_window()
-    if state.countdown > 0:
-        state.countdown -= 1
-        state.close = False
-        return
-    state.close = True
-    post = state.book.post
-    state.last_ns = end
-    compilation.note()
-    post(wire.STEPS, state.trained)
-    post(wire.TRAINED, state.trained)
-    post(wire.LAST, end)
-    if state.control is not None:
-        state.control.look()
-    state.countdown = state.not_beyond(state.stride - 1) if state.window is None else 0
-    _await_forward(end)
-    state.looked(now() - end, end, state.stride)
-
-
-def _await_forward(end: int) -> None:
-    """Register a forward hook that removes itself at the first call; never where code is compiled."""
-    module: Any = sys.modules.get("torch.nn.modules.module")
-    if module is None or _Open.handle is not None or compiling():
-        return
-
-    device_clock.ask(_Open, 0, True)
-    number = state.thread()
-    cpu, queue = thread_time_ns(), clocks.run_queue()
-
-    def hook(called: Any, inputs: Any) -> None:
-        handle, _Open.handle = _Open.handle, None
-        if handle is not None:
-            handle.remove()
-            if state.thread() != number:  # another model's thread: its clocks say nothing of this one
-                return
-            device_clock.got(_Open)
-            used, waited = thread_time_ns() - cpu, clocks.run_queue() - queue
-            state.row(
-                wire.FORWARD, end, now() - end, state.optimizer_steps, used, waited, cpu, queue, thread=number
-            )
-
-    _Open.handle = module.register_module_forward_pre_hook(hook)
-
-
-def compiling() -> bool:
-    """Whether torch.compile has compiled anything: then hooks must not come and go."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return bool(dynamo is not None and dynamo.counters.get("frames"))

@@ -1,4 +1,4 @@
-"""Makes a loader's worker process known, and watches what it serialises and opens."""
+"""Makes a loader's worker process known, and watches what it serialises and opens and how long it ends."""
 
 from __future__ import annotations
 
@@ -18,12 +18,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+STOP_NS = 1_000_000  # what takes less is not worth a row
 FILES_AT_MOST = 64  # names per process that are written down
 
 
 def patch(module: Any) -> None:
     """``module`` is torch.utils.data._utils.worker."""
     replace(module, "_worker_loop", _life)
+
+
+def patch_stops(module: Any) -> None:
+    """``module`` is torch.utils.data.dataloader."""
+    replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", _stops)
+
+
+def _stops(original: Callable[..., Any]) -> Callable[..., Any]:
+    clock, note = now, _stopped  # an iterator may be freed when this module's names are gone
+
+    def _shutdown_workers(self: Any) -> None:
+        start = clock()
+        try:
+            original(self)
+        finally:
+            note(self, start)
+
+    return _shutdown_workers
+
+
+@quiet
+def _stopped(iterator: Any, start: int) -> None:
+    taken = now() - start
+    if taken >= STOP_NS:
+        account = iterator.__dict__.get("_bdoc")
+        thing = account.loader if account is not None else 0
+        state.row(wire.STOPPED_WORKERS, start, taken, thing=thing, thread=state.thread())
 
 
 def _life(original: Callable[..., Any]) -> Callable[..., Any]:

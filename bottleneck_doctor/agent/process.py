@@ -28,6 +28,7 @@ def introduce() -> None:
         rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
     )  # fmt: skip
     _import_started[0] = time.monotonic_ns()
+    startup.await_end()
 
 
 @quiet
@@ -61,12 +62,12 @@ def torch_arrived(torch: Any) -> None:
 @quiet
 def _device_found() -> None:
     """The script uses an accelerator: from now on its copies and waits are listened to."""
-    from . import hearing, patch_copies, patch_training, patch_waits  # most runs do without
+    from . import compilation, hearing, patch_copies, patch_waits  # most runs do without
 
     torch: Any = sys.modules["torch"]
     patch_waits.patch(torch)
     patch_copies.patch(torch)
-    hearing.install(patch_training.compiling())
+    hearing.install(compilation.compiling())
 
 
 @quiet

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .window import TraceWindow
 
 OPERATORS_AT_MOST = 40
+AGAIN_AT_MOST = 64  # steps of a loop that trains, in which it did not: an evaluation, batches fetched ahead
+EMPTY = 0.1  # of the CPU of a step that trained: a batch was fetched, and nothing yet computed with it
+AGAIN_NS = 5_000_000_000  # and as long at most, until the next close look that may find it training
+STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
 RECORDS_AT_MOST = 40_000  # are added up, at 2 microseconds each, while the user's thread waits
 
 
@@ -31,30 +35,69 @@ class Window:
     loader that indexes tensors; so the raw records are added up here.
     """
 
-    short = False  # it saw too little: see TraceWindow
-
     def __init__(self) -> None:
-        self.start = self.cpu = 0
+        self.short = False  # it saw no training: another one is to be opened
+        self.start = self.cpu = self.begun = self.backwards = self.strangers = 0
+        self.before: list[
+            int
+        ] = []  # nanoseconds of CPU of the steps that were recorded before, and forgotten
         self.thread = state.thread()
         self.running = False
 
     @quiet
     def open(self) -> None:
         """Begin, unless somebody else is profiling."""
+        self.begun = now()
+        if not sys.modules["torch"].autograd._profiler_enabled():
+            self._record()
+
+    def _record(self) -> None:
         torch: Any = sys.modules["torch"]
-        if torch.autograd._profiler_enabled():
-            return
         kind = torch.autograd.ProfilerState.CPU
         plain = torch._C._profiler._ExperimentalConfig()
         torch.autograd._enable_profiler_legacy(
             torch.autograd.ProfilerConfig(kind, False, False, False, False, False, plain)
         )
+        self.backwards = state.backwards
         self.start, self.cpu, self.running = now(), thread_cpu(), True
 
     def over(self, loader: int) -> bool:
-        """One step is all of it."""
+        """One step is all of it: of a training, one in which a backward pass ran. Where several ran, a batch
+        may have been fetched before: the next such step is taken, and what comes before it looked at."""
+        if (
+            state.thread() != self.thread
+        ):  # one that fetches ahead; torch ends a profiler in its own thread only
+            self.strangers += 1
+            return self.strangers > STRANGERS_AT_MOST
+        trained = state.backwards - self.backwards
+        if self.running and state.backwards and (not trained or (trained > 1 and not self.before)):
+            return not self._anew()
         self.close()
         return True
+
+    def _anew(self) -> bool:
+        """Forget what was recorded, and begin again with the next step; not for ever."""
+        try:
+            self.before.append(thread_cpu() - self.cpu)
+            sys.modules["torch"].autograd._disable_profiler_legacy()
+            self.running = False
+            if len(self.before) < AGAIN_AT_MOST and now() - self.begun < AGAIN_NS:
+                self._record()
+        except Exception:  # ended by somebody else
+            self.running = False
+        self.short = not self.running
+        if self.short:
+            state.row(wire.WINDOWED, self.begun, now() - self.begun, 1)
+        return self.running
+
+    def _batches(self, cpu: int) -> int:
+        """Batches that were computed: those of the steps right before which only fetched one count, too."""
+        fetched = 0
+        for spent in reversed(self.before):
+            if spent > EMPTY * cpu:
+                break
+            fetched += 1
+        return max(1, min(state.backwards - self.backwards, 1 + fetched))
 
     def leave(self) -> None:
         """There will be no more of the step."""
@@ -70,23 +113,24 @@ class Window:
             self.running = False
             taken, cpu = now() - self.start, thread_cpu() - self.cpu
             threads = sys.modules["torch"].autograd._disable_profiler_legacy()
-            _note_anatomy(threads, taken, cpu)
+            _note_anatomy(threads, taken, cpu, state.backwards - self.backwards, self._batches(cpu))
             table = add_up(threads)
             rows = sorted(table.items(), key=lambda row: -row[1][1])
             for name, (calls, microseconds) in rows[:OPERATORS_AT_MOST]:
                 state.book.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
             optimizers.sample()
-            state.row(wire.WINDOWED, self.start, now() - self.start, 1)
+            state.row(wire.WINDOWED, self.begun, now() - self.begun, 1)
 
 
-def _note_anatomy(threads: Any, taken: int, cpu: int) -> None:
+def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: int) -> None:
     """What the loop's thread did: its records are those that begin with the profiler's own mark."""
     for records in threads:
         if records and records[0].kind() == "mark":
             found = dissect(records)
             sums = {name: getattr(found, name) for name in ("own", "beyond", "large", "short", "long")}
             state.book.fact(
-                fact="anatomy", operators=found.operators, wall_s=taken / 1e9, cpu_s=cpu / 1e9,
+                fact="anatomy", backwards=backwards, batches=batches, operators=found.operators,
+                wall_s=taken / 1e9, cpu_s=cpu / 1e9,
                 longest_operators_s=[one / 1e6 for one in found.longest_operators],
                 longest_pauses_s=[one / 1e6 for one in found.longest_pauses],
                 longest_calls_s=[one / 1e6 for one in found.longest_calls],

@@ -65,6 +65,7 @@ class Pulse:
         self.backwards = 0
         self.seen = 0  # backward passes that belong to steps counted already
         self.optimizer_steps = 0
+        self.stepping = False  # an optimizer's step is running
         self.trained = 0
         self.stop_at = 0
         self.iterators = 0
@@ -90,6 +91,7 @@ class Pulse:
     def begun(self, at_ns: int) -> None:
         """The first batch is here: note it on the board and read what the script has set."""
         self.book.post(wire.FIRST, at_ns)
+        self.book.post(wire.TRAINER, threading.get_native_id())
         if self.on_first is not None:
             self.on_first()
 

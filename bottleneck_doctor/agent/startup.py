@@ -1,7 +1,8 @@
-"""Notes where a process's start goes: before torch, importing torch, and imports after it."""
+"""Notes where a process's start goes, before torch, importing it and after it, and when its end begins."""
 
 from __future__ import annotations
 
+import atexit
 from time import monotonic_ns as now
 
 from .guard import quiet
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _marks = {"torch_begin_ns": 0, "torch_end_ns": 0}
+_told = [False]
 _before = [0, 0]  # what other modules, and torch's, had taken when torch was complete
 
 
@@ -30,9 +32,26 @@ def torch_ends() -> None:
 
 
 @quiet
-def tell() -> None:
-    """The first batch is here: say how the time until now went."""
+def tell(moves: bool = True) -> None:
+    """The first batch is here, or the process ends without one: say how the time until now went."""
+    _told[0] = True
     other, late = pace.other_ns - _before[0], pace.torch_ns - _before[1]
     state.book.fact(
-        fact="startup", first_batch_ns=now(), imports_ns=max(0, other), torch_late_ns=max(0, late), **_marks
-    )
+        fact="startup", first_batch_ns=now() if moves else 0, imports_ns=max(0, other),
+        torch_late_ns=max(0, late), **_marks,
+    )  # fmt: skip
+
+
+def await_end() -> None:
+    """One instant and two counts when the interpreter shuts down: nobody outside can tell a script that goes
+    on after its last batch from one that is being torn down. Registered first, it is called last."""
+    atexit.register(_ends)
+
+
+@quiet
+def _ends() -> None:
+    if state.worker:
+        return
+    if _marks["torch_end_ns"] and not _told[0]:
+        tell(moves=False)
+    state.book.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)

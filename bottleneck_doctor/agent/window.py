@@ -11,6 +11,7 @@ import os
 
 from . import wire
 from .clocks import now
+from .profiler import STRANGERS_AT_MOST
 from .pulse import state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -23,7 +24,6 @@ STEPS = 6  # recorded: where the device begins with the second, only the first s
 DRAIN_NS = 2_000_000_000  # until the device should have come past the last step: a full queue is a thousand
 # launches long, 20 ms to a second of kernels, but of graphs it may be far more
 STEPS_AT_LEAST = 2  # then one is left that is measured
-STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
 ENOUGH_NS = 200_000_000  # recorded in fewer steps: an operator is issued in 10 us, takes 1 kB of the trace
 LONG_NS = 500_000_000  # and 50 us of the loop's time when that ends, so that two such steps must do
 SLOW_NS = 2_000_000_000  # one step of such a length is enough to warm up

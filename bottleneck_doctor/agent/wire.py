@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 4
+VERSION = 5
 HEADER_BYTES = 4096
 CHUNK_BYTES = 512 * 1024
 MAX_CHUNKS = 16
@@ -33,6 +33,7 @@ WINDOW = 120  # torch.profiler windows finished
 WINDOW_OPEN = 136  # 1 while one is open
 COST = 128  # nanoseconds that the agent spent in the training thread
 EPOCH_AT = 144  # steps that were trained when the newest epoch of a loader that is trained on began
+TRAINER = 152  # native id of the thread that runs the training loop, 0 until it is known
 
 # The control file, written by the supervisor, read by every agent.
 CONTROL_BYTES = 64
@@ -55,8 +56,11 @@ CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes
 BACKWARD = 11  # a thread CPU
 OPTIMIZER = 12  # a optimizer steps so far, b thread CPU
 OPERATION = 13  # thing = site; a thread CPU, b bytes, c index into OPERATIONS, d calls it sums up, 0 = one
-FORWARD = 14  # first module call after an optimizer step: duration = time since that step; a..e: optimizer
-# steps, CPU since, run queue since, and the thread's CPU and run queue when that step ended
+PASS = 34  # a step of a loop without a loader ends, with its backward pass; a..e: steps so far, thread CPU,
+# process CPU, run queue, optimizer steps so far
+USAGE = 35  # follows LOOP or PASS: a system CPU of the whole process, b minor faults
+FORWARD = 14  # the first module called after a PASS: from the last backward pass or optimizer step before it,
+# duration until it; a..c: steps so far, thread CPU and run queue meanwhile
 COLLECTION = 15  # garbage collection: a generation
 WINDOWED = 16  # a torch.profiler window: duration
 WORKERS = 17  # a worker's birth: a pid, b worker number
@@ -80,6 +84,7 @@ DEVICE_COPY = 31  # thing = site; b bytes, c thread CPU, d bits of COPY_BITS, e 
 DEVICE_WAIT = 32  # thing = site; b index into WAITS, c thread CPU
 ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache (NOTHING: not counted), d peak
 # bytes, e reserved bytes
+STOPPED_WORKERS = 34  # thing = the loader: its workers were told to end, and had
 
 DEVICE_PARTS = ("backward", "optimizer", "checkpoint", "logging")
 COPY_BITS = ("pinned", "blocking", "just made", "other stream", "in next")
@@ -89,5 +94,5 @@ WAITS = (
     "mask", "unique", "synchronize", "stream", "event", "empty_cache", "equal",
 )  # fmt: skip
 MAKINGS = ("unpack", "transform", "sampler")
-OPERATIONS = ("checkpoint", "logging", "copy")
+OPERATIONS = ("checkpoint", "logging", "copy", "flush")
 NOTHING = -1  # a reading that was not to be had

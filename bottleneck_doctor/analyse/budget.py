@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..model.device_view import Beat, Clock, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
+from .loop_parts import Sample
 
+UNDIVIDED = "forward and own code"  # what no hook times; stack samples divide it
 PARTS = (
-    ("data wait", "wait"), ("forward and rest", "compute"), ("backward", "backward"),
+    ("data wait", "wait"), (UNDIVIDED, "compute"), ("backward", "backward"),
     ("optimizer", "optimizer"), ("transfer", "copy"), ("checkpoint", "checkpoint"), ("logging", "logging"),
     ("garbage collection", "collect"), ("waiting for other ranks", "exchange"),
 )  # fmt: skip
@@ -23,16 +27,25 @@ CLOCK_PARTS = (
     ("idle: transfer", "transfer_s"), ("idle: saving, logging", "other_s"),
 )  # fmt: skip
 
+SAMPLES_AT_LEAST = 20  # in the undivided part, below which their shares are guesses (ours)
+NAMED_AT_MOST = 6  # parts of the undivided part, and
+NAMED_AT_LEAST = 0.02  # of the step each: the others are one part together (ours)
+OTHERS = "other lines of the loop"
+CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (ours)
+UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
 LITTLE = 1e-5  # of the step: what rounding leaves is no part of it
 
 
-def budget_of(steps: list[Step], device: DeviceView | None, step_s: float) -> list[BudgetPart]:
+def budget_of(
+    steps: list[Step], device: DeviceView | None, step_s: float, samples: list[Sample]
+) -> list[BudgetPart]:
     """The step as the accelerator lived it where its clock was read, else as the loop's thread did.
 
-    A thread's forward pass on a device is only the time to queue it.
+    A thread's forward pass on a device is only the time to queue it. ``samples`` are those of the loop's
+    thread, without the ones in which it got its batch.
     """
     if device is None or device.clock is None:
-        return divide(steps)
+        return _named(divide(steps), samples)
     if device.beat is None:
         return divide_device(device.clock, CLOCK_PARTS, step_s)
     return divide_device(device.beat, DEVICE_PARTS, step_s)
@@ -58,3 +71,47 @@ def divide(steps: list[Step]) -> list[BudgetPart]:
     sums = {name: sum(getattr(step, field) * step.steps for step in steps) for name, field in PARTS}
     parts = [BudgetPart(name, value / whole, value / count) for name, value in sums.items() if value > 0]
     return sorted(parts, key=lambda part: -part.share)
+
+
+def _named(parts: list[BudgetPart], samples: list[Sample]) -> list[BudgetPart]:
+    """The part that no hook times, divided as its stack samples are."""
+    rest = next((part for part in parts if part.part == UNDIVIDED), None)
+    seen: Counter[str] = Counter()
+    for name, group in _groups(samples).items():
+        seen[name] += sum(one.stack.count for one in group)
+    total = sum(seen.values())
+    if rest is None or total < SAMPLES_AT_LEAST:
+        return parts
+    named = [
+        (name, count / total)
+        for name, count in seen.most_common(NAMED_AT_MOST)
+        if rest.share * count / total >= NAMED_AT_LEAST
+    ]
+    left = 1 - sum(share for _, share in named)
+    named += [(OTHERS, left)] if left > LITTLE else []
+    divided = [BudgetPart(name, rest.share * share, rest.s_per_step * share) for name, share in named]
+    return sorted([part for part in parts if part is not rest] + divided, key=lambda part: -part.share)
+
+
+def _groups(samples: list[Sample]) -> dict[str, list[Sample]]:
+    """Samples that no hook accounts for, by what they are called: the model's calls, or the user's function
+    that the loop calls, with its line."""
+    lines: dict[int, list[Sample]] = {}
+    for one in samples:
+        if one.part in UNTIMED:
+            lines.setdefault(one.line, []).append(one)
+    found: dict[str, list[Sample]] = {}
+    for group in lines.values():
+        whole = sum(one.stack.count for one in group)
+        own = sum(one.stack.count for one in group if one.own)
+        for one in group:
+            name = one.part if not one.own and own < CALLS * whole else _name(one)
+            found.setdefault(name, []).append(one)
+    return found
+
+
+def _name(one: Sample) -> str:
+    place = one.called
+    if place is not None:
+        return place.function.removesuffix(".__call__") + "()"
+    return f"line {one.line}" if one.line else one.part if not one.own else OTHERS

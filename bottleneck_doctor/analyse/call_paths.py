@@ -7,7 +7,7 @@ from collections import Counter
 from ..model.picture import CallPath, CallPaths
 from ..model.profile import Profile, Stack
 from .hot import is_ours, role_of
-from .outside import parse_frame
+from .loop_parts import parse_frame
 
 ROLES = ("trainer", "worker", "other")
 MOST_PATHS = 600  # of all roles together, the heaviest: more boxes than a screen has room for

@@ -26,9 +26,9 @@ RESOURCE = {
     "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io",
     "device.compute": "gpu", "device.underfilled": "gpu", "device.transfer": "gpu", "device.memory": "gpu",
     "device.throttled": "gpu", "device.shared": "gpu", "host.sync": "",
-    "input.network": "io", "input.wait": "none", "model.compute": "cpu", "host.gc": "cpu",
+    "input.network": "io", "input.wait": "latency", "model.compute": "cpu", "host.gc": "cpu",
     "host.checkpoint": "", "host.logging": "", "host.python": "cpu", "host.launch": "cpu",
-    "host.memory": "io", "host.evaluation": "", "model.threads": "cpu", "comm.allreduce": "comm",
+    "host.memory": "", "host.evaluation": "", "model.threads": "cpu", "comm.allreduce": "comm",
     "comm.straggler": "comm",
 }  # fmt: skip
 
@@ -37,7 +37,7 @@ def gains(base: Scenario, host: Host) -> dict[str, float | None]:
     """Step time over the step time with each resource infinitely fast."""
     cpu = Change(
         cpu=0, collate=0, ipc=0, compute=0, python=0, launch=0, sampling=0, collect=0, startup=0,
-        lead_in=0, cores=CORES_FREE, checkpoint=base.stored, logging=base.stored,
+        lead_in=0, paging=0, cores=CORES_FREE, checkpoint=base.stored, logging=base.stored,
     )  # fmt: skip
     io = Change(storage=0, network=0, memory=0, checkpoint=1 - base.stored, logging=1 - base.stored)
     device = Change(idle=0, device=0, copying=0, allocating=0)
@@ -74,7 +74,7 @@ def cause_gains(
         "model.compute": Change(compute=0),
         "host.python": Change(python=0, sampling=0),
         "host.launch": Change(launch=0),
-        "host.memory": Change(memory=0),
+        "host.memory": Change(memory=0, paging=0),
         "comm.allreduce": Change(comm=0),
         "comm.straggler": Change(straggler=0),
         "host.checkpoint": Change(checkpoint=0),
@@ -90,6 +90,29 @@ def cause_gains(
     pools = gain(base, Change(cpu=1 / crowding(inputs, base.workers, base.serialise)))
     found["input.oversubscribed"] = max(fewer_workers(base), uncrowded(base, held), pools)
     return found
+
+
+# Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
+# side is the one to look at, into however many causes it divides.
+SIDES = {
+    "input": ("input.preprocess", "input.collate", "input.indexing", "input.ipc", "input.worker_startup"),
+    "model": ("model.compute", "host.launch"),
+    "ranks": ("comm.allreduce", "comm.straggler"),
+}
+
+
+def side_gains(base: Scenario) -> dict[str, float]:
+    """What removing all causes of a side together would gain."""
+    return {
+        "input": gain(base, Change(cpu=0, collate=0, ipc=0, startup=0)),
+        "model": gain(base, Change(compute=0, launch=0)),
+        "ranks": gain(base, Change(comm=0, straggler=0)),
+    }
+
+
+def side_of(cause: str) -> str:
+    """The side that a cause belongs to; itself where it stands alone."""
+    return next((side for side, causes in SIDES.items() if cause in causes), cause)
 
 
 def device_gains(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, float]:

@@ -24,6 +24,8 @@ METRIC_NAMES = (
     "worker_busy_fraction",
     "startup_s",
     "evaluation_fraction",
+    "evaluation_data_wait_fraction",
+    "evaluation_step_time_s",
     "checkpoint_fraction",
 )
 OPERATORS = ("<", "<=", ">", ">=", "==", "!=")

@@ -10,8 +10,7 @@ from ..model.picture import Curve, Timeline
 from ..model.profile import FetchTable, Series
 from .inputs import fetches_of
 from .marks import marks_of
-from .outside import judge_gap
-from .steady import outside_steps, steps_of
+from .steady import steps_of
 
 POINTS_AT_MOST = 1000  # a screen shows no more
 LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (ours)
@@ -45,8 +44,6 @@ def all_steps(diagnosis: Diagnosis) -> list[Step]:
     """Every row of the loop that the report is about, warm-up and all."""
     if diagnosis.loop is not None:
         return steps_of(diagnosis.loop.table)
-    if diagnosis.outside is not None:
-        return outside_steps(diagnosis.outside, judge_gap(diagnosis.profile, diagnosis.outside).share)
     return []
 
 

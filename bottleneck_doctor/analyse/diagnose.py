@@ -7,7 +7,7 @@ from statistics import median
 
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
-from ..model.report import Overhead, Quality
+from ..model.report import Metric, Overhead, Quality
 from .beat import look_aside
 from .budget import budget_of
 from .contention import uncontended
@@ -16,13 +16,18 @@ from .drift import find_drift
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
 from .interpreter_lock import background
+from .intervals import ratio_interval
+from .ledger import life_of
+from .logged import with_logging
 from .metrics import measure
-from .outside import Gap, judge_gap
+from .outside import Gap, as_loop, judge_gap
+from .own_inputs import disagreement, feeder_share, own_inputs, own_works, split_waits, with_feeder
 from .phases import tell_apart
 from .replay import step_seconds
 from .rhythms import find_rhythms
 from .scenario import build_scenario, fmean_wall
-from .steady import Window, choose_loop, find_window, loader_of, outside_steps, steps_of
+from .split import is_logged, own_samples
+from .steady import Window, choose_loop, find_window, loader_of, steps_of
 from .threads import judge_threads
 from .verdict import Trust, decide
 from .whole import evaluations_of, judge_whole, measure_whole
@@ -33,33 +38,71 @@ def diagnose(profile: Profile) -> Diagnosis:
     loop, outside = choose_loop(profile)
     loader = loader_of(profile, loop, outside)
     gap = judge_gap(profile, outside) if outside is not None else None
-    window = _window(loop, outside, loader, gap)
+    if outside is not None and gap is not None:
+        loop = as_loop(profile, outside, gap)
+    window = _window(loop, loader)
+    stretches = [with_logging(profile, loop, steps) for steps in window.stretches]
+    window = replace(window, stretches=stretches)
 
     def judge(steps: list[Step]) -> Diagnosis:
         return _judge(profile, loop, loader, steps, gap)
 
     main, phases = tell_apart(window, judge)
+    main = _over_all_phases(main, window)
     whole = measure_whole(profile, loop, outside)
     return replace(
-        judge_whole(main, whole, _evaluation(profile, loop, outside)),
+        judge_whole(_with_start(main, outside), whole, _evaluation(profile, loop, outside)),
         outside=outside,
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
         phases=phases,
         rhythms=find_rhythms(profile, loop, main.steps),
-        drift=find_drift(main.steps),
+        drift=find_drift(_unbroken(loop, main.steps)),
     )
 
 
-def _window(loop: Loop | None, outside: Outside | None, loader: Loader | None, gap: Gap | None) -> Window:
-    if loop is not None:
-        slots = (loader.num_workers * (loader.prefetch_factor or 2)) if loader is not None else 0
-        second = loop.epochs.t[1] if len(loop.epochs.t) > 1 else 0.0
-        return find_window(steps_of(loop.table), loop.table.set_aside, slots, second)
-    if outside is not None:
-        steps = outside_steps(outside, gap.share if gap else None)
-        return find_window(steps, [""] * len(steps), 0)
-    return Window([], 0)
+def _unbroken(loop: Loop | None, steps: list[Step]) -> list[Step]:
+    """The same stretch with the steps under py-spy: growth along a line is not seen across holes in it."""
+    if loop is None or not steps:
+        return steps
+    rows = zip(steps_of(loop.table), loop.table.set_aside, strict=True)
+    begin, end = steps[0].t, steps[-1].t
+    return [step for step, flag in rows if begin <= step.t <= end and flag in ("", "stacks")]
+
+
+def _over_all_phases(main: Diagnosis, window: Window) -> Diagnosis:
+    """The data wait is that of the whole steady window, of however many phases: the verdict is about one."""
+    every = [step for stretch in window.stretches for step in stretch]
+    known = main.metrics.get("data_wait_fraction")
+    if len(window.stretches) < 2 or known is None or known.value is None:
+        return main
+    pairs = [(step.wait * step.steps, step.wall * step.steps) for step in every]
+    low_high = ratio_interval([wait for wait, _ in pairs], [wall for _, wall in pairs])
+    steps = sum(step.steps for step in every)
+    wait = Metric(
+        low_high[0], "share", low_high[1], low_high[2], steps, f"{known.source}; all phases together"
+    )
+    both = {"data_wait_fraction": wait}
+    if main.metrics["exposed_data_wait_fraction"] == known:
+        both["exposed_data_wait_fraction"] = wait
+    return replace(main, metrics={**main.metrics, **both})
+
+
+def _with_start(main: Diagnosis, outside: Outside | None) -> Diagnosis:
+    """The start of a loop without a loader is told by its process's life."""
+    life = life_of(main.profile, None, outside) if outside is not None else None
+    if life is None:
+        return main
+    start = Metric(life.first_s, "s", n=1, source="run start to first step")
+    return replace(main, metrics={**main.metrics, "startup_s": start})
+
+
+def _window(loop: Loop | None, loader: Loader | None) -> Window:
+    if loop is None:
+        return Window([], 0)
+    slots = (loader.num_workers * (loader.prefetch_factor or 2)) if loader is not None and loop.loader else 0
+    second = loop.epochs.t[1] if len(loop.epochs.t) > 1 else 0.0
+    return find_window(steps_of(loop.table), loop.table.set_aside, slots, second)
 
 
 def _judge(
@@ -75,24 +118,30 @@ def _judge(
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
+    elif loop is not None and not loop.loader:
+        split = with_feeder(split_waits(profile, loop, begin, end), feeder_share(profile, loop))
+        works, inputs = own_works(steps, split), own_inputs(steps, split)
     device = view_device(profile, begin, end, loop, look_aside(steps))
     host = measure_host(profile, begin, end, device)
     scenario = build_scenario(profile, loop, loader, steps, works, inputs, host, device) if steps else None
     step_s = fmean_wall(steps)
     error = _model_error(scenario, step_s)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
-                  inputs.blocked_samples, _noise(steps), _held(steps))  # fmt: skip
+                  inputs.blocked_samples, _noise(steps), _held(steps),
+                  _waits(steps), disagreement(profile, loop, steps))  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, trust.held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
     loose = (gap.low, gap.high) if gap else None
     metrics = measure(profile, loop, loader, steps, inputs, host, loose, device)
     count = max(1, trust.steps)
+    samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)
+    samples = [one for one in samples if not is_logged(profile, one.stack)]
     return Diagnosis(
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
         wait_s=sum(step.wait * step.steps for step in steps) / count,
-        model_error=error, metrics=metrics, budget=budget_of(steps, device, step_s), quality=_empty_quality(),
-        verdict=verdict,
+        model_error=error, metrics=metrics, budget=budget_of(steps, device, step_s, samples),
+        quality=_empty_quality(), verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip
 
@@ -103,8 +152,14 @@ def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) ->
     if longest is None:
         return None
     kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
-    steps = [step for step, flag in kept if flag != "instrument"]
+    steps = [_forward_only(step) for step, flag in kept if flag != "instrument"]
     return _judge(profile, longest, loader_of(profile, longest, None), steps, None)
+
+
+def _forward_only(step: Step) -> Step:
+    """An evaluation's step: what its row saw of training, between two passes, is no part of it."""
+    rest = step.compute + step.backward + step.optimizer
+    return replace(step, backward=0.0, optimizer=0.0, compute=rest)
 
 
 def _model_error(scenario: Scenario | None, step_s: float) -> float:
@@ -120,6 +175,11 @@ def _held(steps: list[Step]) -> float:
     walls = sum(step.wall * step.steps for step in steps)
     held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
     return held / walls if walls > 0 else 0.0
+
+
+def _waits(steps: list[Step]) -> float:
+    walls = sum(step.wall * step.steps for step in steps)
+    return sum(step.wait * step.steps for step in steps) / walls if walls > 0 else 0.0
 
 
 def _noise(steps: list[Step]) -> float:

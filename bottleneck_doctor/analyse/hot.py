@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..model.hot import HotFunction, HotOperator
 from ..model.profile import Location, Operator, Profile, Stack
-from .outside import parse_frame
+from .loop_parts import parse_frame
 
 LISTED = 20  # of each role's own and of its library functions: what a person reads, and no profile grows with
 LEAST = 0.005  # of the samples, below which a function is noise at the few hundred that a window takes

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from ..model.diagnosis import Inputs
 from ..model.profile import Loader, Location, Outside, Profile, Stack
-from .outside import gap_stacks, parse_frame
+from .loop_parts import parse_frame
+from .outside import gap_stacks
 
 FETCH = "torch/utils/data/_utils/fetch.py:"
 LIBRARY = re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
@@ -18,12 +19,14 @@ NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
 
 @dataclass(frozen=True)
 class Split:
-    """How blocked time divides, from ``samples`` observations outside; 0 = judged by bytes alone."""
+    """How blocked time divides, from ``samples`` observations outside; 0 = judged by bytes alone. ``made`` is
+    waiting for a thread of the same process that makes the batch."""
 
     storage: float
     network: float
     waits: dict[str, float]
     samples: int
+    made: float = 0.0
 
 
 def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> FetchTable | None:
@@ -50,20 +53,23 @@ def split_blocked(profile: Profile, table: FetchTable, rows: list[int], begin: f
             for t, counts in zip(blocked.t, blocked.counts, strict=True):
                 if begin - 0.5 <= t <= end:
                     seen.update({name: n for name, n in counts.items() if name in STORAGE + NETWORK + WAITS})
-    total = sum(seen.values())
-    if total >= 5:
-        waits = {name: seen[name] / total for name in WAITS if seen[name]}
-        return Split(
-            sum(seen[name] for name in STORAGE) / total,
-            sum(seen[name] for name in NETWORK) / total,
-            waits,
-            total,
-        )
+    if (known := shares_of(seen)) is not None:
+        return known
     stored = fmean([table.storage_bytes[place] or 0 for place in rows])
     faults = fmean([table.major_faults[place] for place in rows])
     if stored > READ_MARK_BYTES or faults >= 1:
         return Split(1.0, 0.0, {}, 0)
     return Split(0.0, 0.0, {"other": 1.0}, 0)
+
+
+def shares_of(seen: Mapping[str, int]) -> Split | None:
+    """Shares of what threads were seen to sleep in; None of too few samples."""
+    total = sum(seen.get(name, 0) for name in STORAGE + NETWORK + WAITS)
+    if total < 5:
+        return None
+    waits = {name: seen[name] / total for name in WAITS if seen.get(name)}
+    storage, network = (sum(seen.get(name, 0) for name in names) for names in (STORAGE, NETWORK))
+    return Split(storage / total, network / total, waits, total)
 
 
 def measure_inputs(
@@ -74,7 +80,7 @@ def measure_inputs(
         return Inputs()
     rows = rows_within(table, begin, end)
     split = split_blocked(profile, table, rows, begin, end)
-    blocked = fmean([_blocked(table, place) for place in rows])
+    blocked = fmean([_blocked(table, place, split) for place in rows])
 
     def mean(column: list[float]) -> float:
         return fmean([column[place] for place in rows])
@@ -112,17 +118,25 @@ def measure_inputs(
     )
 
 
-def _blocked(table: FetchTable, place: int) -> float:
+def _blocked(table: FetchTable, place: int, split: Split) -> float:
     """Time asleep on anything but the process's own threads: a pool of theirs is CPU, not waiting."""
-    left = table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0)
-    left -= _pooled(table, place)
+    left = _off_core(table, place) - _pooled(table, place, split)
     return left if left > NOISE_S else 0.0
 
 
-def _pooled(table: FetchTable, place: int) -> float:
-    """CPU that other threads of the process spent while the fetching thread slept."""
-    left = table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0)
-    return max(0.0, min(left, table.other_cpu_s[place]))
+def _off_core(table: FetchTable, place: int) -> float:
+    """Time in which the fetching thread neither ran nor wanted to."""
+    return max(0.0, table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0))
+
+
+def _pooled(table: FetchTable, place: int, split: Split) -> float:
+    """CPU that other threads of the process spent for the fetching thread while it waited for them.
+
+    Only in a lock can it wait for them. While it sleeps in anything else, what others burn is none of the
+    batch's: OpenMP's threads, for one, spin for a while after each operator of the model.
+    """
+    waits = split.waits.get("lock", 0.0) + split.waits.get("other", 0.0) if split.samples else 1.0
+    return max(0.0, min(_off_core(table, place) * waits, table.other_cpu_s[place]))
 
 
 def _variation(table: FetchTable, rows: list[int]) -> float:
@@ -147,11 +161,11 @@ def works_of(table: FetchTable, split: Split, rows: list[int]) -> tuple[Work, ..
     waits = sum(split.waits.values())
     works = []
     for place in rows:
-        blocked = _blocked(table, place)
+        blocked = _blocked(table, place, split)
         collate = min(table.collate_cpu_s[place], table.cpu_s[place])
         works.append(
             Work(
-                cpu=table.cpu_s[place] - collate + _pooled(table, place),
+                cpu=table.cpu_s[place] - collate + _pooled(table, place, split),
                 collate=collate,
                 storage=blocked * split.storage,
                 network=blocked * split.network,

@@ -1,153 +1,176 @@
-"""Judges the gap between an optimizer step and the next forward pass of a loop that uses no loader."""
+"""Judges which part of a step gets the batch, in a loop without a loader; and reads such a loop as a Loop."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
 
-from ..model.profile import Location, Outside, Profile, Stack
+from ..model.loops import LoopBody
+from ..model.profile import Epochs, Location, Loop, Outside, Profile, Stack, StepTable
+from .loop_parts import TORN, Sample, data_samples, training_samples
 
-# Frames that are the training itself, by file or function: what remains is the user's own work.
-TRAINING = (
-    "/torch/nn/modules/module.py",
-    "/torch/autograd/",
-    "/torch/optim/",
-    "/torch/_tensor.py",
-    "/torch/nn/functional.py",
-)
-LOOPS = ("main ", "train ", "fit ", "run ")  # functions that hold loops are not what the loop calls (ours)
-SAMPLES_AT_LEAST = 20
-AWAKE = 0.8  # of the gap on the CPU: whatever is called in it is then seen running (ours)
-ASLEEP = 0.2  # of its samples found it running: a function that sleeps (ours)
+SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
+FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
+SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
+INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
+TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The share of the gap that gets a batch, its interval as shares of the whole step, and who does it."""
+    """When a loop gets its batch: in ``share`` of the gap before the model is called, and in ``beside`` of
+    the rest of the step; the interval of both, as shares of the whole step; and the line that does it."""
 
     share: float
     low: float
     high: float
-    location: Location | None
+    location: Location | None = None
+    beside: float = 0.0
 
 
 def judge_gap(profile: Profile, outside: Outside) -> Gap:
-    """Split the gap by what it was seen doing. Without stacks it is all taken, and the interval says so."""
-    wall, gap = sum(outside.wall_s), sum(outside.gap_s)
+    """By stack samples. Of too few all of the gap is taken, half of a slight one; the interval says so."""
+    timed = [(gap, wall) for gap, wall in zip(outside.gap_s, outside.wall_s, strict=True) if gap is not None]
+    gap, wall = sum(one for one, _ in timed), sum(one for _, one in timed)
     of_step = min(1.0, gap / wall) if wall > 0 else 0.0
-    prefetched = any(loop.role == "prefetch" and loop.pid == outside.pid for loop in profile.loops)
-    if prefetched:  # the loop blocks on a background thread: what is not CPU in the gap is waiting for it
-        cpu = sum(outside.gap_cpu_s) + sum(outside.gap_runq_s)
-        share = max(0.0, 1 - cpu / gap) if gap > 0 else 0.0
-        return Gap(share, share * of_step, of_step, None)
-    work = _users_work(profile, outside)
-    within = work.data + work.other
-    if within < SAMPLES_AT_LEAST:
-        return Gap(1.0, 0.0, of_step, work.location)
-    share = work.data / within
-    spread = 1.65 * sqrt(share * (1 - share) / within)
-    low, high = max(0.0, share - spread), min(1.0, share + spread)
-    return Gap(share, low * of_step, high * of_step, work.location)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Samples of the loop's thread outside of forward, backward and optimizer: in functions that the loop
-    called, and in the loop's own lines or in clearing gradients; and the function seen most."""
-
-    data: int
-    other: int
-    location: Location | None
-
-
-def _users_work(profile: Profile, outside: Outside) -> _Work:
-    other = 0
-    called = _called(profile.stacks, outside)
-    heaviest = {name: sum(stack.count for stack in seen) for name, seen in called.items()}
-    trained = _trained_lines(profile.stacks, outside.pid)
-    for stack in _of_loop(profile.stacks, outside.pid):
-        name = _data_function(stack, trained)
-        if name == "" or (name is None and any("zero_grad" in frame for frame in stack.frames)):
-            other += stack.count
-    best = max(heaviest, key=lambda name: heaviest[name], default="")
-    return _Work(sum(heaviest.values()), other, parse_frame(best) if best else None)
+    if any(loop.role == "prefetch" and loop.pid == outside.pid for loop in profile.loops):
+        # The loop blocks on a background thread: what is not CPU in the gap is waiting for it.
+        share = max(0.0, 1 - (_total(outside.gap_cpu_s) + _total(outside.gap_runq_s)) / max(gap, 1e-12))
+        return Gap(share, share * of_step, of_step)
+    body = body_of(profile, outside)
+    samples = training_samples(profile, outside.pid, body)
+    data = data_samples(samples, body)
+    begin, end = _trains(samples, {one.line for one in data})
+    early = [one for one in samples if one.part not in TRAINS and not begin <= one.line <= end]
+    inside = _count(one for one in data if not begin <= one.line <= end)
+    later = _count(samples) - _count(early)
+    beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
+    if not timed:  # no module was called: samples alone can tell
+        share, spread = _share(_count(data), _count(samples))
+        return Gap(0.0, *_interval(share, spread), _hottest(data), share)
+    least, most = (one * (1 - of_step) for one in _interval(beside, loose))
+    if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
+        share = 0.5 if of_step < SLIGHT else 1.0
+        return Gap(share, 0.0, of_step + most, _hottest(data), beside)
+    share, spread = _share(inside, _count(early))
+    low, high = (one * of_step for one in _interval(share, spread))
+    return Gap(share, low + least, high + most, _hottest(data), beside)
 
 
 def gap_stacks(profile: Profile, outside: Outside) -> list[Stack]:
-    """What the loop's thread did in the gap, cut to the functions that the loop called."""
-    return [
-        replace(stack, frames=stack.frames[stack.frames.index(name) :])
-        for name, seen in _called(profile.stacks, outside).items()
-        for stack in seen
-    ]
+    """The samples in which the loop got its batch, from the loop's own line on."""
+    body = body_of(profile, outside)
+    data = data_samples(training_samples(profile, outside.pid, body), body)
+    return [replace(one.stack, frames=one.stack.frames[one.depth :]) for one in data]
 
 
-def _called(stacks: list[Stack], outside: Outside) -> dict[str, list[Stack]]:
-    """The functions that the loop called in the gap. Where the gap passes on the CPU, one that sleeps is not
-    called there: it stands for a device, or for a wait, in the middle of the training."""
-    called: dict[str, list[Stack]] = {}
-    trained = _trained_lines(stacks, outside.pid)
-    for stack in _of_loop(stacks, outside.pid):
-        name = _data_function(stack, trained)
-        if name:
-            called.setdefault(name, []).append(stack)
-    busy = sum(outside.gap_cpu_s) >= AWAKE * sum(outside.gap_s)
-    return {name: seen for name, seen in called.items() if not (busy and _sleeps(seen))}
+def body_of(profile: Profile, outside: Outside) -> LoopBody | None:
+    """The innermost loop in which the training spends its time: where much of it passes outside of that, such
+    as in collecting what the steps train on, the one around it."""
+    chosen = body = outside.body
+    seen = _count(training_samples(profile, outside.pid, chosen))
+    while body is not None:
+        count = _count(training_samples(profile, outside.pid, body))
+        if seen < INNER * count:
+            chosen, seen = body, count
+        body = body.outer
+    return chosen
 
 
-def _sleeps(stacks: list[Stack]) -> bool:
-    awake = sum(stack.running or 0 for stack in stacks)
-    known = any(stack.running is not None for stack in stacks)
-    return known and awake < ASLEEP * sum(stack.count for stack in stacks)
+def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
+    """The same loop as if a loader had been waited for."""
+    table = StepTable()
+    for place in range(len(outside.t)):
+        _append(table, outside, place, gap)
+    return Loop(
+        loader="",
+        pid=outside.pid,
+        thread=outside.thread,
+        role="train",
+        steps=sum(outside.steps),
+        wall_s=sum(outside.wall_s),
+        wait_s=sum(table.wait_s),
+        epochs=Epochs(),
+        table=table,
+        backwards=outside.total,
+        body=body_of(profile, outside),
+    )
 
 
-def _of_loop(stacks: list[Stack], pid: int) -> list[Stack]:
-    return [one for one in stacks if one.pid == pid and one.role == "trainer" and "Main" in one.thread]
+def _append(table: StepTable, outside: Outside, place: int, gap: Gap) -> None:
+    wall, timed = outside.wall_s[place], outside.gap_s[place] or 0.0
+    rest = max(0.0, wall - timed)
+    wait = min(wall, gap.share * timed + gap.beside * rest)
+    cpu, queue = outside.cpu_s[place], outside.runq_s[place]
+    gap_cpu, gap_queue = outside.gap_cpu_s[place] or 0.0, outside.gap_runq_s[place] or 0.0
+    left = gap.beside * rest / max(rest, 1e-12)
+    wait_cpu = min(wait, gap.share * gap_cpu + left * max(0.0, cpu - gap_cpu))
+    wait_queue = gap.share * gap_queue + left * max(0.0, queue - gap_queue)
+    table.t.append(outside.t[place])
+    table.steps.append(outside.steps[place])
+    table.epoch.append(0)
+    table.wall_s.append(wall)
+    table.wait_s.append(wait)
+    table.cpu_s.append(max(0.0, cpu - wait_cpu))
+    table.wait_cpu_s.append(wait_cpu)
+    table.runq_s.append(max(wait_queue, queue))
+    table.wait_runq_s.append(wait_queue)
+    table.ready.append(None)
+    table.set_aside.append("")
+    for name in COPIED:
+        value = getattr(outside, name)[place]
+        getattr(table, name).append(UNKNOWN.get(name) if value is None else value)
 
 
-def _trained_lines(stacks: list[Stack], pid: int) -> dict[str, tuple[int, int]]:
-    """Loop function -> its first and last line seen in forward, backward or optimizer, zero_grad apart.
-
-    The gap lies around these lines; what the loop calls between them belongs to the training itself.
-    """
-    found: dict[str, tuple[int, int]] = {}
-    for stack in _of_loop(stacks, pid):
-        frames = stack.frames
-        trains = next((n for n, frame in enumerate(frames) if any(mark in frame for mark in TRAINING)), 0)
-        loop = _loop_frame(frames[:trains])
-        if loop is not None and not any("zero_grad" in frame for frame in frames):
-            first, last = found.get(_name_of(loop), (loop.line, loop.line))
-            found[_name_of(loop)] = (min(first, loop.line), max(last, loop.line))
-    return found
+COPIED = (
+    "process_cpu_s backward_s optimizer_s checkpoint_s logging_s collect_s copy_s exchange_s system_s "
+    "minor_faults"
+).split()
+# A run that was seen by an older agent lacks these columns.
+UNKNOWN = {"checkpoint_s": 0.0, "logging_s": 0.0, "collect_s": 0.0, "copy_s": 0.0}
 
 
-def _loop_frame(frames: list[str]) -> Location | None:
-    """The innermost function that may hold the loop."""
-    loops = [frame for frame in frames if frame.startswith((*LOOPS, "<module>"))]
-    return parse_frame(loops[-1]) if loops else None
+def _trains(samples: Iterable[Sample], data: set[int]) -> tuple[int, int]:
+    """The first and the last of the loop's lines that call the model, differentiate or update, and get no
+    batch."""
+    seen: Counter[int] = Counter()
+    for one in samples:
+        if one.part in TRAINS and one.line not in data:
+            seen[one.line] += one.stack.count
+    lines = [line for line, count in seen.items() if count > TORN * sum(seen.values())]
+    return (min(lines), max(lines)) if lines else (0, -1)
 
 
-def _name_of(loop: Location) -> str:
-    return f"{loop.function} {loop.file}"
+def _total(column: list[float | None]) -> float:
+    return sum(value for value in column if value is not None)
 
 
-def _data_function(stack: Stack, trained: dict[str, tuple[int, int]]) -> str | None:
-    """The user's function that the loop called in the gap; "" in the loop's own lines; None in training."""
-    if any(mark in frame for frame in stack.frames for mark in TRAINING):
+def _count(samples: Iterable[Sample]) -> int:
+    return sum(one.stack.count for one in samples)
+
+
+def _share(part: int, whole: int) -> tuple[float, float]:
+    """A share of samples and the half of its 90 % interval."""
+    share = part / whole if whole > 0 else 0.0
+    return share, 1.65 * sqrt(share * (1 - share) / whole) if whole > 0 else 1.0
+
+
+def _interval(share: float, spread: float) -> tuple[float, float]:
+    return max(0.0, share - spread), min(1.0, share + spread)
+
+
+def _hottest(data: list[Sample]) -> Location | None:
+    """The function of the user's that was seen most, or the line of the loop itself."""
+    seen: Counter[tuple[str, str]] = Counter()
+    places: dict[tuple[str, str], Counter[int]] = {}
+    for one in data:
+        own = one.called
+        if own is not None:
+            seen[own.function, own.file] += one.stack.count
+            places.setdefault((own.function, own.file), Counter())[own.line] += one.stack.count
+    if not seen:
         return None
-    start = next((place for place, frame in enumerate(stack.frames) if frame.startswith("<module>")), 0)
-    below = [frame for frame in stack.frames[start + 1 :] if "/site-packages/" not in frame]
-    below = [frame for frame in below if not frame.startswith(LOOPS)]
-    loop = _loop_frame(stack.frames)
-    if loop is not None and below:
-        first, last = trained.get(_name_of(loop), (loop.line, loop.line))
-        if first < loop.line < last:
-            return None
-    return below[0] if below else ""
-
-
-def parse_frame(frame: str) -> Location | None:
-    """``function (file:line)`` as a location."""
-    function, _, rest = frame.partition(" (")
-    file, _, line = rest.rstrip(")").rpartition(":")
-    return Location(file, int(line), function) if file and line.isdigit() else None
+    name, _ = seen.most_common(1)[0]
+    return Location(name[1], places[name].most_common(1)[0][0], name[0])

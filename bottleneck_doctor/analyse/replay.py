@@ -93,7 +93,10 @@ def _serial(scenario: Scenario) -> list[float]:
         turn = scenario.turns[place % len(scenario.turns)]
         t += (work.cpu + work.collate) * stretch + work.storage + work.network + work.wait
         device = max(device, t + turn.lead_in + turn.allocating) + _accelerated(turn)
-        t += turn.compute * wide + (turn.python + turn.launch + turn.lead_in + turn.collect) * stretch
+        t += (
+            turn.compute * wide
+            + (turn.python + turn.launch + turn.paging + turn.lead_in + turn.collect) * stretch
+        )
         t += turn.checkpoint + turn.logging + scenario.sampling + _asleep(turn)
         t = max(t, device - scenario.ahead * _accelerated(turn))
         arrivals.append(t)
@@ -221,7 +224,7 @@ class _Pipeline:
         self.received += 1
         self._hand_out()
         scenario, written = self.scenario, turn.checkpoint + turn.logging
-        alone = turn.python + turn.launch + turn.lead_in + turn.collect
+        alone = turn.python + turn.launch + turn.paging + turn.lead_in + turn.collect
         alone += scenario.hand_over + scenario.sampling
         alone += written * (1 - scenario.stored)
         cpu = turn.compute + alone

@@ -45,14 +45,16 @@ def build_scenario(
     """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
     fetches for itself."""
     workers = loader.num_workers if loader is not None else 0
-    if loop is None and works:  # a background thread feeds the loop: one worker in the loop's own process
+    if loop is not None and not loop.loader and loader is not None:
+        # a background thread feeds the loop: one worker in the loop's own process
         workers = max(1, workers)
     threads = _threads(profile, steps, inputs, workers)
-    shares = exchange_shares(profile, loop.pid if loop is not None else _alone(profile))
+    shares = exchange_shares(profile, loop.pid if loop is not None else None)
     hand_over, serialise = _moving(profile, loader, steps, workers)
     split = split_of(profile, loop, steps, host)
     release = RELEASE_S * _tensors(profile, loader)
-    beside = Beside(host.accelerated, device, split, shares, release if workers else 0.0)
+    moved = release if workers else 0.0
+    beside = Beside(host.accelerated, device, split, shares, moved, threads, _copied(profile, loop))
     turns = turns_of(steps, beside)
     making = making_of(profile, loader)
     crowd = crowding(inputs, workers, serialise)
@@ -100,10 +102,10 @@ def fmean_wall(steps: list[Step]) -> float:
     return sum(step.wall * step.steps for step in steps) / total if total else 0.0
 
 
-def _alone(profile: Profile) -> int | None:
-    """The process of the loop without a loader that the report is about."""
-    longest = max(profile.outside, key=lambda one: sum(one.wall_s), default=None)
-    return longest.pid if longest is not None else None
+def _copied(profile: Profile, loop: Loop | None) -> float:
+    """CPU per backward pass after its last own gradient: copying back what was exchanged."""
+    mine = (one for one in profile.ranks.passes if loop is not None and one.pid == loop.pid and one.shared)
+    return next((one.exchange_cpu_s for one in mine), 0.0)
 
 
 def _work_from(step: Step) -> Work:
@@ -116,6 +118,8 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) 
     mine = sum((step.cpu or 0.0) * step.steps for step in steps)
     inside = sum((step.wait_cpu or 0.0) * step.steps for step in steps)
     everything = sum((step.process_cpu or 0.0) * step.steps for step in steps)
+    if workers == 0:  # nor is what a fetch's own helper threads compute, or OpenMP's spin meanwhile
+        everything -= inputs.other_cpu * sum(step.steps for step in steps)
     if mine <= 0 or everything <= 0:
         return 1.0
     if any(step.exchange for step in steps) and _single(profile):

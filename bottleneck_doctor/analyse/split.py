@@ -14,6 +14,8 @@ from math import inf
 from ..model.computing import Anatomy
 from ..model.diagnosis import Host, Step
 from ..model.profile import Loop, Profile, Stack
+from .loop_parts import Sample, data_samples, training_samples
+from .purpose import LOG, purpose_at
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
@@ -23,6 +25,7 @@ DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its
 ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
 UNSEEN_AT_LEAST = 0.3  # the same where no stacks say that a pause was Python (ours)
 CROWD = 500  # operators in a step, below which calling them is part of computing (ours)
+HELD = 0.75  # of a line's samples on a core, from which it is Python and no operator (ours)
 PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a single step (ours)
 
 
@@ -44,16 +47,15 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
     """The split, or nothing where no step was profiled or where an accelerator makes clocks lie."""
     anatomy = anatomy_of(profile, loop)
     own = own_cpu_s(steps)
-    if anatomy is None or loop is None or host.accelerated or own <= 0:
+    if loop is None or host.accelerated or own <= 0:
         return NOTHING
-    if anatomy.cpu_s > ALIKE * (own + PROFILED_S * anatomy.operators):
-        return NOTHING
-    if anatomy.own_s + anatomy.short_s + anatomy.long_s > ADDS_UP * anatomy.cpu_s:
-        return NOTHING  # it lost its core too often to say where
-    python = min(_long_s(profile, loop, anatomy), _witnessed(profile, loop) * own)
+    if anatomy is None or not _is_like(anatomy, own):
+        return Split(python=max(_in_python(profile, loop) or 0.0, pure_python(profile, loop)))
+    python = min(_long_s(profile, loop, anatomy), witnessed(profile, loop) * own)
+    python = max(python, pure_python(profile, loop) * own)
     seen = sum(stack.count for stack in own_stacks(profile, loop)) >= SAMPLES_AT_LEAST
     least = max(_python_at_least(anatomy), 0.0 if seen else UNSEEN_AT_LEAST)
-    python = python if python > 0 and python >= least * own else 0.0
+    python = python if python > 0 and (python >= least * own or pure_python(profile, loop) > 0) else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
     true = max(
         0.0, 1 - PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
@@ -63,6 +65,13 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
     if anatomy.operators < CROWD:
         launch = 0.0  # any small model consists of small operators: a few of them are no ailment
     return Split(python / own, max(0.0, launch) / own)
+
+
+def _is_like(anatomy: Anatomy, own: float) -> bool:
+    """Whether the profiled step was like the steady ones, and lost its core not too often to say where."""
+    if anatomy.cpu_s > ALIKE * (own + PROFILED_S * anatomy.operators):
+        return False
+    return anatomy.own_s + anatomy.short_s + anatomy.long_s <= ADDS_UP * anatomy.cpu_s
 
 
 def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
@@ -120,7 +129,7 @@ def own_cpu_s(steps: list[Step]) -> float:
 
 
 def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
-    """Long pauses on the CPU: what hooks saw inside the window is taken off."""
+    """Long pauses on the CPU: what hooks saw inside the window, or stacks of logging, is taken off."""
     windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
     hooked = sum(
         max(0.0, min(t + taken, window.end_s) - max(t, window.start_s))
@@ -129,31 +138,76 @@ def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
         for t, taken in one.events
         for window in windows
     )
-    return max(0.0, anatomy.long_s - hooked)
+    stacks = own_stacks(profile, loop)
+    total = sum(stack.count for stack in stacks)
+    written = sum(stack.count for stack in stacks if is_logged(profile, stack)) / total if total else 0.0
+    return max(0.0, anatomy.long_s - max(hooked, written * anatomy.cpu_s))
 
 
-def _witnessed(profile: Profile, loop: Loop) -> float:
-    """The largest share of the loop's own time that its stacks allow Python to have; all without stacks.
+def witnessed(profile: Profile, loop: Loop) -> float:
+    """The largest share of the loop's own CPU that its stacks allow Python to have; all without stacks.
 
     Compiled code runs no operators that the profiler knows: there stacks must say that it was Python.
     """
+    held = _in_python(profile, loop)
+    if held is not None:
+        return held
     compiled = any(one.pid == loop.pid for one in profile.computing.compilations)
     stacks = own_stacks(profile, loop)
     total = sum(stack.count for stack in stacks)
     if total < SAMPLES_AT_LEAST:
         return 0.0 if compiled else 1.0
-    return sum(stack.count for stack in stacks if not is_library(stack.frames[-1])) / total
+    python = [stack for stack in stacks if not is_library(stack.frames[-1])]
+    return sum(stack.count for stack in python if not is_logged(profile, stack)) / total
+
+
+def _in_python(profile: Profile, loop: Loop) -> float | None:
+    """The share of the loop's own CPU in which it held the interpreter's lock in code that is not torch's:
+    operators let the lock go. None where that was not seen, or too rarely."""
+    stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
+    running = sum(stack.running or 0 for stack in stacks)
+    if running < SAMPLES_AT_LEAST:
+        return None
+    python = [stack for stack in stacks if not is_library(stack.frames[-1])]
+    held = sum(stack.holding or 0 for stack in python if not is_logged(profile, stack)) / running
+    return min(1.0, held) if held >= PYTHON_AT_LEAST else 0.0
+
+
+def pure_python(profile: Profile, loop: Loop) -> float:
+    """The share of the loop's own CPU in lines that hold the interpreter's lock nearly all of the time: those
+    that call operators, however small, let it go again and again."""
+    lines: dict[str, list[Stack]] = {}
+    stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
+    for stack in stacks:
+        if not is_library(stack.frames[-1]) and not is_logged(profile, stack):
+            lines.setdefault(stack.frames[-1], []).append(stack)
+    total = sum(stack.running or 0 for stack in stacks)
+    if total < SAMPLES_AT_LEAST:
+        return 0.0
+    found = 0
+    for group in lines.values():
+        running, holding = sum(one.running or 0 for one in group), sum(one.holding or 0 for one in group)
+        found += min(running, holding) if holding >= HELD * running else 0
+    return found / total if found >= PYTHON_AT_LEAST * total else 0.0
+
+
+def is_logged(profile: Profile, stack: Stack) -> bool:
+    """What is written out has a part of the step for itself."""
+    return bool(profile.sources) and purpose_at(profile.sources, stack).what == LOG
+
+
+def own_samples(profile: Profile, loop: Loop | None) -> list[Sample]:
+    """Samples of the loop's thread in which it was not getting a batch."""
+    if loop is None or loop.thread != 0:
+        return []
+    samples = training_samples(profile, loop.pid, loop.body)
+    data = data_samples(samples, loop.body) if not loop.loader else []
+    return [one for one in samples if one.part != "data" and one not in data and one.stack.frames]
 
 
 def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
-    """Samples of the loop's thread outside of its loaders."""
-    mine = [one for one in profile.stacks if one.pid == loop.pid and one.role == "trainer" and one.frames]
-    if loop.thread != 0:
-        return []
-    return [
-        one for one in mine
-        if one.thread == "MainThread" and not any("/torch/utils/data/" in frame for frame in one.frames)
-    ]  # fmt: skip
+    """Their call paths."""
+    return [one.stack for one in own_samples(profile, loop)]
 
 
 def is_library(frame: str) -> bool:

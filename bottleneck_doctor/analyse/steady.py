@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -15,6 +16,7 @@ WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within thes
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)
 NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
+ENOUGH_STEPS = 60  # undisturbed, from which those under py-spy are set aside: twice what a gate wants (ours)
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
 STRETCH_SHARE = 0.1  # of a run at least, for a later phase (ours)
 STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (ours)
@@ -61,16 +63,20 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
     """Split warm-up, steps set aside, and the stretches of the rest; the first may be a beginning apart."""
     total = sum(step.steps for step in steps)
     warmup = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * total))
-    seen, kept = 0, []
-    aside: dict[str, int] = {}
+    rows, seen = [], 0
     for step, flag in zip(steps, flags, strict=True):
         seen += step.steps
-        if seen <= warmup:
-            continue
-        if flag:
-            aside[flag] = aside.get(flag, 0) + step.steps
-        else:
+        if seen > warmup:
+            rows.append((step, flag))
+    # Stacks are taken from outside, at some hundredths of a core: a short run has no steps to spare for them.
+    few = sum(step.steps for step, flag in rows if not flag) < ENOUGH_STEPS
+    kept: list[Step] = []
+    aside: dict[str, int] = {}
+    for step, flag in rows:
+        if not flag or (few and flag == "stacks"):
             kept.append(step)
+        else:
+            aside[flag] = aside.get(flag, 0) + step.steps
     if aside and sum(step.steps for step in kept) < SEGMENT_STEPS:  # a short run: use what there is
         kept, aside = [step for step, flag in zip(steps, flags, strict=True) if flag != "evaluation"][1:], {}
     epoch = sum(step.t < first_epoch_s for step in kept)
@@ -127,7 +133,7 @@ def _step(table: StepTable, place: int) -> Step:
     def per(column: list[float] | list[float | None]) -> float:
         return (column[place] or 0.0) / steps
 
-    def known(column: list[float | None]) -> float | None:
+    def known(column: Sequence[float | None]) -> float | None:
         value = column[place]
         return None if value is None else value / steps
 
@@ -152,33 +158,12 @@ def _step(table: StepTable, place: int) -> Step:
         wait_cpu=known(table.wait_cpu_s),
         ready=table.ready[place],
         wait_queue=per(table.wait_runq_s),
+        system=known(table.system_s) if table.system_s else None,
+        faults=known(table.minor_faults) if table.minor_faults else None,
         **parts,
     )
 
 
-def _exchange(table: StepTable | Outside) -> list[float | None]:
+def _exchange(table: StepTable) -> list[float | None]:
     """The column of exchanges; a run that was seen by an older agent has none."""
     return table.exchange_s or [None] * len(table.t)
-
-
-def outside_steps(outside: Outside, waiting: float | None) -> list[Step]:
-    """Steps of a loop without a loader. ``waiting`` is the share of the gap that gets a batch."""
-    share = 1.0 if waiting is None else waiting
-    return [_outside_step(outside, place, share) for place in range(len(outside.t))]
-
-
-def _outside_step(outside: Outside, place: int, share: float) -> Step:
-    steps = max(1, outside.steps[place])
-    wall = outside.wall_s[place] / steps
-    wait = min(outside.gap_s[place] * share / steps, wall)
-    wait_cpu = min(outside.gap_cpu_s[place] * share / steps, wait)
-    wait_queue = outside.gap_runq_s[place] * share / steps
-    exchange = min((_exchange(outside)[place] or 0.0) / steps, wall - wait)
-    return Step(
-        t=outside.t[place], steps=steps, wall=wall, wait=wait, backward=0.0, optimizer=0.0, checkpoint=0.0,
-        logging=0.0, collect=0.0, copy=0.0, compute=wall - wait - exchange, exchange=exchange,
-        cpu=max(0.0, outside.cpu_s[place] / steps - wait_cpu),
-        queue=max(wait_queue, outside.runq_s[place] / steps),
-        process_cpu=None, wait_cpu=wait_cpu, ready=None,
-        wait_queue=wait_queue,
-    )  # fmt: skip

@@ -17,7 +17,6 @@ EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (ours; with a busy neighbou
 NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [catalogue F59]
 HELD = 0.1  # share of the step for which a crowd of threads has no core [catalogue F59]
 MOST_HELD = 0.8  # of the step that we are ready to promise back (ours)
-HANDED_DOWN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # torchrun sets the first to 1 where it is unset
 SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
 
 
@@ -54,18 +53,7 @@ def judge_threads(
     low, likely, high = (
         gain(scenario, Change(compute=1 - share + share / (1 + one * (wanted - 1)))) for one in EFFICIENCY
     )
-    if not is_inherited(profile, loop):
-        likely = low = 1.0  # the script asked for one thread: that may be meant
     return Threads("few", count, wanted, idle, large, (low, likely, high))
-
-
-def is_inherited(profile: Profile, loop: Loop | None) -> bool:
-    """Whether one thread was handed down by the environment, as launchers do; else the script asked for it.
-
-    Nothing being known of the environment, the script is given the benefit of the doubt.
-    """
-    mine = [one for one in profile.computing.switches if loop is not None and one.pid == loop.pid]
-    return any(one.environment.get(name) == "1" for one in mine for name in HANDED_DOWN)
 
 
 def _crowd(known: Threads, scenario: Scenario, host: Host, held: float, ranks: int) -> Threads:

@@ -12,6 +12,11 @@ from .accelerated import device_turn, undivided_turn
 from .split import NOTHING, Split
 
 TURNS_AT_MOST = 192
+FAULTS_AT_LEAST = 256  # pages a step: a megabyte (ours)
+FAULT_AT_MOST_S = (
+    4e-6  # of the kernel's time for each, zeroing and giving back included (ours, measured 0.5 to 2)
+)
+PAGING_AT_LEAST = 0.1  # of the step, below which it is part of computing (ours)
 HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
 
 
@@ -21,6 +26,7 @@ class Beside:
 
     ``shares`` of time asleep in exchanges are the exchange itself and slower ranks; the rest waits for ranks
     without a core. ``release`` is what a step pays for tensors that came from another process: moving, too.
+    ``threads`` is on how many cores the loop computes, ``copied`` its CPU for gradients that were exchanged.
     """
 
     accelerated: bool = False
@@ -28,6 +34,8 @@ class Beside:
     split: Split = NOTHING
     shares: tuple[float, float] = (1.0, 0.0)
     release: float = 0.0
+    threads: float = 1.0
+    copied: float = 0.0
 
 
 def turns_of(steps: list[Step], beside: Beside) -> tuple[Turn, ...]:
@@ -50,15 +58,31 @@ def turn_of(step: Step, beside: Beside) -> Turn:
         return device_turn(device.beat, *host, held)
     if device is not None and device.clock is not None:
         return undivided_turn(device.clock, *host)
-    ranks = {"comm": step.exchange * beside.shares[0], "straggler": step.exchange * beside.shares[1]}
+    copied = beside.copied if step.exchange > 0 else 0.0
+    ranks = {"comm": step.exchange * beside.shares[0] + copied, "straggler": step.exchange * beside.shares[1]}
     own = step.compute + step.backward + step.optimizer + step.copy
     if beside.accelerated:
         return Turn(0.0, own, *host, **ranks)
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
     idle = max(0.0, own - cpu - min(queue, own))
+    cpu = max(0.0, cpu - copied)
     cpu -= min(beside.release, 0.5 * cpu)
+    paging = min(cpu, _paging(step, beside.threads))
+    cpu -= paging
     python, launch = cpu * beside.split.python, cpu * beside.split.launch
-    return Turn(max(0.0, cpu - python - launch), idle, *host, python, launch, **ranks)
+    compute = max(0.0, cpu - python - launch)
+    return Turn(compute, idle, *host, python, launch, paging=paging, **ranks)
+
+
+def _paging(step: Step, threads: float) -> float:
+    """The kernel's CPU of the process, where it maps pages anew: a fault for each 4 us of it, at least, or it
+    does something else. Threads that compute side by side fault side by side."""
+    if step.system is None or step.faults is None or step.wall <= 0:
+        return 0.0
+    wide = max(1.0, threads)
+    if step.faults < FAULTS_AT_LEAST or step.system > FAULT_AT_MOST_S * step.faults:
+        return 0.0
+    return step.system / wide if step.system >= PAGING_AT_LEAST * step.wall else 0.0
 
 
 def _collecting(step: Step, queue: float) -> float:
@@ -84,6 +108,6 @@ def _average(group: list[Step]) -> Step:
         name: fmean(values)
         if (values := [v for step in group if (v := getattr(step, name)) is not None])
         else None
-        for name in ("cpu", "queue", "process_cpu", "wait_cpu")
+        for name in ("cpu", "queue", "process_cpu", "wait_cpu", "system", "faults")
     }
     return replace(group[-1], **means, **known)

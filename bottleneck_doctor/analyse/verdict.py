@@ -9,15 +9,19 @@ from ..model.diagnosis import Host, Inputs, Scenario
 from ..model.profile import Loader
 from ..model.report import Verdict
 from .accelerated import is_clocked
-from .causes import RESOURCE, cause_gains, gains
+from .causes import RESOURCE, cause_gains, gains, side_gains, side_of
 from .crowding import crowding
 
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
+IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (ours)
 CROWDED = 1.1  # step time over the step time without workers in the model's way (ours)
 WIDER = 1.2  # what another number of threads would likely gain, to be the cause and not a footnote (ours)
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
+
+# Judged below, beside the cause that they would be mistaken for.
+APART = ("input.oversubscribed", "model.threads")
 
 SENTENCES = {
     "input.preprocess": "making batches keeps the CPU busy: decoding, augmenting, tokenising in the data set",
@@ -28,19 +32,20 @@ SENTENCES = {
     "input.network": "whoever makes the batches waits for data from the network",
     "input.worker_startup": "worker processes are started again and again",
     "input.oversubscribed": "workers, their threads, or the model's own threads fight for too few cores",
-    "input.wait": "whoever makes the batches sleeps on a timer, a lock or a queue; "
-    "no faster CPU, disk or GPU would help",
+    "input.wait": "batches are waited for, not computed: whoever makes them sleeps on a timer, a lock or a "
+    "queue; more of them in flight help, no faster CPU, disk or GPU",
     "host.checkpoint": "saving checkpoints stops the training loop",
     "host.logging": "logging and flushing stop the training loop",
     "host.gc": "garbage collections stop the training loop",
     "host.python": "Python code of the training loop itself, outside of model and loader, takes the time",
     "host.launch": "the step is made of tiny operators: calling them costs more than they compute",
-    "host.memory": "memory runs short: the kernel reclaims and swaps while the training waits",
+    "host.memory": "the kernel works on memory while the training waits: pages that are mapped anew in each "
+    "step, or memory that runs short",
     "host.evaluation": "evaluation takes more of the run than anything that could be saved in training",
     "model.threads": "the model computes with too few or too many threads for the cores it may use",
     "comm.allreduce": "ranks wait for the exchange of gradients, which the backward pass does not hide",
     "comm.straggler": "ranks wait for the slowest of them",
-    "model.compute": "the model's own computation on the CPU sets the pace; data is there in time",
+    "model.compute": "the model's own computation on the CPU sets the pace",
     "device.compute": "the accelerator is busy and sets the pace; data is there in time",
     "device.underfilled": "the loop waits on the accelerator, which is often idle or half empty",
     "device.transfer": "the accelerator waits for batches to be copied to it",
@@ -73,7 +78,9 @@ UNASKED = "the loop's own time outweighs the data's; what the accelerator does m
 
 @dataclass(frozen=True)
 class Trust:
-    """What confidence rests on. ``held`` is the share of the step in which the loop wanted a core in vain."""
+    """What confidence rests on. ``held`` is the share of the step in which the loop wanted a core in vain,
+    ``waits`` that in which it waited for data; ``disagreement`` is how far the share of time that its thread
+    sleeps by its own clocks lies from what was seen from outside."""
 
     steps: int
     seconds: float
@@ -81,6 +88,8 @@ class Trust:
     blocked_samples: int
     noise: float
     held: float = 0.0
+    waits: float = 0.0
+    disagreement: float = 0.0
 
 
 def decide(
@@ -102,18 +111,23 @@ def decide(
     known = {name: value for name, value in gain.items() if value is not None}
     bound = max(known, key=lambda name: known[name])
     if known[bound] < BALANCED:
-        cause = "input.wait" if causes["input.wait"] >= BALANCED else "none"
+        waits = causes["input.wait"] >= BALANCED
+        bound, cause = ("latency", "input.wait") if waits else ("balanced", "none")
         sure = confidence(trust, inputs, clocked)
-        return Verdict("balanced", cause, SENTENCES[cause], sure, None, gain), causes
-    cause = _cause_of(bound, causes)
+        return Verdict(bound, cause, SENTENCES[cause], sure, None, gain), causes
+    if host.accelerated:  # host and device overlap: no single part of the step is its length
+        cause = _cause_of(bound, causes)
+    else:
+        cause = _largest({one: value for one, value in causes.items() if one not in APART}, base)
+        bound = RESOURCE[cause] or bound
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if cause == "model.compute" and threads >= WIDER:
         cause = "model.threads"
     if cause == "input.preprocess" and crowding(inputs, base.workers, base.serialise) >= CROWDED:
         cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
-    if causes["input.wait"] > known[bound] and causes["input.wait"] >= BALANCED:
-        bound, cause = "balanced", "input.wait"
+    if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
+        bound, cause = "latency", "input.wait"
     others = [
         name
         for name in known
@@ -121,6 +135,8 @@ def decide(
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
     sure, words = confidence(trust, inputs, clocked), SENTENCES[cause]
+    if cause in ("model.compute", "host.launch", "model.threads"):
+        words += _input_beside(trust.waits, base.workers)
     if not clocked:
         said = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
@@ -136,6 +152,22 @@ def _unclocked(cause: str, host: Host, device: DeviceView | None) -> str:
     return UNCLOCKED[cause] if known and cause in UNCLOCKED else UNASKED if cause in UNCLOCKED else ""
 
 
+def _input_beside(waits: float, workers: int) -> str:
+    """What is to be said of the data beside a slow model."""
+    if waits < IN_TIME:
+        return "; data is there in time"
+    taking = "input and model take turns" if workers == 0 else "the loop also waits for data"
+    return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
+
+
+def _largest(causes: dict[str, float], base: Scenario) -> str:
+    """The cause whose removal gains most, of the side whose removal does."""
+    whole = {side_of(cause): value for cause, value in causes.items()} | side_gains(base)
+    side = max(whole, key=lambda one: whole[one])
+    fitting = {cause: value for cause, value in causes.items() if side_of(cause) == side}
+    return max(fitting, key=lambda cause: fitting[cause])
+
+
 def _cause_of(bound: str, causes: dict[str, float]) -> str:
     """The cause with the largest gain among those that the resource can have; host work can be either."""
     fitting = {cause: value for cause, value in causes.items() if RESOURCE[cause] in (bound, "")}
@@ -149,9 +181,9 @@ def confidence(trust: Trust, inputs: Inputs, clocked: bool = True) -> str:
     """
     blocked = inputs.storage + inputs.network + inputs.wait
     guessed = inputs.wall > 0 and blocked > 0.3 * inputs.wall and trust.blocked_samples < 20
-    if trust.steps < 30 or trust.model_error > 0.4:
+    if trust.steps < 30 or trust.model_error > 0.4 or trust.disagreement > 0.3:
         return "low"
-    if trust.model_error > 0.15 or guessed or not clocked or trust.seconds < 3:
+    if trust.model_error > 0.15 or guessed or not clocked or trust.disagreement > 0.15:
         return "medium"
     return "high"
 

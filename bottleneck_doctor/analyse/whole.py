@@ -10,11 +10,19 @@ from dataclasses import replace
 
 from ..model.diagnosis import Diagnosis
 from ..model.profile import Loop, Outside, Profile
+from ..model.report import Verdict
 from ..model.whole import Whole
-from .verdict import BALANCED, SENTENCES
+from .causes import gains
+from .ledger import life_of
+from .verdict import BALANCED, SECONDS_AT_LEAST, SENTENCES
 
 HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced [catalogue F50]
+SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
 CAUSE = "host.evaluation"
+STARTING, SAVING = "input.worker_startup", "host.checkpoint"
+COMPUTING = ("model.", "device.")  # causes of an evaluation's steps that are its own computation
+TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving checkpoints"}
+TAKES = "evaluation takes more of the run than anything that could be saved in training"
 
 
 def evaluations_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> list[Loop]:
@@ -25,11 +33,20 @@ def evaluations_of(profile: Profile, loop: Loop | None, outside: Outside | None)
 
 
 def measure_whole(profile: Profile, loop: Loop | None, outside: Outside | None) -> Whole:
-    """How the run's time divides."""
+    """How the run's time divides. The first start of the workers is no part of what a run that was cut short
+    would have taken."""
     training = loop.wall_s if loop is not None else sum(outside.wall_s) if outside is not None else 0.0
     loops = evaluations_of(profile, loop, outside)
     times = sum(len(one.epochs.t) for one in loops)
-    return Whole(profile.run.duration_s, training, sum(one.wall_s for one in loops), times)
+    life = life_of(profile, loop, outside)
+    evaluating = sum(one.wall_s for one in loops)
+    if life is None:
+        return Whole(profile.run.duration_s, training, evaluating, times, steps_s=training)
+    cut = life.first_start_s if profile.run.stopped_by is not None else 0.0
+    starting = max(0.0, life.starting_s + life.starting_evaluation_s + life.stopping_s - cut)
+    return Whole(
+        profile.run.duration_s, training, evaluating, times, starting, life.checkpoint_s, life.training_s
+    )
 
 
 def evaluation_share(whole: Whole) -> float:
@@ -57,14 +74,60 @@ def with_faster_evaluation(whole: Whole, speedup: float) -> float:
 
 
 def judge_whole(main: Diagnosis, whole: Whole, evaluation: Diagnosis | None) -> Diagnosis:
-    """The diagnosis with the whole run in view: evaluation is its cause where saving all of it would bring
-    more than removing any cause from the training's steps."""
-    share, verdict = evaluation_share(whole), main.verdict
-    best = with_evaluation(whole, max(main.causes.values(), default=1.0))
+    """The diagnosis with the whole run in view: what the verdict is about is what could be saved most of.
+
+    Evaluation is, where leaving all of it out would bring more than removing any cause from the training's
+    steps; starting workers or saving, where they take more than the steps themselves do. Of a training whose
+    steps were too few to be judged, any part could be saved.
+    """
+    main = replace(main, whole=whole, evaluation=evaluation)
+    known = main.verdict.bound != "inconclusive"
+    best = max(main.causes.values(), default=1.0)
+    saved = whole.training_s * (1 - 1 / max(best, 1.0)) if known else whole.steps_s
+    beside = {STARTING: whole.starting_s, SAVING: whole.checkpoint_s}
+    cause = max(beside, key=lambda name: beside[name])
+    if whole.evaluation_s > beside[cause] and _is_evaluation(whole, best if known else None):
+        return replace(main, subject="evaluation", verdict=_of_evaluation(main, evaluation))
+    least = max(SECONDS_AT_LEAST, whole.steps_s, saved)
+    if beside[cause] > least and main.verdict.cause != cause:
+        return replace(main, subject="run", verdict=_of_run(main, whole, cause, beside[cause]))
+    return main
+
+
+def _is_evaluation(whole: Whole, best: float | None) -> bool:
+    """Whether saving all of it would bring more than the best for training; None = that is unknown."""
+    if best is None:
+        return whole.evaluation_s >= max(SECONDS_AT_LEAST, whole.steps_s)
     gained = with_faster_evaluation(whole, math.inf)
-    if verdict.bound == "inconclusive" or share < HEAVY or gained < max(best, BALANCED):
-        return replace(main, whole=whole, evaluation=evaluation)
-    own = evaluation.verdict.bound if evaluation is not None else "inconclusive"
-    bound = verdict.bound if own in ("inconclusive", "balanced") else own
-    verdict = replace(verdict, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])
-    return replace(main, whole=whole, evaluation=evaluation, verdict=verdict)
+    return evaluation_share(whole) >= HEAVY and gained >= max(with_evaluation(whole, best), BALANCED)
+
+
+def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
+    """The verdict of the evaluation's own steps; where these were not judged, evaluation as such."""
+    own = evaluation.verdict if evaluation is not None else main.verdict
+    if own.bound == "inconclusive":
+        guess = main.verdict.bound if main.verdict.bound != "inconclusive" else _most(evaluation or main)
+        return replace(main.verdict, bound=guess, cause=CAUSE, summary=SENTENCES[CAUSE], confidence="low")
+    if own.cause == "none" or own.cause.startswith(COMPUTING):
+        bound = own.bound if own.bound != "balanced" else main.verdict.bound
+        bound = bound if bound != "inconclusive" else _most(main)
+        return replace(own, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])
+    return replace(own, summary=f"{TAKES}; in its own loop {SENTENCES[own.cause]}")
+
+
+def _most(diagnosis: Diagnosis) -> str:
+    """The resource that would gain most, however few steps say so."""
+    known = gains(diagnosis.scenario, diagnosis.host) if diagnosis.scenario is not None else {}
+    return max(known, key=lambda name: known[name] or 0.0, default="cpu")
+
+
+def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdict:
+    """What is beside the steps and takes more than they do; of a run without it, that much would be left."""
+    stored = main.scenario.stored if main.scenario is not None else 0.0
+    bound = "io" if cause == SAVING and stored >= 0.5 else "cpu"
+    rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
+    gain = dict.fromkeys(("cpu", "io", "gpu", "comm")) | main.verdict.gain
+    gain[bound] = max(gain[bound] or 1.0, min(1e3, rest / max(rest - taken_s, 1e-3 * rest)))
+    sure = "medium" if taken_s >= SURE * whole.steps_s else "low"
+    words = f"{TAKING[cause]} takes more of the run than the training's steps"
+    return replace(main.verdict, bound=bound, cause=cause, summary=words, confidence=sure, gain=gain)

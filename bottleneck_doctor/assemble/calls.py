@@ -39,7 +39,7 @@ class Site:
 
 def read_call(site: Site, cwd: str, mask: Mask) -> Call | None:
     """The call at a place, or None: source gone, changed or not text, or no call that builds a loader."""
-    source = _source(os.path.join(cwd, site.file))
+    source = source_of(os.path.join(cwd, site.file))
     if source is None:
         return None
     found = [node for node in _calls(source) if _is_at(node, site) and _builds_loader(node, site)]
@@ -52,7 +52,8 @@ def _calls(source: str) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
 
 
-def _source(path: str) -> str | None:
+def source_of(path: str) -> str | None:
+    """The text of a source file, as Python reads it; None where it is gone, no text or too large."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None  # a pipe would make us wait

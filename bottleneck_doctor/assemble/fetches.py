@@ -110,8 +110,8 @@ def _count(value: int) -> int | None:
 
 def read_payload(key: str, crews: list[Crew]) -> Payload | None:
     """Means over the batches whose content or serialisation was looked at."""
-    cargo = [row for crew in crews for row in crew.diary.rows if row.kind == wire.CARGO and _for(crew, row)]
-    pickles = [row for crew in crews for row in crew.diary.rows if row.kind == wire.PICKLE]
+    cargo = [row for crew in crews for row in crew.diary.by_kind.get(wire.CARGO, ()) if _for(crew, row)]
+    pickles = [row for crew in crews for row in crew.diary.by_kind.get(wire.PICKLE, ())]
     if not cargo:
         return None
     return Payload(

@@ -22,6 +22,8 @@ LOOPS_AT_MOST = 8  # the longest training loops of a run: ranks beyond that are 
 SPANS_AT_MOST, FETCHES_AT_MOST = 800, 1200  # of all loops together
 PART = 2  # of these at most for one loop, even if it is alone
 
+HOST_WORK = wire.OPERATIONS[:3]  # what else is forced to the disk is the loop's own time
+
 Found = tuple[int, int, str, int | None]  # begin, duration, what, batch: of the loop's thread
 Fetched = tuple[Row, Row, Row, Crew]
 KINDS = {
@@ -129,8 +131,8 @@ class _Reader:
                 yield row.t, row.duration, "wait", None
             elif row.kind == wire.EPOCH:
                 yield row.t, row.duration, "opening", None
-            elif row.kind == wire.OPERATION and row.d <= 1 and 0 <= row.c < len(wire.OPERATIONS):
-                yield row.t, row.duration, wire.OPERATIONS[row.c], None
+            elif row.kind == wire.OPERATION and row.d <= 1 and 0 <= row.c < len(HOST_WORK):
+                yield row.t, row.duration, HOST_WORK[row.c], None
             elif row.kind == wire.EXCHANGE and row.thing:
                 yield row.t, row.duration, "exchange", None
             elif row.kind in KINDS:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from ..agent import wire
-from ..model.profile import Epochs, Loop, Outside
+from ..model.loops import LoopBody
+from ..model.profile import Epochs, Location, Loop, Outside
 from .arrivals import Iteration
+from .loop_body import read_body
 from .rows import Diary, Row
 from .side_by_side import one_after_another
-from .steps import ROWS_AT_MOST, Gone, S, Sums, exchanges, line_up, read_marks, sums, tabulate
+from .steps import ROWS_AT_MOST, Gone, Marks, S, Sums, line_up, read_marks, sums, tabulate, used_between
 
 EPOCHS_AT_MOST = 256
 
 
-def read_loops(diary: Diary, iterations: list[Iteration], origin: int) -> list[Loop]:
+def read_loops(
+    diary: Diary, iterations: list[Iteration], origin: int, body: LoopBody | None = None
+) -> list[Loop]:
     """One loop per (thread, loader, role)."""
     groups: dict[tuple[int, str, str], list[Iteration]] = {}
     for one in iterations:
         groups.setdefault((one.thread, one.loader, one.role), []).append(one)
-    return [_loop(diary, one_after_another(group), iterations, origin) for group in groups.values()]
+    loops = [_loop(diary, one_after_another(group), iterations, origin) for group in groups.values()]
+    return [replace(loop, body=body) if loop.role == "train" else loop for loop in loops]
 
 
 def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
@@ -115,42 +121,86 @@ def _epochs(group: list[Iteration], origin: int) -> Epochs:
     return epochs
 
 
-def read_outside(diary: Diary, origin: int) -> list[Outside]:
-    """The loop that steps its optimizer without a loader on its thread, if there is one."""
-    forwards = diary.of(wire.FORWARD)
-    if len(forwards) < 2:
+def read_outside(
+    diary: Diary, iterations: list[Iteration], origin: int, body: LoopBody | None = None
+) -> list[Outside]:
+    """The loop that trains without a loader on its thread, if there is one: a row from one looked-at backward
+    pass to the next."""
+    passes = diary.of(wire.PASS)
+    if len(passes) < 2:
         return []
-    thread = forwards[0].thread
-    result = Outside(diary.pid, thread, total=forwards[-1].a - forwards[0].a)
-    exchange = sums(exchanges(diary, thread))
-    for before, row in pairwise(forwards):
-        steps = row.a - before.a
-        wall = row.t - before.t
-        if row.thread == thread and 0 < steps and 0 < wall:
-            _gap(result, before, row, steps, wall, origin)
-            waited = exchange.between(before.t, row.t) * steps
-            result.exchange_s.append(min(waited, wall) * S)
+    thread = passes[0].thread
+    passes = [row for row in passes if row.thread == thread]
+    marks, away = read_marks(diary, thread), _evaluated(thread, iterations)
+    gaps = {row.a: row for row in diary.of(wire.FORWARD) if row.thread == thread}
+    total = passes[-1].a - passes[0].a
+    result = Outside(diary.pid, thread, total, body=body)
+    for before, row in pairwise(passes):
+        if row.a > before.a and row.t > before.t:
+            _append_outside(result, before, row, gaps.get(before.a), marks, away, origin)
     while len(result.t) > ROWS_AT_MOST:
         result = _halve(result)
     return [result] if result.t else []
 
 
-def _gap(result: Outside, before: Row, row: Row, steps: int, wall: int, origin: int) -> None:
-    result.t.append((row.t - origin) * S)
+def _evaluated(thread: int, iterations: list[Iteration]) -> Sums:
+    """The time in which a thread without a training loader went over a loader: its evaluations."""
+    same = [one for one in iterations if one.thread == thread]
+    return sums((t, end - t) for t, end in _pieces(same))
+
+
+def find_body(diary: Diary, cwd: str) -> LoopBody | None:
+    """The innermost loop around the backward pass, where its source could be read."""
+    told = diary.first("loop").get("chain")
+    calls = told if isinstance(told, list) else []
+    return read_body([Location(str(file), int(line), str(name)) for file, line, name in calls], cwd)
+
+
+def _append_outside(
+    result: Outside, before: Row, row: Row, gap: Row | None, marks: Marks, away: Sums, origin: int
+) -> None:
+    """Nothing was seen of the steps between two looks: they are taken to be like the first of them."""
+    steps, begin, end = row.a - before.a, before.t, row.t
+    wall = max(1, end - begin - away.between(begin, end))
+
+    def share(nanoseconds: int) -> float:
+        return max(0, min(nanoseconds * steps, wall)) * S
+
+    closures = marks.passes.between(begin, end)  # an optimizer that calls its closure is no part beside it
+    result.t.append((end - origin) * S)
     result.steps.append(steps)
     result.wall_s.append(wall * S)
-    result.gap_s.append(min(row.duration * steps, wall) * S)
-    result.gap_cpu_s.append(min(row.b * steps, wall) * S)
-    result.gap_runq_s.append(max(0, min(row.c * steps, wall)) * S)
-    result.cpu_s.append(max(0, min(row.d - before.d, wall)) * S)
-    result.runq_s.append(max(0, min(row.e - before.e, wall)) * S)
+    result.gap_s.append(share(gap.duration) if gap is not None else None)
+    result.gap_cpu_s.append(share(gap.b) if gap is not None else None)
+    result.gap_runq_s.append(share(gap.c) if gap is not None else None)
+    result.cpu_s.append(max(0, min(row.b - before.b, wall)) * S)
+    result.process_cpu_s.append(max(0, row.c - before.c) * S)
+    result.runq_s.append(max(0, min(row.d - before.d, wall)) * S)
+    result.backward_s.append(share(marks.backward.between(begin, end)))
+    result.optimizer_s.append(0.0 if closures else share(marks.optimizer.between(begin, end)))
+    result.copy_s.append(share(marks.copy.between(begin, end)))
+    result.exchange_s.append(share(marks.exchange.between(begin, end)))
+    result.checkpoint_s.append(marks.checkpoint.between(begin, end) * S)
+    result.logging_s.append(marks.logging.between(begin, end) * S)
+    result.collect_s.append(marks.collect.between(begin, end) * S)
+    system, faults = used_between(marks, begin, end)
+    result.system_s.append(system)
+    result.minor_faults.append(faults)
+
+
+SUMMED = (
+    "steps wall_s gap_s gap_cpu_s gap_runq_s cpu_s process_cpu_s runq_s backward_s optimizer_s copy_s "
+    "exchange_s checkpoint_s logging_s collect_s system_s minor_faults"
+).split()
 
 
 def _halve(outside: Outside) -> Outside:
-    """Neighbours merged; sums stay exact."""
-    ends = outside.t[1::2] + outside.t[len(outside.t) // 2 * 2 :]
-    merged = Outside(outside.pid, outside.thread, outside.total, t=ends)
-    for name in "steps wall_s gap_s gap_cpu_s gap_runq_s cpu_s runq_s exchange_s".split():
+    """Neighbours merged; sums stay exact, as far as both are known."""
+    count = len(outside.t)
+    merged = Outside(outside.pid, outside.thread, outside.total, body=outside.body)
+    merged.t.extend(outside.t[1::2] + outside.t[count // 2 * 2 :])
+    for name in SUMMED:
         column = getattr(outside, name)
-        getattr(merged, name).extend(sum(column[place : place + 2]) for place in range(0, len(column), 2))
+        pairs = [column[place : place + 2] for place in range(0, count, 2)]
+        getattr(merged, name).extend(None if None in pair else sum(pair) for pair in pairs)
     return merged

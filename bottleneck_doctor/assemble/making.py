@@ -20,13 +20,13 @@ UNPACK, TRANSFORM, SAMPLER = (wire.MAKINGS.index(name) for name in ("unpack", "t
 
 def read_making(key: str, crews: list[Crew], diaries: list[Diary], numbering: Numbering) -> Making:
     """The loader's own draws stand in the process that built it, everything else with those who fetched."""
-    fetches = sum(row.kind == wire.FETCH and _for(crew, row) for crew in crews for row in crew.diary.rows)
+    fetches = sum(_for(crew, row) for crew in crews for row in crew.diary.by_kind.get(wire.FETCH, ()))
     unpacks = [row for crew in crews for row in _rows(crew, UNPACK)]
     draws = [
         row
         for diary in diaries
-        for row in diary.rows
-        if row.kind == wire.MAKING and row.c == SAMPLER and numbering.get((diary.pid, row.thing)) == key
+        for row in diary.by_kind.get(wire.MAKING, ())
+        if row.c == SAMPLER and numbering.get((diary.pid, row.thing)) == key
     ]
     usual, first = [row for row in draws if not row.d], [row for row in draws if row.d]
     return Making(
@@ -47,7 +47,8 @@ def _for(crew: Crew, row: Row) -> bool:
 
 
 def _rows(crew: Crew, kind: int) -> list[Row]:
-    return [row for row in crew.diary.rows if row.kind == wire.MAKING and row.c == kind and _for(crew, row)]
+    makings = crew.diary.by_kind.get(wire.MAKING, ())
+    return [row for row in makings if row.c == kind and _for(crew, row)]
 
 
 def _transforms(crews: list[Crew]) -> dict[str, float]:
@@ -84,7 +85,7 @@ def _firstlings(crews: list[Crew]) -> tuple[int, int]:
     A worker whose batches are all alike says nothing: two such workers would agree on anything.
     """
     seen = [
-        {row.b: row.a for row in crew.diary.rows if row.kind == wire.FIRSTLING and _for(crew, row)}
+        {row.b: row.a for row in crew.diary.by_kind.get(wire.FIRSTLING, ()) if _for(crew, row)}
         for crew in crews
     ]
     telling = [batches for batches in seen if len(set(batches.values())) > 1]

@@ -62,5 +62,5 @@ def _device(diary: Diary) -> str | None:
 def _role(diary: Diary) -> str:
     if diary.first("worker"):
         return "worker"
-    moving = {wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.FORWARD}
+    moving = {wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.PASS}
     return "trainer" if any(row.kind in moving for row in diary.rows) else "other"

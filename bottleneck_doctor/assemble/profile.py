@@ -5,25 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.profile import Cost, Gap, Loop, Machine, Operator, Profile, Run, Stack, Window
+from ..model.loops import LoopBody
+from ..model.profile import (
+    Cost,
+    Gap,
+    Loop,
+    Machine,
+    Operation,
+    Operator,
+    Outside,
+    Profile,
+    Run,
+    Stack,
+    Window,
+)
 from ..model.sample import Sample
 from ..model.trial import Order
-from .arrivals import read_iterations
+from .arrivals import Iteration, read_iterations
 from .computing import read_computing
 from .device import read_devices
 from .drivers import read_drivers, settle
-from .fetches import FETCHES_AT_MOST, find_crews, read_fetches, read_payload, read_repeats
+from .elapsed import read_crews, read_elapsed
+from .fetches import FETCHES_AT_MOST, Crew, find_crews, read_fetches, read_payload, read_repeats
 from .hot_files import read_hot_files
 from .lanes import read_excerpts
 from .loaders import read_loaders
-from .loops import read_loops, read_outside
+from .loops import find_body, read_loops, read_outside
 from .making import read_making
 from .operations import read_operations, read_operators, read_windows
 from .processes import read_processes
+from .profiled import hold_up
 from .quotes import Mask
 from .ranks import read_collectives, read_ranks
 from .rows import Diary, read_diaries
 from .samples import read_blocked, read_series
+from .sources import read_sources
 from .stacks import read_stacks
 from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
@@ -58,13 +74,10 @@ def assemble(remains: Remains) -> Profile:
     origin = remains.origin_ns
     loaders, numbering = read_loaders(diaries, remains.run.cwd, remains.mask)
     crews = find_crews(diaries, numbering)
-    loader_of = {crew.diary.pid: key for key, members in crews.items() for crew in members}
     iterations = {diary.pid: read_iterations(diary, numbering) for diary in diaries}
-    loops = [loop for diary in diaries for loop in read_loops(diary, iterations[diary.pid], origin)]
+    bodies = {diary.pid: find_body(diary, remains.run.cwd) for diary in diaries}
     windows = remains.windows + [window for diary in diaries for window in read_windows(diary, origin)]
-    loops = _fitting(sorted(loops, key=lambda loop: -loop.steps)[:64])
-    for loop in loops:
-        flag(loop.table, [(window.start_s, window.end_s) for window in windows], "instrument")
+    loops = _loops(diaries, iterations, bodies, windows, origin)
     payloads = [read_payload(key, members) for key, members in crews.items()]
     repeats = [read_repeats(key, members) for key, members in crews.items()]
     trainers = [diary for diary in diaries if not diary.first("worker")]
@@ -73,6 +86,16 @@ def assemble(remains: Remains) -> Profile:
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
     processes = read_processes(diaries, numbering, origin)
     found = [one for one in (device, *others) if one is not None]
+    end = origin + round(remains.run.duration_s * 1e9)
+    working = read_crews(loaders, crews)
+    lives = [read_elapsed(diary, iterations[diary.pid], working, origin, end) for diary in trainers]
+    operations = _operations(trainers, origin)
+    stacks = read_stacks(remains.stacks, processes)
+    outside = _outside(trainers, iterations, bodies, origin)
+    computing = read_computing(trainers, crews, origin)
+    tables = {diary.pid: _operators(diary, traces) for diary in trainers}
+    anatomies, operators, unheld = hold_up(computing.anatomies, tables, loops, outside)
+    silences = _silences(diaries, remains) + unheld + find_untraced(trainers, traces)
     sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
     return Profile(
         run=remains.run,
@@ -80,34 +103,59 @@ def assemble(remains: Remains) -> Profile:
         processes=processes,
         loaders=loaders[:256],
         loops=loops,
-        outside=[outside for diary in trainers for outside in read_outside(diary, origin)],
+        outside=outside,
         fetches=[read_fetches(key, members, origin, sampled) for key, members in list(crews.items())[:64]],
         payloads=[payload for payload in payloads if payload],
         repeats=[repeat for repeat in repeats if repeat],
         makings=[read_making(key, crew, diaries, numbering) for key, crew in list(crews.items())[:64]],
-        blocked=read_blocked(remains.samples, loader_of, origin),
-        hot_files=read_hot_files(diaries, remains.samples, loader_of),
-        operations=[
-            operation
-            for diary in trainers
-            for operation in read_operations(diary, origin) + read_collectives(diary)
-        ][:128],
-        stacks=read_stacks(remains.stacks, processes),
-        operators=[operator for diary in trainers for operator in _operators(diary, traces)][:64],
-        computing=read_computing(trainers, crews, origin),
+        blocked=read_blocked(remains.samples, _loader_of(crews), origin),
+        hot_files=read_hot_files(diaries, remains.samples, _loader_of(crews)),
+        operations=operations,
+        stacks=stacks,
+        operators=operators[:64],
+        computing=replace(computing, anatomies=anatomies),
         series=read_series(remains.samples, origin),
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(diaries, remains.supervisor_cpu_s),
-        gaps=settle(remains.gaps, drivers, found, processes)
-        + _silences(diaries, remains)
-        + find_untraced(trainers, traces),
+        gaps=[*settle(remains.gaps, drivers, found, processes), *silences],
         startups=read_startups(trainers, origin)[:64],
+        elapsed=[one for one in lives if one is not None][:64],
         device=device,
         other_devices=others,
         excerpts=read_excerpts(loops, loaders, crews, diaries, iterations, windows, origin),
         trial=read_trial(remains.order, diaries),
+        sources=read_sources(stacks, operations, remains.run.cwd, remains.mask),
     )
+
+
+def _loops(
+    diaries: list[Diary],
+    iterations: dict[int, list[Iteration]],
+    bodies: dict[int, LoopBody | None],
+    windows: list[Window],
+    origin: int,
+) -> list[Loop]:
+    """The loops over loaders, those with most steps first; steps in instruments' windows are set aside."""
+    every = (read_loops(diary, iterations[diary.pid], origin, bodies[diary.pid]) for diary in diaries)
+    loops = sorted((loop for found in every for loop in found), key=lambda loop: -loop.steps)[:64]
+    kept = _fitting(loops)
+    for loop in kept:
+        for reason, instrument in (("instrument", "torch.profiler"), ("stacks", "py-spy")):
+            spans = [(one.start_s, one.end_s) for one in windows if one.instrument == instrument]
+            flag(loop.table, spans, reason)
+    return kept
+
+
+def _outside(
+    trainers: list[Diary],
+    iterations: dict[int, list[Iteration]],
+    bodies: dict[int, LoopBody | None],
+    origin: int,
+) -> list[Outside]:
+    """The loops without a loader."""
+    every = (read_outside(diary, iterations[diary.pid], origin, bodies[diary.pid]) for diary in trainers)
+    return [loop for found in every for loop in found]
 
 
 def _fitting(loops: list[Loop]) -> list[Loop]:
@@ -118,10 +166,20 @@ def _fitting(loops: list[Loop]) -> list[Loop]:
     return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
 
 
+def _operations(trainers: list[Diary], origin: int) -> list[Operation]:
+    calls = (one for diary in trainers for one in read_operations(diary, origin) + read_collectives(diary))
+    return list(calls)[:128]
+
+
 def _operators(diary: Diary, traces: dict[int, Traced]) -> list[Operator]:
     """What a process's step was made of: by its trace, which knows the device's time, or by its own table."""
     traced = traces.get(diary.pid)
     return traced.table.operators if traced is not None else read_operators(diary)
+
+
+def _loader_of(crews: dict[str, list[Crew]]) -> dict[int, str]:
+    """Which loader a worker works for."""
+    return {crew.diary.pid: key for key, members in crews.items() for crew in members}
 
 
 def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:

@@ -30,7 +30,7 @@ def quote(node: ast.Call, source: str, mask: Mask) -> Call | None:
     text = ast.get_source_segment(source, node)
     if text is None or len(text) > LONGEST_CALL:
         return None
-    whole = _masked(_bracketed(text), mask)
+    whole = masked(_bracketed(text), mask)
     call = _only_call(parsed(whole))
     return Call(_text(call.func, whole), list(_arguments(call, whole))) if call else None
 
@@ -64,7 +64,8 @@ def _text(node: ast.expr, whole: str) -> str:
     return text if parsed(f"f(x={text})") else f"({text})"
 
 
-def _masked(whole: str, mask: Mask) -> str:
+def masked(whole: str, mask: Mask) -> str:
+    """The source, which must be valid Python, without what looks like a secret."""
     tree, data = parsed(whole), whole.encode()
     starts = [0]
     for line in data.splitlines(keepends=True):
@@ -94,6 +95,10 @@ def _secrets(node: ast.AST, name: str, mask: Mask) -> Iterator[ast.expr]:
         return
     if isinstance(node, ast.keyword):
         name = node.arg or name
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        yield from _secrets(node.value, ast.unparse(target), mask)
+        return
     for child in ast.iter_child_nodes(node):
         yield from _secrets(child, name, mask)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,15 @@ class Diary:
 
     def of(self, kind: int) -> list[Row]:
         """The rows of one kind, in the order of their start."""
-        return sorted(row for row in self.rows if row.kind == kind)
+        return sorted(self.by_kind.get(kind, ()))
+
+    @cached_property
+    def by_kind(self) -> dict[int, list[Row]]:
+        """The rows as they were written: asked for each of a hundred loaders, all are not read each time."""
+        found: dict[int, list[Row]] = {}
+        for row in self.rows:
+            found.setdefault(row.kind, []).append(row)
+        return found
 
 
 BOARD = {

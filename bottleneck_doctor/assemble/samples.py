@@ -14,7 +14,7 @@ CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave
 BUCKETS_AT_MOST = 512
 NOT_COUNTS = frozenset({"pid", "width_s"})
 GRID_NS = 500_000_000  # sensors of one tick read a few milliseconds apart; they share a row
-SEPARATE = frozenset({"blocked", "channel", "file"})
+SEPARATE = frozenset({"blocked", "loop", "channel", "file"})
 
 
 def read_series(samples: Iterable[Sample], origin: int) -> Series:
@@ -40,13 +40,13 @@ def read_series(samples: Iterable[Sample], origin: int) -> Series:
 
 
 def read_blocked(samples: Iterable[Sample], loader_of: dict[int, str], origin: int) -> list[Blocked]:
-    """What fetching threads were seen doing, per loader and half-second."""
-    bins: dict[str, dict[int, Counter[str]]] = {}
+    """What fetching threads were seen doing, per loader and half-second, and training loops."""
+    bins: dict[tuple[str, int], dict[int, Counter[str]]] = {}
     channels: Counter[str] = Counter()
     for sample in samples:
         if sample.sensor == "channel":
             channels[str(sample.values.get("name", ""))] += int(float(sample.values.get("count", 1)))
-        key = loader_of.get(int(float(sample.values.get("pid", 0)))) if sample.sensor == "blocked" else None
+        key = _key(sample, loader_of)
         if key is not None:
             counts = bins.setdefault(key, {}).setdefault(sample.t_ns, Counter())
             for name, value in sample.values.items():
@@ -55,10 +55,21 @@ def read_blocked(samples: Iterable[Sample], loader_of: dict[int, str], origin: i
     return [_blocked(key, rows, channels, origin) for key, rows in bins.items()]
 
 
-def _blocked(key: str, rows: dict[int, Counter[str]], channels: Counter[str], origin: int) -> Blocked:
+def _key(sample: Sample, loader_of: dict[int, str]) -> tuple[str, int] | None:
+    """Whose sample it is: (loader, 0), or ("", pid) for a training loop."""
+    pid = int(float(sample.values.get("pid", 0)))
+    if sample.sensor == "loop":
+        return "", pid
+    loader = loader_of.get(pid) if sample.sensor == "blocked" else None
+    return (loader, 0) if loader else None
+
+
+def _blocked(
+    key: tuple[str, int], rows: dict[int, Counter[str]], channels: Counter[str], origin: int
+) -> Blocked:
     times = sorted(rows)
     every = -(-len(times) // BUCKETS_AT_MOST) or 1
-    result = Blocked(key, channels=dict(channels.most_common(16)))
+    result = Blocked(key[0], channels=dict(channels.most_common(16)), pid=key[1])
     for place in range(0, len(times), every):
         total: Counter[str] = Counter()
         for t in times[place : place + every]:

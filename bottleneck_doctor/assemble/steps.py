@@ -49,6 +49,8 @@ class Marks:
     collect: Sums
     fetch_queue: Sums
     exchange: Sums
+    passes: Sums  # backward passes inside of optimizer steps
+    usage: dict[int, Row]  # by the instant of the look that it belongs to
 
 
 def read_marks(diary: Diary, thread: int) -> Marks:
@@ -58,17 +60,19 @@ def read_marks(diary: Diary, thread: int) -> Marks:
         rows = (row for row in diary.rows if row.kind == kind and row.thread == thread)
         return sums((row.t, row.duration) for row in rows if which is None or row.c == which)
 
-    checkpoint, logging, copy = (of(wire.OPERATION, place) for place in range(len(wire.OPERATIONS)))
+    checkpoint, logging, copy = (of(wire.OPERATION, place) for place in range(3))  # not "flush"
     whole, exchange = of(wire.BACKWARD), sums(exchanges(diary, thread))
     passes = (row for row in diary.rows if row.kind == wire.BACKWARD and row.thread == thread)
     backward = sums((row.t, row.duration - exchange.between(row.t, row.t + row.duration)) for row in passes)
+    steps = [row for row in diary.rows if row.kind == wire.OPTIMIZER and row.thread == thread]
     optimizer = sums(
-        (row.t, max(0, row.duration - whole.between(row.t, row.t + row.duration)))
-        for row in diary.rows
-        if row.kind == wire.OPTIMIZER and row.thread == thread
+        (row.t, max(0, row.duration - whole.between(row.t, row.t + row.duration))) for row in steps
     )
     queue = sums((row.t, max(0, row.b)) for row in diary.rows if row.kind == wire.FETCH)
-    return Marks(backward, optimizer, checkpoint, logging, copy, of(wire.COLLECTION), queue, exchange)
+    inside = sums((row.t, int(whole.between(row.t, row.t + row.duration) > 0)) for row in steps)
+    collect = of(wire.COLLECTION)
+    usage = {row.t: row for row in diary.rows if row.kind == wire.USAGE and row.thread == thread}
+    return Marks(backward, optimizer, checkpoint, logging, copy, collect, queue, exchange, inside, usage)
 
 
 def exchanges(diary: Diary, thread: int) -> list[tuple[int, int]]:
@@ -170,8 +174,19 @@ def _append(
     for column, kind in ((table.checkpoint_s, marks.checkpoint), (table.logging_s, marks.logging)):
         column.append(kind.between(begin, end) * S)
     table.collect_s.append(marks.collect.between(begin, end) * S)
+    system, faults = used_between(marks, first.next.t, last.next.t)
+    table.system_s.append(system)
+    table.minor_faults.append(faults)
     table.ready.append(last.loop.d if last.loop.d != wire.NOTHING else None)
     table.set_aside.append("" if absent < 0.5 * (end - begin) else "evaluation")
+
+
+def used_between(marks: Marks, begin: int, end: int) -> tuple[float | None, int | None]:
+    """(system CPU seconds, minor faults) of the process between two looks; None where either lacks them."""
+    first, last = marks.usage.get(begin), marks.usage.get(end)
+    if first is None or last is None:
+        return None, None
+    return max(0, last.a - first.a) * S, max(0, last.b - first.b)
 
 
 def thin(table: StepTable, at_most: int = ROWS_AT_MOST) -> StepTable:
@@ -185,7 +200,7 @@ def _halve(table: StepTable) -> StepTable:
     merged = StepTable()
     summed = (
         "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s wait_runq_s backward_s optimizer_s "
-        "checkpoint_s logging_s collect_s copy_s exchange_s"
+        "checkpoint_s logging_s collect_s copy_s exchange_s system_s minor_faults"
     ).split()
     for place in range(0, len(table.t), 2):
         pair = slice(place, place + 2)
@@ -217,4 +232,5 @@ __all__ = [
     "sums",
     "tabulate",
     "thin",
+    "used_between",
 ]

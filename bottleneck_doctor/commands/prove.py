@@ -26,7 +26,8 @@ from . import settings
 from .options import DataFn, Format, Python
 from .output import writable
 from .reading import printed_format
-from .run_options import LAUNCHED, SPECIAL, form, function
+from .run_line import LAUNCHED, SPECIAL
+from .run_options import form, function
 
 __all__ = ["SPECIAL", "ProveOptions", "main"]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from ..model.picture import Picture
+from typing import TYPE_CHECKING
+
 from ..model.refusal import UsageError
-from ..model.report import Report
 from . import settings
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..model.picture import Picture
+    from ..model.report import Report
 
 
 def report_of(path: str) -> Report:

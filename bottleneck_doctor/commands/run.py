@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..launch.command import Command, plan
 from ..launch.environment import instrumented
 from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
-from ..model.profile import Gap, Profile
-from ..model.report import Report
-from ..model.trial import ENVIRONMENT, Order
 from ..sense.ptrace import tracer
-from .calibrating import calibrated, nameless
 from .keep_trace import keep_trace
 from .output import complain, screen, write
 from .run_options import RunOptions
 from .session import Line, Session
 from .under_cprofile import keep_cprofile, under_cprofile, why_not
+
+if TYPE_CHECKING:  # the training waits for what is imported here
+    from ..model.profile import Profile
+    from ..model.report import Report
+    from ..model.trial import Order
 
 PACKAGE = Path(__file__).resolve().parent.parent
 CANNOT_SAY = 3
@@ -33,15 +35,16 @@ def run_command(options: RunOptions) -> int:
     python = choose(options.python)
     command = plan(options.script, options.module, options.launcher, options.args, python)
     with run_folder([options.place, *usual_places()] if options.place else None) as folder:
-        gaps = [Gap("hooks", folder.reason)] if folder.path is None else []
         refusal = why_not(command, folder) if options.cprofile else ""
         cprofile = options.cprofile and not refusal
-        if refusal:
-            gaps.append(Gap("cProfile", refusal))
         started = under_cprofile(command, folder) if cprofile else command
         session, ended = _train(options, command, started, folder)
-        gaps += [Gap("watching", note) for note in ended.notes]
-        profile, problem = _profile(session, ended, command, gaps)
+        missing = [("hooks", folder.reason)] if folder.path is None else []
+        missing += [("cProfile", refusal)] if refusal else []
+        missing += [("watching", note) for note in ended.notes]
+        profile, problem = _profile(session, ended, command, missing)
+        from .calibrating import calibrated, nameless
+
         if profile is not None and options.calibrate:
             if sys.stderr.isatty() and not options.quiet:
                 complain("timing remedies on the training's own files; Ctrl-C skips that")
@@ -91,15 +94,21 @@ def _train(
 
 def _variables(order: Order) -> dict[str, str]:
     """What a trial sets in the environment of the training."""
+    from ..model.trial import ENVIRONMENT
+
     named = [one.options for one in order.treatments if one.name == ENVIRONMENT]
     hashing = {} if order.seed is None else {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", order.seed)}
     return {name: str(value) for options in [hashing, *named] for name, value in options.items()}
 
 
-def _profile(session: Session, ended: Ended, command: Command, gaps: list[Gap]) -> tuple[Profile | None, str]:
+def _profile(
+    session: Session, ended: Ended, command: Command, missing: list[tuple[str, str]]
+) -> tuple[Profile | None, str]:
     """The profile, or why there is none: a mistake of ours must not cost the user the script's status."""
     from ..assemble.profile import assemble
+    from ..model.profile import Gap
 
+    gaps = [Gap(what, why) for what, why in missing]
     try:
         return assemble(session.remains(ended, list(command.argv), command.script, gaps)), ""
     except Exception as error:

@@ -1,47 +1,20 @@
-"""Run a training script under instrumentation and say what limits it.
-
-\b
-bdoc run [OPTIONS] SCRIPT [ARGS]...        an unmodified training script
-bdoc run [OPTIONS] -m MODULE [ARGS]...     a module, as for python -m
-bdoc run [OPTIONS] -- COMMAND [ARGS]...    torchrun, accelerate launch, a shell script
-
-Options of bdoc stand before the script; everything after it is the script's, untouched.
-"""
-
-# Declares and checks the options; ``commands/run.py`` acts on them.
+"""The checked options of ``bdoc run``; ``commands/run.py`` acts on them."""
 
 from __future__ import annotations
 
 import math
 import os
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-from typer.core import TyperCommand
-
-from ..model.outcome import Condition
 from ..model.refusal import UsageError
-from ..model.trial import Order
 from . import settings
-from .gating import conditions
-from .options import (
-    Calibrate,
-    CProfile,
-    DataFn,
-    FailIf,
-    Format,
-    KeepTrace,
-    MaxDataWait,
-    Place,
-    Python,
-    TrialOrder,
-    UntilSteady,
-)
 from .reading import printed_format
 from .settings import Settings
 
-LAUNCHED = "bottleneck_doctor.launched"
+if TYPE_CHECKING:
+    from ..model.outcome import Condition
+    from ..model.trial import Order
 
 
 @dataclass(frozen=True)
@@ -78,67 +51,39 @@ class RunOptions:
     until_steady: bool = False
 
 
-class RunCommand(TyperCommand):
-    """Remembers whether the target stood behind ``--``, which the parser swallows."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """``--`` directly before the first word that is no option makes it a command."""
-        before = list(args)
-        left = super().parse_args(ctx, args)
-        rest = len(ctx.params.get("target") or [])
-        ctx.meta[LAUNCHED] = rest < len(before) and before[len(before) - rest - 1] == "--"
-        return left
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The three forms stand in the help; one line cannot hold them."""
-        return ["[OPTIONS]", "SCRIPT", "[ARGS]..."]
-
-
-# Everything after the script is the script's, whatever it looks like.
-SPECIAL = {"cls": RunCommand, "context_settings": {"allow_interspersed_args": False}}
-
-
-def main(
-    context: typer.Context,
-    target: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", hidden=True)] = None,
-    module: Annotated[
-        bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")
-    ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", metavar="PATH", help="The profile.", show_default="profile.json"),
-    ] = None,
-    max_data_wait: MaxDataWait = None,
-    fail_if: FailIf = None,
-    max_steps: Annotated[
-        int | None, typer.Option(metavar="N", help="End the training after N steps.")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="End the training after S seconds.")
-    ] = None,
-    format: Format = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")] = False,
-    no_profiler: Annotated[bool, typer.Option("--no-profiler", help="No torch.profiler window.")] = False,
-    no_py_spy: Annotated[bool, typer.Option("--no-py-spy", help="No py-spy window.")] = False,
-    cprofile: CProfile = False,
-    keep_trace: KeepTrace = False,
-    calibrate: Calibrate = False,
-    python: Python = None,
-    data_fn: DataFn = None,
-    trial: TrialOrder = None,
-    place: Place = None,
-    until_steady: UntilSteady = False,
-) -> int:
-    """Run a training script under instrumentation and say what limits it."""
+def checked(
+    target: list[str],
+    launched: bool,
+    *,
+    module: bool = False,
+    output: str | None = None,
+    max_data_wait: list[str] | None = None,
+    fail_if: list[str] | None = None,
+    max_steps: int | None = None,
+    max_seconds: float | None = None,
+    format: str | None = None,
+    quiet: bool = False,
+    no_profiler: bool = False,
+    no_py_spy: bool = False,
+    cprofile: bool = False,
+    keep_trace: bool = False,
+    calibrate: bool = False,
+    python: str | None = None,
+    data_fn: list[str] | None = None,
+    trial: str | None = None,
+    place: str | None = None,
+    until_steady: bool = False,
+) -> RunOptions:
+    """What was given on the command line, else in the settings; ``launched``: it stood behind ``--``."""
     defaults = settings.load() if place is None else Settings()  # `bdoc prove` has read them itself
-    script, name, launcher, args = form(target or [], module, bool(context.meta.get(LAUNCHED)))
-    options = RunOptions(
+    script, name, launcher, args = form(target, module, launched)
+    return RunOptions(
         script=script,
         module=name,
         launcher=launcher,
         args=args,
         output=output or defaults.output,
-        conditions=conditions(max_data_wait or [], fail_if or [], defaults),
+        conditions=_conditions(max_data_wait or [], fail_if or [], defaults),
         max_steps=_steps(max_steps, defaults),
         max_seconds=_seconds(max_seconds, defaults),
         format=printed_format(format, defaults),
@@ -154,9 +99,15 @@ def main(
         place=place,
         until_steady=until_steady,
     )
-    from .run import run_command
 
-    return run_command(options)
+
+def _conditions(max_data_wait: list[str], fail_if: list[str], defaults: Settings) -> list[Condition]:
+    """The gate's; it is imported only where there is one, for the training waits until this is over."""
+    if not (max_data_wait or fail_if or defaults.fail_if) and defaults.max_data_wait is None:
+        return []
+    from .gating import conditions
+
+    return conditions(max_data_wait, fail_if, defaults)
 
 
 def form(

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..launch.board import Board
-from ..launch.enough import Enough
 from ..launch.limit import Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
+    from ..launch.enough import Enough
     from ..model.profile import Gap
     from ..model.progress import Progress
     from .presence import Presence
@@ -60,7 +60,10 @@ class Session:
             self.board = Board(self.folder)
             self.limit = Limit(self.board, self.options.max_steps, self.options.max_seconds)
             self.limit.arm()
-            self.enough = Enough() if self.options.until_steady else None
+            if self.options.until_steady:
+                from ..launch.enough import Enough
+
+                self.enough = Enough()
 
     def tick(self, child: int) -> float:
         """Take what is due; seconds until the next time. ``child`` is the training's pid."""
@@ -95,7 +98,8 @@ class Session:
 
         yield
         board = self.board
-        self.sensors = open_sensors(child, board.fetching if board is not None else list)
+        threads = (board.fetching, board.training) if board is not None else (list, list)
+        self.sensors = open_sensors(child, *threads)
         if board is not None:
             from ..sense.windows import Windows
 
@@ -115,7 +119,8 @@ class Session:
 
         modules()
         yield
-        from .. import render  # noqa: F401
+        if not self.options.quiet:
+            _prepare_to_show(self.options.format)
 
     def ended(self, ended: Ended) -> None:
         """Tell who watches how the training ended, before the folder goes; clear up after those killed."""
@@ -184,6 +189,7 @@ class Session:
             signal=ended.signal,
             stopped_by=self.limit.stopped() if self.limit is not None else None,
             bdoc=__version__,
+            pid=ended.pid,
         )
         return Remains(
             folder=self.folder,
@@ -210,6 +216,14 @@ class Session:
         if late and self.board is not None and not self.board.progress():
             return [Gap("--max-seconds", "it counts from the first batch, and none was seen")]
         return []
+
+
+def _prepare_to_show(format: str) -> None:
+    """What the report at the end is drawn with."""
+    if format != "json":
+        from ..render import compose  # noqa: F401
+    if format == "terminal":
+        from ..render import terminal  # noqa: F401
 
 
 def bounded(argv: list[str]) -> list[str]:

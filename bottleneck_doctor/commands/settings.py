@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -100,6 +99,8 @@ def _table(file: str) -> dict[str, Any] | None:
 def _checked(key: str, value: Any, file: str) -> Any:
     """The value in its option's type; lists may be given as one string."""
     if key not in KINDS:
+        import difflib
+
         near = difflib.get_close_matches(key.replace("_", "-"), KINDS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(KINDS)}"
         raise UsageError(f"{file} {TABLE}: no key {key!r}, {hint}")

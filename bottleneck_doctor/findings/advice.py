@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ..analyse import reads
 from ..analyse.causes import gain
+from ..analyse.hot import is_users
 from ..analyse.reads import UNSURE, Reads
 from ..analyse.replay import apply, step_seconds
 from ..analyse.served import serves_more
@@ -181,9 +182,13 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
 
 
 def place_of(diagnosis: Diagnosis) -> Location | None:
-    """Where the data set is defined, else where its loader is built."""
+    """Where the user defines the data set, else where its loader is built: a library's line is nobody's to
+    edit."""
     loader = diagnosis.loader
-    return None if loader is None else loader.dataset_location or loader.location
+    if loader is None:
+        return None
+    known = [one for one in (loader.dataset_location, loader.location) if one is not None]
+    return next((one for one in known if is_users(one.file)), known[-1] if known else None)
 
 
 def staging(diagnosis: Diagnosis, title: str, factor: tuple[float, float, float], id: str = STAGE) -> Cure:
@@ -205,6 +210,12 @@ WORTH = 1.03  # a what-if that gains less supports no finding: T' < 0.97 T [cata
 KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [catalogue F08]
 COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)
 TAKE_S = 5e-6  # and per sample for Python to find it [catalogue F09: indexing a tensor, measured]
+
+
+def one_epoch(diagnosis: Diagnosis) -> bool:
+    """Whether the run went over its data once, and ended by itself: what pays in later epochs has none."""
+    loop = diagnosis.loop
+    return loop is not None and len(loop.epochs.batches) == 1 and diagnosis.profile.run.stopped_by is None
 
 
 def unlooped(diagnosis: Diagnosis, finding: str) -> Abstention | None:

@@ -17,7 +17,8 @@ at. Plain functions are not seen, and modules only in workers.
 
 ## When this advice is wrong
 Samples that come out the same every time need no transform at all in training: prepare them once. Per-batch
-random numbers, as some libraries draw them on the accelerator, augment less than per-sample ones.
+random numbers, as some libraries draw them on the accelerator, augment less than per-sample ones. Another
+order is advised only where one of the transforms crops or resizes, and others than conversions take the time.
 
 ## Prediction
 Reordered: from nothing, over half of the transforms' time (ours), to all of it, since the areas before and
@@ -32,6 +33,7 @@ torchvision.transforms.v2, "Performance considerations"; kornia.augmentation; al
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..analyse.causes import gain
@@ -49,11 +51,12 @@ ID = "augment-bound"
 TRANSFORM_SHARE = 0.3  # of a batch's CPU [catalogue F07]
 EQUAL_SHARE = 0.9  # of samples that came again: nothing random in them [catalogue F08]
 NAMED = 3  # transforms that a report names [catalogue F07]
+LISTED = 6  # transforms in the snippet
 HALF = 0.5  # of their time likely goes when what shrinks a sample comes first (ours)
 COVERED = 0.95  # of the CPU may be a fetch's, as clocks of two kinds go (ours)
 
-FIRST = """\
-transforms.Compose([RandomCrop(size), HorizontalFlip(), ColorJitter(...), Blur(...)])   # smaller first"""
+SHRINKS = re.compile(r"crop|resize|thumbnail|scale(?!d)|downsample", re.I)
+CONVERTS = re.compile(r"totensor|toimage|pilto|topil|todtype|normali[sz]e|convert|compose|sequential", re.I)
 BATCHED = """\
 augment = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(...), v2.ToDtype(torch.float32, scale=True)])
 x = augment(x.to("cuda", non_blocking=True))          # in the loop, on the whole batch"""
@@ -82,22 +85,18 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    return Finding(ID, "input.preprocess", evidence, _cures(diagnosis, scenario, share), place_of(diagnosis))
+    cures = _cures(diagnosis, scenario, share, transforms)
+    return Finding(ID, "input.preprocess", evidence, cures, place_of(diagnosis))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float) -> list[Cure]:
+def _cures(
+    diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
+) -> list[Cure]:
     place, gone = place_of(diagnosis), Change(cpu=1 - share)
     half = Change(cpu=1 - HALF * share)
-    first = Cure(
-        id="aug-reorder",
-        title="transform fewer pixels: crop and resize before colours and blur",
-        fix=Fix("put what makes a sample smaller first", FIRST, place),
-        factor=spread(scenario, Change(), half, gone),
-        risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
-        basis="range",
-    )
+    first = _reordered(diagnosis, scenario, share, transforms)
     if not diagnosis.host.accelerated:
-        return [first]
+        return first
     batched = Cure(
         id="aug-gpu-batch",
         title="transform whole batches on the accelerator",
@@ -107,13 +106,45 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float) -> list[Cure]
         risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
         basis="range",
     )
-    return [batched, first]
+    return [batched, *first]
 
 
-def _case(colour_s: float, equal: int = 0, accelerated: bool = False, own_s: float = 0.002) -> Diagnosis:
-    """Two workers, 20 ms of CPU a batch, so much of it in ColorJitter; half of 64 samples were compared."""
+def _reordered(
+    diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
+) -> list[Cure]:
+    """What makes samples smaller comes first, where there is such a transform and one that can wait."""
+    smaller = [name for name in transforms if SHRINKS.search(name)]
+    others = [name for name in transforms if not SHRINKS.search(name) and not CONVERTS.search(name)]
+    whole = sum(transforms.values())
+    part = share * sum(transforms[name] for name in others) / whole if whole > 0 else 0.0
+    if not smaller or gain(scenario, Change(cpu=1 - part)) < WORTH:
+        return []
+    names = ", ".join(f"{name}(...)" for name in [*smaller, *others][:LISTED])
+    first = Cure(
+        id="aug-reorder",
+        title="transform fewer pixels: crop and resize before colours and blur",
+        fix=Fix(
+            "put what makes a sample smaller first",
+            f"Compose([{names}])   # smaller first",
+            place_of(diagnosis),
+        ),
+        factor=spread(scenario, Change(), Change(cpu=1 - HALF * part), Change(cpu=1 - part)),
+        risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
+        basis="range",
+    )
+    return [first]
+
+
+def _case(
+    colour_s: float,
+    equal: int = 0,
+    accelerated: bool = False,
+    own_s: float = 0.002,
+    name: str = "ColorJitter",
+) -> Diagnosis:
+    """Two workers, 20 ms of CPU a batch, so much of it in one transform; half of 64 samples were compared."""
     base = patient(Work(0.02), Turn(0.0, own_s), workers=2)
-    makings = [Making("1:1", 400, transforms={"ColorJitter": colour_s, "RandomCrop": 0.0004})]
+    makings = [Making("1:1", 400, transforms={name: colour_s, "RandomCrop": 0.0004})]
     facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
     return replace(base, profile=facts, host=replace(base.host, accelerated=accelerated))
 
@@ -123,6 +154,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("colours before the crop", _case(0.015), "fires", "aug-reorder"),
         Case("the same beside an accelerator", _case(0.015, accelerated=True), "fires", "aug-gpu-batch"),
+        Case("it is conversions", _case(0.015, name="ToTensor"), "fires"),
         Case("samples come out the same", _case(0.015, equal=32), "silent"),
         Case("decoding dominates", _case(0.003), "silent"),
         Case("the workers keep up", _case(0.015, own_s=0.03), "silent"),

@@ -8,8 +8,8 @@ A checkpoint of s seconds every k steps adds s / k to each step. Half of s is co
 core; the rest waits for the file system, and longer once the kernel's buffers for unwritten data are full.
 
 ## How it is measured
-Wall and CPU time inside `torch.save` and safetensors' `save_file`, in the loop's own thread, from the first
-call to the last.
+Wall and CPU time inside `torch.save` and safetensors' `save_file`, and of forced flushes of what they wrote,
+in the loop's own thread, from the first call to the last.
 
 ## Thresholds
 More than 2 % of the steady step (ours), from at least two checkpoints: how often one comes cannot be told
@@ -42,17 +42,16 @@ from ..model.trial import Treatment
 from .advice import operations_of, spread, step_share
 from .case import patient
 from .entry import Case, Entry
+from .lines import quoted
 from .stalls import rhythm_evidence
 
 SHARE = 0.02  # of the step [catalogue F27, ours]
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known
 RARER = 0.1  # of the checkpoints are left: every tenth (assumed; the user chooses)
 COPIED = (0.5, 0.33, 0.07)  # of a save's time is the copy [measured: 0.47; catalogue F27: 33 of 105 ms; 0.07]
-HOOKS = "hook on torch.save"
+HOOKS = "hooks on torch.save, fsync"
 
-LESS = """\
-if step % (10 * every) == 0:             # ten times rarer; or by the clock, every 15 minutes
-    torch.save(model.state_dict(), path)"""
+LESS = "if step % (10 * every) == 0:             # ten times rarer; or by the clock, every 15 minutes"
 ASIDE = """\
 if writer is not None: writer.join()     # one at a time
 state = {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
@@ -68,11 +67,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share <= SHARE:
         return None
     saves = operations_of(diagnosis, "checkpoint")
-    count = sum(one.count for one in saves)
+    count = max((one.count for one in saves), default=0)  # a line that writes, another that flushes: one
     if count < SEEN_AT_LEAST:
         return Abstention("checkpoint-blocking", "a second checkpoint: how often one comes is not known")
     total_s = sum(one.total_s for one in saves)
-    place = saves[0].location
+    place = _place(saves)
     cpu_share = sum(one.cpu_s for one in saves) / max(total_s, 1e-9)
     known = (
         ("share of the step spent on checkpoints", "checkpoint_share", share),
@@ -83,15 +82,27 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     evidence = [Evidence(*one, HOOKS) for one in known] + rhythm_evidence(diagnosis, "checkpoint")
     return Finding(
-        "checkpoint-blocking", "host.checkpoint", evidence, _cures(diagnosis.scenario, place), place
+        "checkpoint-blocking",
+        "host.checkpoint",
+        evidence,
+        _cures(diagnosis, diagnosis.scenario, place),
+        place,
     )
 
 
-def _cures(scenario: Scenario, place: Location | None) -> list[Cure]:
+def _place(saves: list[Operation]) -> Location | None:
+    """The line that writes: a flush of the same file stands below it."""
+    places = [one.location for one in saves if one.location is not None]
+    near = [one for one in places if (one.file, one.function) == (places[0].file, places[0].function)]
+    return min(near, key=lambda one: one.line, default=None)
+
+
+def _cures(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> list[Cure]:
+    line = quoted(diagnosis, place) or "torch.save(model.state_dict(), path)"
     less = Cure(
         id="checkpoint-less",
         title="save a checkpoint ten times less often",
-        fix=Fix("save by the clock, or every tenth time", LESS, place),
+        fix=Fix("save by the clock, or every tenth time", f"{LESS}\n    {line}", place),
         change=Change(checkpoint=RARER),
         apply="hook~",
         risk="up to ten times as much work is lost when the job dies",
@@ -111,6 +122,7 @@ def _cures(scenario: Scenario, place: Location | None) -> list[Cure]:
 
 
 SAVES = Operation("checkpoint", 1, 0, "save", 40, 2.0, 1.2, 0.09, Location("train.py", 52, "main"))
+ONCE = (replace(SAVES, count=1), replace(SAVES, count=1, location=Location("train.py", 54, "main")))
 SICK = Turn(0.003, checkpoint=0.005)
 
 
@@ -134,6 +146,7 @@ def cases() -> tuple[Case, ...]:
             patient(Work(1e-5), Turn(0.003, checkpoint=3e-5), operations=(SAVES,)),
             "silent",
         ),
+        Case("one save so far, and its flush", patient(Work(1e-5), SICK, operations=ONCE), "abstains"),
         Case("one save so far", patient(Work(1e-5), SICK, operations=(replace(SAVES, count=1),)), "abstains"),
         Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
     )

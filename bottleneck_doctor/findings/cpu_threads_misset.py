@@ -17,10 +17,9 @@ of the profiled CPU in operators of 0.2 ms and more (ours): smaller ones lose by
 threads than cores, all ranks together, and the loop held up for more than 0.1 of the step [catalogue F59].
 
 ## When this advice is wrong
-One thread may be meant: several ranks on one machine, or reproducible sums. Where the script itself asks for
-it (no OMP_NUM_THREADS=1 in its environment), nothing is promised. The order of sums changes with
-the number of threads, and results with it, in the last digits. Where strangers come and go, fewer threads are
-safer than more.
+One thread may be meant, as where the script itself asks for it: several ranks on one machine, or reproducible
+sums. The order of sums changes with the number of threads, and results with it, in the last digits. Where
+strangers come and go, fewer threads are safer than more.
 
 ## Prediction
 Too few: Amdahl on the large operators, each further core bringing nothing at worst, half of one likely
@@ -40,7 +39,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.threads import Threads, is_inherited, judge_threads
+from ..analyse.threads import Threads, judge_threads
 from ..model.computing import Computing, Switches
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn
 from ..model.profile import Operator, Process
@@ -83,10 +82,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _timed(diagnosis: Diagnosis, scenario: Scenario, judged: Threads) -> Change | None:
-    """Large operators with the wanted threads, as fast as products and convolutions were timed to be.
-
-    Where the script itself asks for one thread nothing is promised, timed or not."""
-    if judged.trouble != "few" or not is_inherited(diagnosis.profile, diagnosis.loop):
+    """Large operators with the wanted threads, as fast as products and convolutions were timed to be."""
+    if judged.trouble != "few":
         return None
     measured_s = share_of(diagnosis, is_product) * own_s(scenario)
     timed = times_as_fast(diagnosis, LAYERS, f"{judged.wanted} threads", measured_s)

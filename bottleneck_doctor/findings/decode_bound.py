@@ -51,6 +51,7 @@ from .advice import (
     WORTH,
     fits_memory,
     keeping,
+    one_epoch,
     place_of,
     remembering,
     repeats_of,
@@ -108,7 +109,7 @@ TIMED = {
 # remedy -> title, how it is applied, lines, risk
 WAYS = {
     "cache-decoded-ram": ("decode each picture once and keep it in memory", "hook", CACHE,
-                          "pays from the second epoch on; room was counted with finished samples"),
+                          "pays from the second epoch on; memory for all pictures as they are decoded"),
     "reencode-offline": ("store the pictures so that they are cheap to decode", "convert", CONVERT,
                          "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
     "resize-offline": ("store the pictures at twice the training size", "convert", RESIZE,
@@ -168,6 +169,15 @@ def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
     return inputs.read_bytes / PIXEL_BYTES[codec] / finished
 
 
+def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
+    """What a decoded picture takes in memory, before it is made smaller; at least what a sample does."""
+    inputs, repeats = diagnosis.inputs, repeats_of(diagnosis)
+    finished = repeats.sample_bytes if repeats is not None else 0.0
+    if not (codec and inputs.read_bytes and inputs.samples):
+        return finished
+    return max(finished, CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec])
+
+
 def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     """Decode once; store what is cheap to decode; decode fewer pixels; decode them faster."""
     repeats, needed = repeats_of(diagnosis), OVERSIZE / max(oversize, OVERSIZE)
@@ -179,7 +189,11 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
     ranged = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
     cures = [timed for cure in ranged for timed in _as_timed(diagnosis, cure)]
-    if repeats is not None and fits_memory(diagnosis, repeats.sample_bytes):
+    if (
+        repeats is not None
+        and not one_epoch(diagnosis)
+        and fits_memory(diagnosis, _kept_bytes(diagnosis, codec))
+    ):
         change = remembering(diagnosis.inputs, repeats.sample_bytes, diagnosis.inputs.decode)
         kept = keeping(diagnosis, "decoded")
         cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
@@ -235,7 +249,8 @@ def cases() -> tuple[Case, ...]:
         Case("large JPEG files", _case(".jpg"), "fires", "resize-offline"),
         Case("large JPEG files, decoded in full", _case(".jpg"), "fires", "decode-scaled"),
         Case("PNG files", _case(".png"), "fires", "reencode-offline"),
-        Case("memory for all of them", _case(".jpg", memory=64 << 30), "fires", "cache-decoded-ram"),
+        Case("memory for all of them", _case(".jpg", memory=512 << 30), "fires", "cache-decoded-ram"),
+        Case("memory for none but finished samples", _case(".jpg", memory=64 << 30), "fires"),
         Case("another preparation dominates", _case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
         Case("the workers keep up", patient(Work(0.002), Turn(0.0, 0.02), 2, inputs=PHOTOS), "silent"),
         Case("no fetch was timed", _case(".jpg", Inputs()), "abstains"),

@@ -13,7 +13,7 @@ and evaluation together. Once per pass, from the first backward pass of the run 
 forward pass records for a backward one; not where torch.compile is at work.
 
 ## Thresholds
-More than 20 % (ours).
+More than 20 % (ours). Rarer evaluations are spoken of from three on: a single one has no interval.
 
 ## When this advice is wrong
 A short profiling run may evaluate more often than the training will; a first evaluation before training (a
@@ -54,6 +54,18 @@ RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)
 UNRECORDED = (1.0, 0.9, 0.73)  # of a forward pass's time is left without autograd [catalogue F50, measured]
 LOOPS = "loops without backward passes"
 FORWARDS = ("forwards", "recorded_forwards")
+SEVERAL = 3  # evaluations, or epochs, from which they can come less often (ours)
+BY_EPOCH = ("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)")
+BY_STEP = ("evaluate after more steps", "if step % (5 * every) == 0: evaluate(model, val_loader)")
+TRAINER = (
+    "evaluate every few epochs",
+    "Trainer(..., check_val_every_n_epoch=5)   # or limit_val_batches=0.2",
+)
+ARGUMENTS = (
+    "evaluate after more steps",
+    'TrainingArguments(..., eval_strategy="steps", eval_steps=5 * every)',
+)
+HOW = {"lightning": TRAINER, "pytorch_lightning": TRAINER, "transformers": ARGUMENTS}
 EVALUATE = """\
 model.eval()
 with torch.inference_mode():             # nothing is kept for a backward pass: batches may be larger
@@ -85,10 +97,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if forwards:
         text, hook = "share of their forward passes that record for a backward one", "hook on forward passes"
         evidence.append(Evidence(text, "recorded_share", recorded / forwards, hook))
-    place = loader.location if loader is not None else None
-    cures = [_less(whole, place)]
+    trained_on = loader is not None and diagnosis.loop is not None and main.loader == diagnosis.loop.loader
+    if trained_on:
+        evidence.append(Evidence("it goes over the data that the training uses"))
+    place = None if loader is None or trained_on else loader.location
+    cures = _less(diagnosis, whole, loader, place)
     cures += _unrecorded(diagnosis, place) if recorded else []
-    cures += _workers(diagnosis, loader) if loader is not None else []
+    cures += _workers(diagnosis, loader) if loader is not None and not trained_on else []
     return Finding("evaluation-heavy", CAUSE, evidence, cures, place)
 
 
@@ -98,16 +113,25 @@ def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, 
     return low, likely, high
 
 
-def _less(whole: Whole, place: Location | None) -> Cure:
-    return Cure(
+def _less(diagnosis: Diagnosis, whole: Whole, loader: Loader | None, place: Location | None) -> list[Cure]:
+    """Where there are more evaluations than one: of a single one nothing can be left out by an interval."""
+    loop = diagnosis.loop
+    epochs = len(loop.epochs.batches) if loop is not None else whole.evaluations
+    if whole.evaluations < SEVERAL:
+        return []
+    through = loader.through if loader is not None else []
+    known = next((HOW[name] for name in through if name in HOW), None)
+    text, snippet = known or (BY_EPOCH if epochs >= SEVERAL else BY_STEP)
+    cure = Cure(
         id="eval-less",
         title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
-        fix=Fix("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)", place),
+        fix=Fix(text, snippet, place),
         factor=_in_run(whole, RARER),
         risk="early stopping reacts later",
         basis="amdahl",
         scope="run",
     )
+    return [cure]
 
 
 def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
@@ -157,17 +181,19 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
     ]
 
 
-def _case(evaluation_s: float, recorded: int = 0, work: Work | None = None) -> Diagnosis:
+def _case(
+    evaluation_s: float, recorded: int = 0, work: Work | None = None, times: int = 4, loader: str = "1:2"
+) -> Diagnosis:
     """Ten seconds of training, and so many of evaluation."""
     well = patient(Work(1e-4), Turn(0.01))
     own = patient(work or Work(1e-4), Turn(0.01))
     assert well.loop is not None
     epochs = Epochs([0.0], [0.0], [0.0], [100])
-    loop = Loop("1:2", 1, 0, "evaluation", 100, evaluation_s, 0.0, epochs, StepTable(),
+    loop = Loop(loader, 1, 0, "evaluation", 100, evaluation_s, 0.0, epochs, StepTable(),
                 forwards=2, recorded_forwards=recorded)  # fmt: skip
     loaders = [*well.profile.loaders, Loader("1:2", "dataloader", 1, "Held out")]
     facts = replace(well.profile, loops=[loop], loaders=loaders)
-    whole = Whole(60.0, 10.0, evaluation_s, 4)
+    whole = Whole(60.0, 10.0, evaluation_s, times)
     return replace(well, profile=facts, whole=whole, evaluation=own)
 
 
@@ -178,6 +204,15 @@ def cases() -> tuple[Case, ...]:
         Case("evaluation takes half of the time", _case(10.0), "fires", "eval-less"),
         Case("it records for a backward pass", _case(30.0, 2), "fires", "eval-no-grad"),
         Case("it waits for its data", _case(10.0, work=late), "fires", "eval-workers"),
+        Case(
+            "the only epoch is followed by the only evaluation",
+            _case(10.0, 2, times=1),
+            "fires",
+            "eval-no-grad",
+        ),
+        Case(
+            "the training data is gone over again", _case(10.0, work=late, loader="1:1"), "fires", "eval-less"
+        ),
         Case("evaluation takes a tenth", _case(1.0), "silent"),
         Case("inference alone", replace(_case(10.0), loop=None), "abstains"),
     )

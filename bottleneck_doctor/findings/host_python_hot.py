@@ -10,22 +10,26 @@ operator takes for the same number.
 
 ## How it is measured
 One profiled step: pauses of 0.1 ms and more in which no operator ran, less what hooks know (checkpoints,
-logging, collections) and less time asleep. Stacks of the loop's thread bound it, and name the line.
+logging, collections) and less time asleep. Stacks of the loop's thread bound it, and name the line. The
+source of the functions seen says what the line is for: whether its result flows into the loss, is written
+out, or is a measure that nothing else needs, and whether it runs in a loop within the step.
 
 ## Thresholds
-At least 0.1 of the step (ours) in such pauses.
+At least 0.1 of the step (ours) in such pauses; four fifths of a function's samples for one purpose (ours).
 
 ## When this advice is wrong
 One step is a small sample: what runs every hundredth step may be in it, or missed; stacks, which see two
 seconds, keep it honest. Native code that is no torch operator (NumPy, an extension) counts as Python here:
-the line tells. Code that must run for each sample in Python may run in the loader's workers instead.
+the line tells. Code that must run for each sample in Python may run in the loader's workers instead. What a
+name means is not followed beyond a function: where the source does not tell, only the place is said.
 
 ## Prediction
-A range by replay (ours): a third of that time away at worst, 0.85 of it likely, all but a fiftieth at best.
-`metrics-less`: nine of ten steps without it, if the line is a metric at all.
+A range by replay (ours): of the line's time a third away at worst, 0.85 of it likely, all but a fiftieth at
+best. `metrics-less`: nine of ten steps without it.
 
 ## Remedies
-`vectorise-loop-code`, `metrics-less`.
+`vectorise-loop-code` where the line runs in a loop within the step; `metrics-less` where nothing that is
+trained needs what it measures.
 
 ## References
 PyTorch Performance Tuning Guide; torchmetrics; NumPy, "Universal functions".
@@ -34,69 +38,104 @@ PyTorch Performance Tuning Guide; torchmetrics; NumPy, "Universal functions".
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ..analyse.causes import gain
-from ..analyse.split import is_library, own_stacks
+from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
+from ..analyse.split import is_library, own_stacks, witnessed
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Location, Operator, Stack
+from ..model.profile import Location, Operator, Source, Stack
 from ..model.report import Evidence, Fix
 from .advice import spread
 from .computing import PROFILER, anatomy_like, blind, case_of
 from .entry import Case, Entry
+from .lines import STACKS, quoted, rarely
 
 ID = "host-python-hot"
 PYTHON_SHARE = 0.1  # of the step (ours)
-VECTORISED = (0.67, 0.15, 0.02)  # of the Python time that is left (ours)
+VECTORISED = (0.67, 0.15, 0.02)  # of the line's time that is left (ours)
 RARELY = (0.67, 0.1, 0.1)  # with nine of ten steps without it (ours)
 INSTALLED = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/bottleneck_doctor/agent/")
 
-VECTORISE = """\
+COUNTED = """\
 right = (logits.argmax(1) == target).sum()     # one operator for the whole batch, no .tolist(), no loop
 total += right                                 # a tensor: read it with .item() once per epoch"""
-SELDOM = "if step % 10 == 0:\n    measure(output, target)"
+ARRAYS = """\
+state = torch.stack(states)                    # once: what the loop goes over, side by side in one tensor
+state = state + rate * change(state)           # and each of its lines works on all of them at once"""
+SEEN = {
+    TRAINING: "what this line makes becomes part of the loss",
+    MEASURE: "nothing that is trained needs what this line measures",
+    BESIDE: "nothing that is trained needs what this line makes",
+}
+
+
+@dataclass(frozen=True)
+class Hot:
+    """The line with most of the loop's samples outside of torch: how many of all, and what it is for."""
+
+    line: Location
+    seen: int
+    total: int
+    purpose: Purpose
+
+    @property
+    def share(self) -> float:
+        """Of the loop's samples."""
+        return self.seen / self.total
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when Python between operators takes a visible part of the step."""
-    scenario = diagnosis.scenario
-    missing = blind(diagnosis, ID)
+    scenario, hot = diagnosis.scenario, hottest(diagnosis)
+    missing = _blind(diagnosis)
     if missing is not None or scenario is None:
         return missing
     python = fmean(turn.python for turn in scenario.turns)
     share = 1 - 1 / gain(scenario, Change(python=0))
-    if share < PYTHON_SHARE:
-        return None
-    line, seen, total = hottest(diagnosis)
+    if share < PYTHON_SHARE or (hot is not None and hot.purpose.what == LOG):
+        return None  # what is logged is a finding of its own
     evidence = [
         Evidence("share of the step in Python between operators", "python_share", share, PROFILER),
         Evidence("time per step in it", "python_s", python, PROFILER),
     ]
-    if line is not None:
-        text = f"share of the loop's samples seen in {line.function}"
-        evidence.append(Evidence(text, "hottest_share", seen / total, "py-spy"))
-    return Finding(ID, "host.python", evidence, _cures(scenario, line), line)
+    if hot is None:
+        return Finding(ID, "host.python", evidence)
+    text = f"share of the loop's samples seen in {hot.line.function}"
+    evidence.append(Evidence(text, "hottest_share", hot.share, STACKS))
+    if hot.purpose.what in SEEN:
+        evidence.append(Evidence(SEEN[hot.purpose.what]))
+    if hot.purpose.repeats:
+        evidence.append(Evidence("it runs in a loop within the step"))
+    return Finding(ID, "host.python", evidence, _cures(diagnosis, scenario, hot), hot.line)
 
 
-def hottest(diagnosis: Diagnosis) -> tuple[Location | None, int, int]:
-    """(the user's line below which most samples outside of torch fell, these samples, all of the loop's)."""
+def _blind(diagnosis: Diagnosis) -> Abstention | None:
+    """Where no step was profiled, stacks that saw who held the interpreter's lock are enough."""
+    turns = diagnosis.scenario.turns if diagnosis.scenario is not None else ()
+    return None if any(turn.python > 0 for turn in turns) else blind(diagnosis, ID)
+
+
+def hottest(diagnosis: Diagnosis) -> Hot | None:
+    """The user's function below which most samples outside of torch fell, with its line."""
     loop = diagnosis.loop
     stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
-    total = sum(stack.count for stack in stacks)
-    lines: Counter[str] = Counter()
-    functions: Counter[str] = Counter()
+    below: dict[str, list[tuple[str, Stack]]] = {}
     for stack in stacks:
         mine = [frame for frame in stack.frames if not any(mark in frame for mark in INSTALLED)]
         if mine and not is_library(stack.frames[-1]):
-            lines[mine[-1]] += stack.count
-            functions[_function(mine[-1])] += stack.count
-    if not functions:
-        return None, 0, max(total, 1)
-    function, seen = functions.most_common(1)[0]
-    line = max((frame for frame in lines if _function(frame) == function), key=lambda frame: lines[frame])
-    return _located(line), seen, total
+            below.setdefault(_function(mine[-1]), []).append((mine[-1], stack))
+    if not below:
+        return None
+    most = max(below.values(), key=lambda seen: sum(stack.count for _, stack in seen))
+    lines: Counter[str] = Counter()
+    for frame, stack in most:
+        lines[frame] += stack.count
+    purpose = purpose_of(diagnosis.profile.sources, [stack for _, stack in most])
+    total = sum(stack.count for stack in stacks)
+    return Hot(_located(lines.most_common(1)[0][0]), sum(lines.values()), total, purpose)
 
 
 def _function(frame: str) -> str:
@@ -109,46 +148,82 @@ def _located(frame: str) -> Location:
     return Location(file, int(line) if line.isdigit() else 0, name)
 
 
-def _cures(scenario: Scenario, line: Location | None) -> list[Cure]:
-    vectorise, seldom = (
-        spread(scenario, *(Change(python=left) for left in lefts)) for lefts in (VECTORISED, RARELY)
+def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Cure]:
+    """Only what the source proves: that the line loops, and that it is a measure."""
+    loop = diagnosis.loop
+    allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
+    mine = min(1.0, hot.share / max(allowed, 1e-9))  # of the Python
+    measure = hot.purpose.what == MEASURE
+    vectorise = Cure(
+        id="vectorise-loop-code",
+        title="compute on whole tensors what Python computes one by one",
+        fix=Fix(f"replace the loop in {hot.line.function} by operators on all elements",
+                COUNTED if measure else ARRAYS, hot.line),
+        factor=_factor(scenario, mine, VECTORISED),
+        effort="hours",
+        risk="check that the numbers stay the same",
+        basis="range",
+    )  # fmt: skip
+    seldom = Cure(
+        id="metrics-less",
+        title="measure every tenth step only",
+        fix=Fix("nothing that is trained needs it", _seldom(diagnosis, hot.purpose), hot.purpose.caller),
+        factor=_factor(scenario, mine, RARELY),
+        risk="a metric over a tenth of the batches is noisier",
+        basis="range",
     )
-    where = f"in {line.function}" if line is not None else "between the model's calls"
-    return [
-        Cure(
-            id="vectorise-loop-code",
-            title="compute on whole tensors what Python computes one by one",
-            fix=Fix(f"replace the loop {where} by operators on the batch", VECTORISE, line),
-            factor=vectorise,
-            effort="hours",
-            risk="check that the numbers stay the same",
-            basis="range",
-        ),
-        Cure(
-            id="metrics-less",
-            title="measure every tenth step only",
-            fix=Fix("if it is a metric, not a part of the training", SELDOM, line),
-            factor=seldom,
-            risk="a metric over a tenth of the batches is noisier",
-            basis="range",
-        ),
-    ]
+    return [vectorise] * hot.purpose.repeats + [seldom] * measure
+
+
+def _factor(
+    scenario: Scenario, share: float, lefts: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    low, likely, high = (Change(python=1 - share * (1 - left)) for left in lefts)
+    return spread(scenario, low, likely, high)
+
+
+def _seldom(diagnosis: Diagnosis, purpose: Purpose) -> str:
+    return rarely("step % 10 == 0", quoted(diagnosis, purpose.caller) or "measure(output, target)")
 
 
 SICK = Turn(0.004, python=0.012, launch=0.001)
 HEALTHY = Turn(0.02, python=0.001, launch=0.001)
-MAIN = "<module> (train.py:30)"
-STACKS = [
-    Stack(1, "trainer", "MainThread", [MAIN, "confusion (metrics.py:7)"], 60),
-    Stack(1, "trainer", "MainThread", [MAIN, "confusion (metrics.py:8)"], 20),
-    Stack(1, "trainer", "MainThread", [MAIN, "run (/x/site-packages/torch/autograd/graph.py:9)"], 30),
+UNSEEN = Turn(0.022)
+LOOP = """\
+for x, y in loader:
+    logits = model(prepare(x))
+    loss = cross_entropy(logits, y)
+    loss.backward()
+    confusion(logits, y)
+    weights_file.write(dump(model))
+"""
+CONFUSION = """\
+def confusion(logits, y):
+    for scores, true in zip(logits.tolist(), y.tolist()):
+        table[true][scores.index(max(scores))] += 1
+"""
+PREPARE = """\
+def prepare(x):
+    return canvas(x).clamp(0, 1)
+"""
+SOURCES = [
+    Source("train.py", "<module>", 26, LOOP),
+    Source("metrics.py", "confusion", 6, CONFUSION),
+    Source("render.py", "prepare", 3, PREPARE),
+    Source("dump.py", "dump", 1, CONFUSION.replace("confusion", "dump")),
 ]
+TORCH = "run (/x/site-packages/torch/autograd/graph.py:9)"
 
 
-def _case(turn: Turn) -> Diagnosis:
-    """A loop whose Python, model and calls take ``turn``."""
+def _case(turn: Turn, line: int = 30, below: str = "confusion (metrics.py:8)") -> Diagnosis:
+    """A loop whose Python, model and calls take ``turn``, seen at a line and in what it calls."""
     sick = case_of(turn, Computing(anatomies=[anatomy_like(turn)]), [Operator("aten::mm", 3.0, 0.003)])
-    return replace(sick, profile=replace(sick.profile, stacks=STACKS))
+    main = f"<module> (train.py:{line})"
+    stacks = [
+        Stack(1, "trainer", "MainThread", [main, below], 80),
+        Stack(1, "trainer", "MainThread", ["<module> (train.py:29)", TORCH], 30),
+    ]
+    return replace(sick, profile=replace(sick.profile, stacks=stacks, sources=SOURCES))
 
 
 def cases() -> tuple[Case, ...]:
@@ -157,8 +232,11 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("a confusion matrix in lists", _case(SICK), "fires", "vectorise-loop-code"),
         Case("it need not be measured each step", _case(SICK), "fires", "metrics-less"),
+        Case("told by stacks alone", replace(_case(SICK), profile=bare), "fires", "vectorise-loop-code"),
+        Case("the batch is prepared", _case(SICK, 27, "prepare (render.py:4)"), "fires"),
+        Case("the weights are written out", _case(SICK, 31, "dump (dump.py:3)"), "silent"),
         Case("the model computes", _case(HEALTHY), "silent"),
-        Case("no step was profiled", replace(_case(SICK), profile=bare), "abstains"),
+        Case("no step was profiled", replace(_case(UNSEEN), profile=bare), "abstains"),
     )
 
 

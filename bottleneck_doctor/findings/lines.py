@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+
+from ..analyse import code
 from ..analyse.hot_lines import HotLines, hot_lines
 from ..model.diagnosis import Diagnosis
 from ..model.profile import Location
@@ -9,6 +12,7 @@ from ..model.report import Evidence
 from .advice import place_of
 
 STACKS = "stack samples"
+LONGEST_QUOTE = 90  # letters of a statement in a snippet
 NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (ours)
 
 
@@ -37,3 +41,18 @@ def hottest_place(diagnosis: Diagnosis) -> Location | None:
     """The user's hottest line where one is worth naming; else where the data set is defined."""
     line = lines_of(diagnosis).hottest
     return line.location if line is not None and line.share >= NAMED_FROM else place_of(diagnosis)
+
+
+def quoted(diagnosis: Diagnosis, place: Location | None) -> str:
+    """The user's statement at a line, "" where it is not kept, holds others, or is long."""
+    source = code.source_at(diagnosis.profile.sources, place) if place is not None else None
+    statement = code.statement_at(source, place.line) if source is not None and place is not None else None
+    if statement is None or any(isinstance(one, ast.stmt) for one in ast.iter_child_nodes(statement)):
+        return ""
+    text = ast.unparse(statement)
+    return text if len(text) <= LONGEST_QUOTE and "\n" not in text else ""
+
+
+def rarely(condition: str, statement: str) -> str:
+    """The user's statement below a condition."""
+    return f"if {condition}:\n    {statement}"

@@ -25,7 +25,7 @@ Replay of the measured batches with W workers on the cores that are left; the sm
 best. A function or a generator may not be divisible: from what one worker brings.
 
 ## Remedies
-`workers-auto`, `thread-prefetch`.
+`workers-auto`, `thread-prefetch`, `cache-bytes-ram`, `stage-to-fast-storage`.
 
 ## References
 torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable
@@ -39,11 +39,15 @@ from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location
 from ..model.report import Evidence, Fix
-from .advice import loader_call, loader_with, spread, wait_evidence
+from .advice import loader_call, loader_with, making_s, spread, staging, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .lines import line_evidence
 
+READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (ours)
+STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (ours)
+HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (ours)
+CACHED = "from functools import lru_cache    # @lru_cache(maxsize=None) on the function that reads a file"
 IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (ours)
 AHEAD = """\
 ready = queue.Queue(4)                              # import queue, threading
@@ -59,7 +63,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if scenario is None:
         return Abstention("loader-in-main", "a training loop")
-    if diagnosis.loop is None or (loader is not None and loader.kind == "function"):
+    if diagnosis.outside is not None or (loader is not None and loader.kind == "function"):
         return _function_in_main(diagnosis)
     if loader is None or loader.kind != "dataloader" or loader.num_workers:
         return None
@@ -107,13 +111,31 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         "random draws come from other streams; memory grows with each worker",
         basis="range",
     )  # fmt: skip
-    cures = [cure, *_ahead(diagnosis.scenario, place)]
+    cures = [cure, *_ahead(diagnosis.scenario, place), *_at_hand(diagnosis, place)]
     function = place.function if place is not None else ""
     by = f" by {function}" if function else ""
     text = f"batches are made{by} in the loop's own thread"
     seen = [*line_evidence(diagnosis), *wait_evidence(diagnosis)]
     evidence = [Evidence(text, "", None, "stack samples"), *seen]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, cures, place)
+
+
+def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
+    """What spares a loop its reads from storage: the data in memory, or on a disk of its own."""
+    inputs, scenario = diagnosis.inputs, diagnosis.scenario
+    if scenario is None or inputs.storage < READS * making_s(inputs):
+        return []
+    near = staging(diagnosis, "copy the data to a local disk before training",
+                   spread(scenario, *(Change(storage=left) for left in STAGED)))  # fmt: skip
+    held = Cure(
+        id="cache-bytes-ram",
+        title="read the data into memory once, before training",
+        fix=Fix("keep the bytes that the function reads, where they fit", CACHED, place),
+        factor=spread(scenario, *(Change(storage=left) for left in HELD)),
+        risk="needs memory for all of it; the first pass reads as slowly as today",
+        basis="range",
+    )
+    return [held, near]
 
 
 def _ahead(scenario: Scenario, place: Location | None) -> list[Cure]:

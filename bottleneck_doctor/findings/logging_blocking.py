@@ -8,17 +8,19 @@ A buffered line costs microseconds. A flush to the disk, a slow terminal, a netw
 for TensorBoard costs milliseconds, every time.
 
 ## How it is measured
-Wall and CPU time inside log handlers, tqdm's display, TensorBoard's event writer and `os.fsync`, in the
-loop's own thread; a flush inside a checkpoint belongs to the checkpoint. Calls below 20 us are not noted.
+Wall and CPU time inside log handlers, tqdm's display, TensorBoard's event writer and forced flushes of log
+files, in the loop's own thread; a flush inside or after a checkpoint belongs to the checkpoint. Calls below
+20 us are not noted. What no hook knows, such as a dump into a file, is seen by stacks of the loop's thread:
+samples at lines whose result is written out, by the user's source.
 
 ## Thresholds
 More than 1 % of the steady step (ours).
 
 ## When this advice is wrong
 Records that must survive a crash need their flush. Where the logged value is a tensor on an accelerator,
-the time goes into waiting for it, before the handler is called: that is not counted here. Writes of another
-kind, such as a bare `print`, are not seen. In a trial of `bdoc prove` what is computed only to be logged is
-computed all the same, so that a little less is measured than an edit brings.
+the time goes into waiting for it, before the handler is called: that is not counted here. In a trial of
+`bdoc prove` what is computed only to be logged is computed all the same, so that a little less is measured
+than an edit brings.
 
 ## Prediction
 Replay with a fiftieth of the logging. With a writer thread: the measured CPU of the calls stays, as the
@@ -36,23 +38,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.logged import logged
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Location, Operation
+from ..model.profile import Location, Operation, Source, Stack
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
 from .advice import operations_of, step_share
 from .case import patient
 from .entry import Case, Entry
+from .lines import STACKS, quoted, rarely
 
 SHARE = 0.01  # of the step [catalogue F28, ours]
 EVERY = 50  # steps between two records: often enough to watch a curve (ours)
+MOST = 0.5  # of the logging, timed by hooks: their lines are then the ones to name (ours)
 QUEUED_S = 1.5e-5  # per record handed to a queue [measured: 11 us]
 HOOKS = "hooks on log handlers, tqdm, fsync"
-
-RARELY = f"""\
-if step % {EVERY} == 0:
-    log.info("loss %.4f", float(loss))
-bar = tqdm(loader, mininterval=2.0)      # and let the progress bar draw every two seconds"""
+OFTEN = f"step % {EVERY} == 0"
+RECORD = 'log.info("loss %.4f", float(loss))'
+BAR = "bar = tqdm(loader, mininterval=2.0)      # and let the progress bar draw every two seconds"
 ASIDE = """\
 records = queue.SimpleQueue()
 log.addHandler(logging.handlers.QueueHandler(records))           # in place of the slow handler
@@ -62,29 +65,54 @@ listener.start()                                                 # and listener.
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when logging takes a noticeable part of the steady step."""
-    if diagnosis.loop is None or diagnosis.scenario is None:
-        return Abstention("logging-blocking", "steps of a training loop over a loader")
+    if diagnosis.scenario is None or diagnosis.loop is None:
+        return Abstention("logging-blocking", "steps of a training loop")
     share = step_share(diagnosis, "logging")
     if share <= SHARE:
         return None
     calls = operations_of(diagnosis, "logging")
-    place = calls[0].location if calls else None
-    evidence = [Evidence("share of the step spent on logging", "logging_share", share, HOOKS)]
-    if calls:
-        per_step = _count(calls) / max(1, diagnosis.loop.steps)
+    seen = logged(diagnosis.profile, diagnosis.loop)
+    hooked = bool(calls) and (
+        seen.purpose is None or _hooked_s(diagnosis, calls) >= MOST * share * diagnosis.step_s
+    )
+    place = calls[0].location if hooked else seen.purpose.line if seen.purpose is not None else None
+    around = place if hooked or seen.purpose is None else seen.purpose.caller
+    evidence = [
+        Evidence("share of the step spent on logging", "logging_share", share, HOOKS if hooked else STACKS)
+    ]
+    if hooked:
+        steps = diagnosis.loop.steps if diagnosis.loop is not None else len(diagnosis.steps)
+        per_step = _count(calls) / max(1, steps)
         evidence.append(Evidence("calls per step", "logging_calls_per_step", per_step, HOOKS))
         evidence.append(Evidence("time per call", "logging_call_s", _total(calls) / _count(calls), HOOKS))
         evidence.append(Evidence("share of that on the CPU", "logging_cpu_share", _cpu(calls), HOOKS))
-    rarely = Cure(
+    elif seen.purpose is not None and seen.purpose.line is not None:
+        text = f"share of the loop's samples in what {seen.purpose.line.function} writes out"
+        evidence.append(Evidence(text, "written_share", seen.share, STACKS))
+    often = Cure(
         id="log-every-n",
         title=f"log every {EVERY}th step",
-        fix=Fix("log less often, and let progress bars draw less often", RARELY, place),
+        fix=Fix("log less often, and let progress bars draw less often", _snippet(diagnosis, around), around),
         change=Change(logging=1 / EVERY),
-        apply="hook~",
+        apply="hook~" if hooked else "manual",
         risk="what happens between two records is not seen",
-        treatments=(Treatment("rare_logging", {"every": EVERY}),),
+        treatments=(Treatment("rare_logging", {"every": EVERY}),) if hooked else (),
     )
-    return Finding("logging-blocking", "host.logging", evidence, [rarely, *_aside(calls, place)], place)
+    return Finding(
+        "logging-blocking", "host.logging", evidence, [often, *_aside(calls if hooked else [], place)], place
+    )
+
+
+def _hooked_s(diagnosis: Diagnosis, calls: list[Operation]) -> float:
+    """Seconds per step that hooks timed."""
+    steps = diagnosis.loop.steps if diagnosis.loop is not None else 0
+    return _total(calls) / max(1, steps)
+
+
+def _snippet(diagnosis: Diagnosis, place: Location | None) -> str:
+    """The user's own line where it is known and is no progress bar."""
+    line = quoted(diagnosis, place)
+    return rarely(OFTEN, line) if line else f"{rarely(OFTEN, RECORD)}\n{BAR}"
 
 
 def _aside(calls: list[Operation], place: Location | None) -> list[Cure]:
@@ -119,6 +147,28 @@ def _cpu(calls: list[Operation]) -> float:
 FLUSHES = Operation("logging", 1, 0, "emit", 1200, 0.48, 0.06, 0.01, Location("train.py", 40, "main"))
 PAINTED = replace(FLUSHES, cpu_s=0.47)
 SICK = Turn(0.0006, logging=0.0012)
+LOOP = """\
+for x, y in loader:
+    loss = model(x, y)
+    loss.backward()
+    track(file, model)
+"""
+TRACK = """\
+def track(file, model):
+    file.write(json.dumps({name: one.tolist() for name, one in model.named_parameters()}))
+"""
+
+
+def _dumped() -> Diagnosis:
+    """Weights go into a file, which no hook knows; stacks say where."""
+    sick = patient(Work(1e-5), SICK)
+    frames = ["<module> (train.py:13)", "track (train.py:2)"]
+    facts = replace(
+        sick.profile,
+        stacks=[Stack(1, "trainer", "MainThread", frames, 60)],
+        sources=[Source("train.py", "<module>", 10, LOOP), Source("train.py", "track", 1, TRACK)],
+    )
+    return replace(sick, profile=facts)
 
 
 def cases() -> tuple[Case, ...]:
@@ -136,6 +186,7 @@ def cases() -> tuple[Case, ...]:
             "fires",
             "log-every-n",
         ),
+        Case("weights dumped into a file", _dumped(), "fires", "log-every-n"),
         Case(
             "a flush now and then",
             patient(Work(1e-5), Turn(0.002, logging=5e-6), operations=(FLUSHES,)),

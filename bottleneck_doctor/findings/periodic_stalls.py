@@ -12,15 +12,18 @@ the weights, clearing caches.
 ## How it is measured
 From the times of the steps alone: those three times as long as usual, and well outside of the usual spread.
 What grows in them is the part of the step that no hook explains. The thread's CPU clock says whether it
-computes or sleeps meanwhile.
+computes or sleeps meanwhile. Which line it is, stacks of the loop's thread and the user's source tell: what
+is done at every n-th step only, or between the loops of the steps, and nothing that is trained needs.
 
 ## Thresholds
 At least four stalls, five steps apart or more, most of the distances within 15 % of each other; together 5 %
-of the steady time (ours).
+of the steady time (ours). A line is named from half of the share of samples that the stalls take of the
+time; the stacks' window may lie beside all of them.
 
 ## When this advice is wrong
-Some algorithms do more at every n-th step by intent (a regulariser, a second network). Then the work is
-training, and the advice is only to ask whether it must be as often.
+Some algorithms do more at every n-th step by intent (a regulariser, a second network, the collection of what
+is trained on next): where the result becomes part of the training, or where the line is not known, nothing is
+advised. A moving average that only evaluation uses counts as beside the training.
 
 ## Prediction
 A range by replay: from nothing gained, over a fifth of the stalls (an assumption: how often is yours to
@@ -35,21 +38,27 @@ PyTorch Performance Tuning Guide, on work outside of the training step.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
+from ..analyse.purpose import BESIDE, LOG, MEASURE, purpose_at
+from ..analyse.split import SAMPLES_AT_LEAST, own_stacks
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.profile import Location, Source, Stack
 from ..model.report import Evidence, Fix
 from ..model.rhythm import Rhythm
 from .advice import spread
 from .case import patient
 from .entry import Case, Entry
+from .lines import STACKS, named, quoted, rarely
 from .stalls import TIMES, rhythm_evidence, rhythm_of
 
 ID = "periodic-stalls"
 SHARE = 0.05  # of the steady time [contract: what limits anything]
 RARER = (1.0, 0.2, 0.0)  # of the stalls are left (assumed; the user chooses)
-LESS = "if step % {} == 0:        # before: {}"
+SEEN_OF_SHARE = 0.5  # of the stalls' share of the time, in samples at one line (ours)
+BESIDE_TRAINING = (BESIDE, MEASURE, LOG)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -67,17 +76,44 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if rhythm.cpu_s is not None:
         text = "time of a stall in which the loop's thread computes"
         evidence.append(Evidence(text, "stall_cpu_s", rhythm.cpu_s, "thread CPU clock"))
-    return Finding(ID, "host.python", evidence, [_less(diagnosis.scenario, rhythm)])
+    seldom = _seldom(diagnosis, rhythm)
+    if seldom is None:
+        return Finding(ID, "host.python", evidence)
+    place, share = seldom
+    text = f"share of the loop's samples at {named(place)}, which is not done in each step"
+    evidence.append(Evidence(text, "seldom_share", share, STACKS))
+    evidence.append(Evidence("nothing that is trained needs what this line makes"))
+    cure = _less(diagnosis.scenario, rhythm, place, quoted(diagnosis, place))
+    return Finding(ID, "host.python", evidence, [cure], place)
 
 
-def _less(scenario: Scenario, rhythm: Rhythm) -> Cure:
+def _seldom(diagnosis: Diagnosis, rhythm: Rhythm) -> tuple[Location, float] | None:
+    """The loop's line that is done now and then, beside the training, with the share of samples in it; None
+    where none holds as much as the stalls would."""
+    loop = diagnosis.loop
+    stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
+    total = sum(stack.count for stack in stacks)
+    found: Counter[Location] = Counter()
+    for stack in stacks:
+        purpose = purpose_at(diagnosis.profile.sources, stack)
+        if purpose.seldom and purpose.caller is not None and purpose.what in BESIDE_TRAINING:
+            found[purpose.caller] += stack.count
+    if not found or total < SAMPLES_AT_LEAST:
+        return None
+    place, count = found.most_common(1)[0]
+    return (place, count / total) if count >= SEEN_OF_SHARE * rhythm.share * total else None
+
+
+def _less(scenario: Scenario, rhythm: Rhythm, place: Location, statement: str) -> Cure:
     every = round(rhythm.every_steps)
     low, likely, high = (_with(scenario, rhythm, left) for left in RARER)
     return Cure(
         id="stall-less-often",
         title=f"do what the loop does every {every} steps five times less often, or beside the training",
         fix=Fix(
-            "find what runs at every n-th step, and ask how often it must", LESS.format(5 * every, every)
+            f"it runs at every {every}th step: ask how often it must",
+            rarely(f"step % {5 * every} == 0", statement or "evaluate(model)"),
+            place,
         ),
         factor=spread(scenario, low, likely, high),
         risk="whatever it shows is seen later",
@@ -105,17 +141,44 @@ def _kept(part_s: float, stall_s: float, rhythm: Rhythm, left: float) -> float:
 STALL = Rhythm("compute", 8, 50.0, 0.5, 0.5, 0.5, 0.0)
 
 
-def _case(rhythm: Rhythm) -> Diagnosis:
-    """Steps of 10 ms, and half a second more at every fiftieth."""
-    return replace(patient(Work(1e-4), Turn(0.02)), rhythms=[rhythm])
+LOOP = """\
+for step, (x, y) in enumerate(loader):
+    loss = model(x, memory).square().mean()
+    loss.backward()
+    if step % 50 == 0:
+        memory = collect(model)
+    if step % 50 == 0:
+        plot(model)
+"""
+PLOT = """\
+def plot(model):
+    figure.imshow(model.weight.numpy())
+"""
+
+
+SOURCES = [Source("train.py", "<module>", 1, LOOP), Source("train.py", "plot", 11, PLOT)]
+
+
+def _case(rhythm: Rhythm, line: int = 0, below: str = "plot (train.py:12)") -> Diagnosis:
+    """Steps of 10 ms, and half a second more at every fiftieth; half of the samples fell into a line."""
+    sick = replace(patient(Work(1e-4), Turn(0.02)), rhythms=[rhythm])
+    frames = [f"<module> (train.py:{line})", below]
+    stacks = [
+        Stack(1, "trainer", "MainThread", frames, 50),
+        Stack(1, "trainer", "MainThread", ["<module> (train.py:2)"], 50),
+    ]
+    facts = replace(sick.profile, stacks=stacks, sources=SOURCES)
+    return replace(sick, profile=facts) if line else sick
 
 
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
-        Case("half a second every fifty steps", _case(STALL), "fires", "stall-less-often"),
-        Case("the loop sleeps through it", replace(_case(replace(STALL, cpu_s=0.0)),
+        Case("a plot every fifty steps", _case(STALL, 7), "fires", "stall-less-often"),
+        Case("the loop sleeps through it", replace(_case(replace(STALL, cpu_s=0.0), 7),
              scenario=patient(Work(1e-4), Turn(0.01, idle=0.01)).scenario), "fires", "stall-less-often"),
+        Case("what the steps train on is collected", _case(STALL, 5, "collect (train.py:40)"), "fires"),
+        Case("nobody saw what it is", _case(STALL), "fires"),
         Case("they are checkpoints", _case(replace(STALL, part="checkpoint")), "silent"),
         Case("they take a hundredth of the time", _case(replace(STALL, share=0.01)), "silent"),
         Case("no step was seen", replace(_case(STALL), scenario=None, steps=[]), "abstains"),

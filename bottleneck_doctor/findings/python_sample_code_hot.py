@@ -11,15 +11,18 @@ done once before training, costs a tenth or nothing.
 
 ## How it is measured
 py-spy looks at the threads that fetch, for two seconds after warm-up, and says which of them were awake. The
-time of compiled code counts for the line that called it.
+time of compiled code counts for the line that called it. What the line does is read from the library that it
+is inside of, and from the user's source: whether it parses text, or runs in a loop for one element after the
+other.
 
 ## Thresholds
 At least 20 samples; a line with more than 0.3 of the CPU of a batch, or, where nobody saw who slept, one
 that has at least as much even if it slept whenever anything did. Removing it would gain 3 % by replay.
 
 ## When this advice is wrong
-A line that hands the work to a well-written library cannot be made faster, only done less often. Random work
-cannot be done in advance. Samples of two seconds miss what happens once an hour.
+A line that hands the work to a well-written library cannot be made faster, only done less often: where it
+neither parses nor loops only the place is said. Random work cannot be done in advance. Samples of two seconds
+miss what happens once an hour.
 
 ## Prediction
 From nothing, over half of the line's share (ours), to all of it: a ceiling. What a parser of text finds can
@@ -36,11 +39,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse import code
 from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import Line, least_cpu_share
 from ..analyse.makings import making_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.profile import Process, Stack
+from ..model.profile import Location, Process, Source, Stack
 from ..model.report import Evidence, Fix
 from .advice import WORTH, repeats_of, spread, wait_evidence, waits
 from .case import patient
@@ -58,6 +62,14 @@ IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 
+PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
+PARSES, LOOPS = "parses", "loops"
+SEEN = {PARSES: "it parses text", LOOPS: "it runs in a loop, for one element after the other"}
+TITLES = {
+    PARSES: "parse once and keep arrays",
+    LOOPS: "work on whole arrays instead of element by element",
+}
+
 COLUMNS = """\
 self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
 return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
@@ -69,7 +81,7 @@ torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
 WAYS = {
     "columnar-numpy": (
-        "parse once and keep arrays, or work on whole arrays instead of element by element",
+        TITLES["parses"],
         "manual",
         COLUMNS,
     ),
@@ -85,6 +97,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "a training loop")
     if not waits(diagnosis) or gain(scenario, Change(cpu=0)) < WORTH or is_indexing(inputs, loader):
         return None
+    if diagnosis.outside is not None and inputs.storage + inputs.network >= inputs.cpu:
+        return None  # the line reads, and its CPU is the kernel's for that
     lines = lines_of(diagnosis)
     line = lines.hottest
     if line is None:
@@ -102,8 +116,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of a batch's CPU that this line has, at least", "line_cpu_share", share, STACKS),
         *wait_evidence(diagnosis),
     ]
-    parses = lines.library in PARSERS
-    cures = [_cure(one, scenario, line, share, parses) for one in _ways(diagnosis, lines.library)]
+    does = _does(diagnosis, line.location, lines.library)
+    evidence += [Evidence(SEEN[does])] if does else []
+    cures = [_cure(one, scenario, line, share, does) for one in _ways(diagnosis, lines.library, does)]
     return Finding(ID, "input.preprocess", evidence, cures, line.location)
 
 
@@ -124,24 +139,41 @@ def _spoken_for(diagnosis: Diagnosis) -> bool:
     return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or inputs.collate >= COLLATES * inputs.cpu)
 
 
-def _ways(diagnosis: Diagnosis, library: str) -> list[str]:
-    """Tokens are made once; other work becomes columns, and where it has no random part, is done once."""
+def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
+    """Whether the line parses, or loops over elements; "" where neither is proven."""
+    if library in PARSERS:
+        return PARSES
+    source = code.source_at(diagnosis.profile.sources, place)
+    statement = code.statement_at(source, place.line) if source is not None else None
+    if source is None or statement is None:
+        return ""
+    if any(code.called(call) in PARSING_CALLS for call in code.calls_in(statement)):
+        return PARSES
+    return LOOPS if code.is_repeated(source, place.line) else ""
+
+
+def _ways(diagnosis: Diagnosis, library: str, does: str) -> list[str]:
+    """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
+    once."""
     if library in TEXTS:
         return ["pretokenize-offline"]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     unknown = repeats is None and not diagnosis.inputs.batches
-    return ["columnar-numpy"] + (["precompute-deterministic"] if fixed or unknown else [])
+    return ["columnar-numpy"] * bool(does) + (["precompute-deterministic"] if fixed or unknown else [])
 
 
-def _cure(id: str, scenario: Scenario, line: Line, share: float, parses: bool) -> Cure:
+def _cure(id: str, scenario: Scenario, line: Line, share: float, does: str) -> Cure:
     title, apply, snippet = WAYS[id]
+    title = TITLES.get(does, title) if id == "columnar-numpy" else title
     half, gone = Change(cpu=1 - HALF * min(1.0, share)), Change(cpu=1 - min(1.0, share))
     return Cure(
         id=id,
         title=title,
         fix=Fix("move the work of this line out of the loop", snippet, line.location),
-        factor=spread(scenario, half, gone, gone) if parses else spread(scenario, Change(), half, gone),
+        factor=spread(scenario, half, gone, gone)
+        if does == PARSES
+        else spread(scenario, Change(), half, gone),
         apply=apply,
         effort="hours",
         risk="what can be saved was not measured, the top is all of the line; random work stays in the loop",
@@ -158,21 +190,42 @@ PARSING = [
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
 
 
-def _case(parsing: tuple[int, int | None], work: Work = Work(0.02), seen: int = 100) -> Diagnosis:  # noqa: B008
-    """Two workers of whose samples so many were parsing JSON: (all, awake)."""
+LOGS = """\
+def __getitem__(self, index):
+    text = self.texts[index]
+    return smooth(text)
+"""
+SMOOTH = """\
+def smooth(text):
+    for place in range(1, len(text)):
+        text[place] = 0.5 * (text[place] + text[place - 1])
+"""
+
+
+def _case(
+    hot: tuple[int, int | None], work: Work = Work(0.02), seen: int = 100, path: list[str] = PARSING  # noqa: B008
+) -> Diagnosis:  # fmt: skip
+    """Two workers of whose samples so many were in the hot path: (all, awake)."""
     base = patient(work, Turn(0.0, 0.002), workers=2)
-    awake = None if parsing[1] is None else seen - parsing[0]
-    stacks = [Stack(7, "worker", "MainThread", PARSING, *parsing),
-              Stack(7, "worker", "MainThread", TAKING, seen - parsing[0], awake)]  # fmt: skip
+    awake = None if hot[1] is None else seen - hot[0]
+    stacks = [Stack(7, "worker", "MainThread", path, *hot),
+              Stack(7, "worker", "MainThread", TAKING, seen - hot[0], awake)]  # fmt: skip
     workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1", worker=0)]
-    return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers))
+    sources = [
+        Source("/data/train.py", "__getitem__", 30, LOGS),
+        Source("/data/train.py", "smooth", 40, SMOOTH),
+    ]
+    return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers, sources=sources))
 
 
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    looping = [*TAKING, "smooth (/data/train.py:42)"]
     return (
         Case("every sample is parsed from JSON", _case((90, 88)), "fires", "columnar-numpy"),
         Case("the same, though nobody saw who slept", _case((90, None)), "fires", "columnar-numpy"),
+        Case("a loop over elements", _case((90, 88), path=looping), "fires", "columnar-numpy"),
+        Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _case((90, 2), Work(0.004, wait=0.03)), "silent"),
         Case("it sleeps, and nobody saw it", _case((90, None), Work(0.004, wait=0.03)), "silent"),
         Case("no stacks", _case((8, 8), seen=10), "abstains"),

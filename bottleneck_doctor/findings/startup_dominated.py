@@ -10,7 +10,8 @@ paid again at each start, each rank, each trial of a search.
 
 ## How it is measured
 Instants: Python runs, torch begins to be imported, torch is complete, the first loader is built, the first
-batch is there. Imports are told from other work by the searches for modules, which follow each other closely.
+batch is there; in a loop without a loader its first backward pass begins. Imports are told from other work by
+the searches for modules, which follow each other closely.
 
 ## Thresholds
 More than 20 % of the run and more than 2 s (ours), torch's own import apart, in a run that was not cut short.
@@ -56,7 +57,7 @@ LAZY = "def plot(history): import matplotlib.pyplot as plt; ...     # where it i
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the script's own preparations are a fifth of the run."""
-    run, loop = diagnosis.profile.run, diagnosis.loop
+    run, loop = diagnosis.profile.run, diagnosis.loop or diagnosis.outside
     start = next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
     if start is None:
         return Abstention(ID, "the start of the training process: it imported torch unseen, or got no batch")

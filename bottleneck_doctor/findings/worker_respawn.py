@@ -22,12 +22,14 @@ the main process makes to it between epochs are not seen by them. They do not he
 built again.
 
 ## Prediction
-Replay with 2 ms per beginning (measured: fork 0.07 to 0.28 s, spawn 2.4 to 5 s, persistent workers 0.002 s);
-the pipeline still fills anew at each epoch. For `next(iter(loader))` this is the least: its iterator ends
-nothing.
+Where starting takes more of the run than its steps: of the whole run, without all starts but the first (at
+least 70 % of them, ours); fewer workers start in proportion, as interpreters that import torch fill the
+cores. Else replay with 2 ms per beginning (measured: fork 0.07 to 0.28 s, spawn 2.4 to 5 s, persistent
+workers 0.002 s); the pipeline still fills anew at each epoch. For `next(iter(loader))` this is the least:
+its iterator ends nothing.
 
 ## Remedies
-`persistent-workers`, `hoist-iterator`.
+`persistent-workers`, `hoist-iterator`, `workers-auto`.
 
 ## References
 torch.utils.data, "persistent_workers"; PyTorch Performance Tuning Guide.
@@ -36,8 +38,10 @@ torch.utils.data, "persistent_workers"; PyTorch Performance Tuning Guide.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import floor
 from statistics import fmean
 
+from ..analyse.ledger import life_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Epochs, Loader, Loop, Process
 from ..model.report import Evidence, Fix
@@ -45,9 +49,10 @@ from .advice import HOOK, loader_call, loader_with, unlooped
 from .case import loop_of, patient
 from .entry import Case, Entry
 
-ID = "worker-respawn"
+ID, CAUSE = "worker-respawn", "input.worker_startup"
 START_SHARE = 0.02  # of an epoch [catalogue F15]
 FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated [catalogue F15]
+MOST = 0.5  # of all starts are spared by keeping the workers: then their number is no matter (ours)
 PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers [catalogue F15, measured]
 
 HOIST = """\
@@ -61,7 +66,64 @@ for step in range(steps):
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the beginnings of epochs cost a share of them that persistent workers would save."""
+    """Fires when the beginnings of epochs cost a share of them that persistent workers would save, or where
+    starting workers is what the run's time goes into."""
+    of_run = _in_run(diagnosis) if diagnosis.subject == "run" else None
+    return of_run or _in_steps(diagnosis)
+
+
+def _in_run(diagnosis: Diagnosis) -> Finding | None:
+    """The run's own account of it: the steps were too few to be judged, or the workers started only once."""
+    loader, whole = diagnosis.loader, diagnosis.whole
+    life = life_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
+    if loader is None or not loader.num_workers or life is None or whole.starting_s <= 0:
+        return None
+    started = sum(one.role == "worker" for one in diagnosis.profile.processes)
+    known = (
+        ("share of the run that goes into starting workers", "worker_start_share",
+         whole.starting_s / max(whole.run_s, 1e-9)),
+        ("time in which the loop waits for workers to start and to end", "worker_start_s", whole.starting_s),
+        ("time in training steps", "training_steps_s", whole.steps_s),
+        ("workers started", "workers_started", float(started)),
+    )  # fmt: skip
+    evidence = [Evidence(*one, HOOK) for one in known]
+    cures = []
+    again = 1 - 1 / max(1, life.beginnings)  # of the beginnings are not the first
+    later_s = max(0.0, life.starting_s - life.first_start_s)
+    later_s += again * (life.starting_evaluation_s + life.stopping_s)
+    if life.beginnings > 1 and later_s > 0:
+        once = _once if loader.persistent_workers else _persist
+        cures.append(_of_the_run(once(Scenario((), ()), loader), whole.run_s, later_s, later_s))
+    few = max(1, floor(diagnosis.profile.machine.cores))
+    if loader.num_workers > few and later_s < MOST * whole.starting_s:
+        spared = whole.starting_s * (1 - few / loader.num_workers)
+        cures.append(_of_the_run(_fewer(loader, few), whole.run_s, spared, whole.starting_s))
+    return Finding(ID, CAUSE, evidence, cures, loader.location)
+
+
+def _of_the_run(cure: Cure, run_s: float, spared_s: float, most_s: float) -> Cure:
+    """The cure with what it brings the whole run."""
+    factor = tuple(run_s / max(run_s - one, 1e-2 * run_s) for one in (0.7 * spared_s, spared_s, most_s))
+    low, likely, high = factor
+    return replace(
+        cure, title=f"{cure.title} (gain of the whole run)", change=None, factor=(low, likely, high),
+        basis="amdahl", scope="run",
+    )  # fmt: skip
+
+
+def _fewer(loader: Loader, few: int) -> Cure:
+    call = loader_call(loader, num_workers=few)
+    return Cure(
+        id="workers-auto",
+        title=f"start {few} workers instead of {loader.num_workers}",
+        fix=Fix("no more workers than cores: each has to start and to import", call, loader.location),
+        apply="hook",
+        treatments=(loader_with(loader, num_workers=few),),
+    )
+
+
+def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """The steady steps' account of it."""
     blind = unlooped(diagnosis, ID)
     loader, loop, scenario = diagnosis.loader, diagnosis.loop, diagnosis.scenario
     if blind is not None or loader is None or loop is None or scenario is None or not loader.num_workers:
@@ -87,7 +149,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]
     cures = [_hoist(scenario, loader)] if _abandoned(loop, loader) else []
     cures.append(_once(scenario, loader) if loader.persistent_workers else _persist(scenario, loader))
-    return Finding(ID, "input.worker_startup", evidence, cures, loader.location)
+    return Finding(ID, CAUSE, evidence, cures, loader.location)
 
 
 def _abandoned(loop: Loop, loader: Loader) -> bool:
@@ -165,4 +227,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.worker_startup", examine)
+FINDING = Entry(ID, CAUSE, examine)

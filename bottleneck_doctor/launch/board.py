@@ -49,10 +49,15 @@ class Board:
 
     def fetching(self) -> list[tuple[int, int]]:
         """(pid, native thread id) of every thread that is inside a fetch right now."""
-        words = (
-            (pid, wire.WORD.unpack_from(header, wire.FETCHING)[0]) for pid, header in self._maps.values()
-        )
-        return [(pid, thread) for pid, thread in words if thread]
+        return self._threads(wire.FETCHING)
+
+    def training(self) -> list[tuple[int, int]]:
+        """(pid, native thread id) of every thread that runs a training loop."""
+        return self._threads(wire.TRAINER)
+
+    def _threads(self, word: int) -> list[tuple[int, int]]:
+        known = ((pid, wire.WORD.unpack_from(header, word)[0]) for pid, header in self._maps.values())
+        return [(pid, thread) for pid, thread in known if thread]
 
     def progress(self) -> list[Progress]:
         """Every process that trains, the furthest first."""

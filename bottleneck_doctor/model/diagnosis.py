@@ -19,7 +19,8 @@ class Step:
     The parts ``wait``, ``checkpoint``, ``logging``, ``collect``, ``copy``, ``backward``, ``optimizer``,
     ``exchange`` (asleep in exchanges with other ranks) and ``compute`` sum to ``wall``.
     ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and
-    its process; ``wait_queue`` is the part of ``queue`` inside ``next``.
+    its process; ``wait_queue`` is the part of ``queue`` inside ``next``. ``system`` is the kernel's part of
+    ``process_cpu``, ``faults`` are the pages newly mapped.
     """
 
     t: float
@@ -40,6 +41,8 @@ class Step:
     ready: int | None
     wait_queue: float = 0.0
     exchange: float = 0.0
+    system: float | None = None
+    faults: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class Turn:
     ``compute`` is on the CPU, as many cores wide as the scenario's ``threads``; ``python`` and ``launch`` are
     the interpreter's own work and the price of calling many small operators, one core wide; ``comm`` is
     exposed exchange between ranks, ``straggler`` waiting for slower ones, ``memory`` stalls on reclaim and
-    swap; ``idle`` is blocked on something else, an accelerator included; the others are host work with hooks
-    of their own.
+    swap, ``paging`` the kernel's CPU for pages that are mapped anew; ``idle`` is blocked on something else,
+    an accelerator included; the others are host work with hooks of their own.
 
     Where the accelerator's own clock was read, ``device`` and ``copying`` are its computing and its waiting
     for copies. It begins them ``lead_in`` (host work right after a wait for the device) and ``allocating``
@@ -78,6 +81,7 @@ class Turn:
     comm: float = 0.0
     straggler: float = 0.0
     memory: float = 0.0
+    paging: float = 0.0
     device: float = 0.0
     copying: float = 0.0
     lead_in: float = 0.0
@@ -150,6 +154,7 @@ class Change:
     comm: float = 1.0
     straggler: float = 1.0
     memory: float = 1.0
+    paging: float = 1.0
     sampling: float = 1.0
     device: float = 1.0
     copying: float = 1.0
@@ -216,7 +221,8 @@ class Host:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that findings may look at. ``evaluation`` is the same about the steps of the longest evaluation."""
+    """All that findings may look at. ``evaluation`` is the same about the steps of the longest evaluation;
+    ``subject`` says what the verdict is about: "training", "evaluation", or what in the "run" is neither."""
 
     profile: Profile
     loop: Loop | None
@@ -241,6 +247,7 @@ class Diagnosis:
     drift: Drift | None = None
     causes: dict[str, float] = field(default_factory=dict)
     device: DeviceView | None = None
+    subject: str = "training"
 
 
 @dataclass(frozen=True)

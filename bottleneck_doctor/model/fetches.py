@@ -65,7 +65,8 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Blocked:
-    """What the fetching threads of one loader slept in, sampled from outside while inside a fetch.
+    """What the fetching threads of one loader slept in, sampled from outside while inside a fetch; or, with
+    no loader, what the training loop's thread of process ``pid`` did at any time, waits for workers included.
 
     One row per time bucket: counts by class (storage, fault, network, remote, sleep, lock, pipe, poll,
     other) and of samples found running or runnable. ``channels`` names the wait channels seen.
@@ -75,6 +76,7 @@ class Blocked:
     t: list[float] = field(default_factory=list)
     counts: list[dict[str, int]] = field(default_factory=list)
     channels: dict[str, int] = field(default_factory=dict)
+    pid: int = 0
 
 
 @dataclass(frozen=True)

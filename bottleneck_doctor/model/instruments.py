@@ -9,8 +9,9 @@ from .location import Location
 
 @dataclass(frozen=True)
 class Operation:
-    """Calls of one kind from one place in the loop: checkpoint, logging, sync, collection, copy.
+    """Calls of one kind from one place in the loop: checkpoint, logging, flush, sync, collection, copy.
 
+    A ``flush`` forces a file to the disk that is neither a checkpoint nor a log.
     ``events`` holds [t, duration] of at most 256 calls, the longest kept.
     """
 
@@ -32,7 +33,8 @@ class Stack:
     """Samples of one call path, outermost first; frames are ``function (file:line)``.
 
     ``count`` includes samples of a thread that slept. ``running`` is how many samples, of as many taken
-    apart from these, found it running or runnable; None where that was not seen.
+    apart from these, found it running or runnable, ``holding`` how many of as many more found it with the
+    interpreter's lock: in Python, not in an operator. None where that was not seen.
     """
 
     pid: int
@@ -41,6 +43,7 @@ class Stack:
     frames: list[str]
     count: int
     running: int | None = None
+    holding: int | None = None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ class StepTable:
     ``process_cpu_s`` is the CPU of every thread of
     the process. ``collect_s`` is garbage collection. ``exchange_s`` is time asleep in exchanges with other
     ranks; ``backward_s`` holds none of it.
-    ``set_aside`` is "" or why the row does not count (instrument, unfinished).
+    ``set_aside`` is "" or why the row does not count (instrument, stacks, unfinished).
+    ``system_s`` is the kernel's part of ``process_cpu_s``, ``minor_faults`` the pages that were newly mapped.
     ``ready`` = batches finished and waiting when the loop asked, None for one process.
     """
 
@@ -83,6 +84,32 @@ class StepTable:
     ready: list[int | None] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
     exchange_s: list[float | None] = field(default_factory=list)
+    system_s: list[float | None] = field(default_factory=list)
+    minor_faults: list[int | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Lines ``first`` to ``last`` of a loop that feed what is differentiated, by their names; ``needs`` are
+    the places, among all such, of those that they use themselves."""
+
+    first: int
+    last: int
+    needs: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LoopBody:
+    """The innermost loop around the training, as its source tells it. The last of ``feeds`` is the statement
+    that trains; the loop's own head (``for x, y in source``) is one of them. ``outer`` is the loop around it,
+    in this or in the calling function."""
+
+    file: str
+    function: str
+    first: int
+    last: int
+    feeds: list[Feed] = field(default_factory=list)
+    outer: LoopBody | None = None
 
 
 @dataclass(frozen=True)
@@ -105,15 +132,18 @@ class Loop:
     optimizer_steps: int = 0
     forwards: int = 0
     recorded_forwards: int = 0
+    body: LoopBody | None = None
 
 
 @dataclass(frozen=True)
 class Outside:
-    """A loop whose thread uses no loader: time between an optimizer step and the next forward pass.
+    """A loop whose thread uses no loader; its steps are backward passes.
 
-    A row covers ``steps`` steps and ends at ``t``; ``gap_s`` is that time summed over them, of which
-    ``gap_cpu_s`` on the CPU and ``gap_runq_s`` waiting for one; ``cpu_s`` and ``runq_s`` are the same for the
-    whole steps; ``exchange_s`` is time asleep in exchanges with other ranks.
+    A row covers ``steps`` steps and ends at ``t``; seconds are sums over them. ``gap_s`` is the time from the
+    pass, or the optimizer step behind it, to the next call of a module, of which ``gap_cpu_s`` on the CPU and
+    ``gap_runq_s`` waiting for one; None where no module was called. The other columns are those of
+    ``StepTable``, but ``cpu_s`` and ``runq_s`` are those of the whole step. ``body`` is the
+    innermost loop around the pass in the source.
     """
 
     pid: int
@@ -122,9 +152,19 @@ class Outside:
     t: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
-    gap_s: list[float] = field(default_factory=list)
-    gap_cpu_s: list[float] = field(default_factory=list)
-    gap_runq_s: list[float] = field(default_factory=list)
+    gap_s: list[float | None] = field(default_factory=list)
+    gap_cpu_s: list[float | None] = field(default_factory=list)
+    gap_runq_s: list[float | None] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
     runq_s: list[float] = field(default_factory=list)
     exchange_s: list[float | None] = field(default_factory=list)
+    process_cpu_s: list[float | None] = field(default_factory=list)
+    backward_s: list[float | None] = field(default_factory=list)
+    optimizer_s: list[float | None] = field(default_factory=list)
+    copy_s: list[float | None] = field(default_factory=list)
+    checkpoint_s: list[float | None] = field(default_factory=list)
+    logging_s: list[float | None] = field(default_factory=list)
+    collect_s: list[float | None] = field(default_factory=list)
+    system_s: list[float | None] = field(default_factory=list)
+    minor_faults: list[int | None] = field(default_factory=list)
+    body: LoopBody | None = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from .calibration import Calibration
 from .computing import Computing
 from .device import DeviceFacts
+from .elapsed import Elapsed
 from .fetches import Blocked, FetchTable, HotFiles, Payload, Repeats
 from .instruments import Cost, Operation, Operator, Series, Stack, Window
 from .lanes import Excerpt
@@ -20,6 +21,7 @@ from .loops import Epochs, Loader, Loop, Outside, StepTable
 from .making import Making
 from .ranks import Ranks
 from .run import Gap, Machine, Process, Run
+from .source import Source
 from .startup import Startup
 from .trial import Trial
 
@@ -45,6 +47,7 @@ __all__ = [
     "Repeats",
     "Run",
     "Series",
+    "Source",
     "Stack",
     "StepTable",
     "Window",
@@ -83,7 +86,9 @@ class Profile:
     calibrations: list[Calibration] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     startups: list[Startup] = field(default_factory=list)
+    elapsed: list[Elapsed] = field(default_factory=list)
     device: DeviceFacts | None = None
     other_devices: list[DeviceFacts] = field(default_factory=list)
     excerpts: list[Excerpt] = field(default_factory=list)
     trial: Trial | None = None
+    sources: list[Source] = field(default_factory=list)

@@ -77,6 +77,15 @@ class BudgetPart:
 
 
 @dataclass(frozen=True)
+class LedgerPart:
+    """One part of the whole run's wall time, from its start to its exit; the shares sum to 1."""
+
+    part: str
+    share: float
+    s: float
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Which resource limits the run, and why.
 
@@ -180,7 +189,8 @@ class DeviceSummary:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that the renderers may say."""
+    """Everything that the renderers may say. ``budget_of`` names the loop whose steps verdict and budget are
+    about: "training" or, where that takes the run's time, "evaluation"."""
 
     run: RunSummary
     quality: Quality
@@ -195,5 +205,7 @@ class Report:
     functions: list[HotFunction] = field(default_factory=list)
     operators: list[HotOperator] = field(default_factory=list)
     device: DeviceSummary | None = None
+    ledger: list[LedgerPart] = field(default_factory=list)
+    budget_of: str = "training"
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

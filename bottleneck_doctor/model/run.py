@@ -16,7 +16,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Run:
-    """How the training was started and how it ended."""
+    """How the training was started and how it ended; ``pid`` is the process that was launched."""
 
     command: list[str]
     script: str | None
@@ -27,6 +27,7 @@ class Run:
     signal: int | None = None
     stopped_by: str | None = None
     bdoc: str = ""
+    pid: int | None = None
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Whole:
-    """Seconds of a whole run, in training and in evaluation, of the process that the report is about."""
+    """Seconds of a whole run, in training and in evaluation, of the process that the report is about.
+
+    Of both, ``starting_s`` went into starting and stopping workers, ``checkpoint_s`` into saving; ``steps_s``
+    is what the training's steps took without these.
+    """
 
     run_s: float = 0.0
     training_s: float = 0.0
     evaluation_s: float = 0.0
     evaluations: int = 0
+    starting_s: float = 0.0
+    checkpoint_s: float = 0.0
+    steps_s: float = 0.0

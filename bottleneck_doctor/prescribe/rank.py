@@ -27,24 +27,26 @@ Offer = tuple[Finding, Cure, Speedup]
 def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
     """Every cure with its predicted speedup; of the same remedy offered twice the better-founded."""
     best: dict[str, Offer] = {}
-    order = partial(_order, diagnosis.whole)
+    better = partial(order, diagnosis.whole)
     for finding in found:
         for cure in finding.cures:
             offer = (finding, cure, _predicted(diagnosis, cure))
-            if cure.id not in best or order(offer) < order(best[cure.id]):
+            if cure.id not in best or better(offer) < better(best[cure.id]):
                 best[cure.id] = offer
-    return sorted(best.values(), key=order)
+    return sorted(best.values(), key=better)
 
 
 def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     if cure.change is not None:
         return predict(diagnosis, cure.change, cure.basis)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
+    if cure.scope == "run" and diagnosis.subject == "run":  # no replay of steps is in these numbers
+        return Speedup(low, likely, high, cure.basis)
     known = cure.scope == "run" or cure.basis == "calibrated"
     return widened(diagnosis, low, likely, high, cure.basis if known else "range")
 
 
-def _order(whole: Whole, offer: Offer) -> tuple[bool, int, int, int, int, float]:
+def order(whole: Whole, offer: Offer) -> tuple[bool, int, int, int, int, float]:
     """Steps that get faster leave evaluation as it was: what is compared is what either brings to both."""
     _, cure, speedup = offer
     low = speedup.low if cure.scope == "run" else with_evaluation(whole, speedup.low)

@@ -6,7 +6,8 @@ from ..analyse.contention import uncontended
 from ..analyse.host import measure_host
 from ..analyse.inputs import fetches_of, measure_inputs
 from ..analyse.interpreter_lock import background
-from ..analyse.steady import choose_loop, loader_of, outside_steps, steps_of
+from ..analyse.outside import as_loop, judge_gap
+from ..analyse.steady import choose_loop, loader_of, steps_of
 from ..model.diagnosis import Step
 from ..model.profile import Profile
 from ..model.proof import Span
@@ -20,7 +21,9 @@ def left_alone(profile: Profile, span: Span) -> Metric | None:
     """
     loop, outside = choose_loop(profile)
     loader = loader_of(profile, loop, outside)
-    every = steps_of(loop.table) if loop is not None else outside_steps(outside, None) if outside else []
+    if outside is not None:
+        loop = as_loop(profile, outside, judge_gap(profile, outside))
+    every = steps_of(loop.table) if loop is not None else []
     steps = _within(every, span)
     if not steps:
         return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ..model.picture import Picture, Timeline
-from ..model.report import Report
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # whoever only asks for the formats needs none of it
+    from ..model.picture import Picture
+    from ..model.report import Report
 
 DRAWN = ("html", "trace", "flamegraph", "speedscope")  # given the picture, too; a file's, not a terminal's
 FORMATS = ("terminal", "markdown", "json", *DRAWN)
@@ -28,6 +31,8 @@ def render(
 
         return encode_report(report).decode()
     if format in DRAWN:
+        from ..model.picture import Picture, Timeline
+
         return _drawn(report, format, picture or Picture(Timeline(report.run.duration_s)))
     from .compose import compose
     from .document import WHOLE, Lengths

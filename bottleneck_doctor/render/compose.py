@@ -9,6 +9,7 @@ from ..model.report import (
     BudgetPart,
     DeviceSummary,
     Evidence,
+    LedgerPart,
     Metric,
     Remedy,
     Report,
@@ -59,6 +60,8 @@ def compose(report: Report, lengths: Lengths) -> Document:
         operators=compose_operators(report.operators, lengths.operators, lengths.least),
         environment=compose_environment(report.environment, lengths.environment),
         device=_device(report.device),
+        ledger=_ledger(report.ledger, lengths.ledger),
+        one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
     )
 
 
@@ -111,7 +114,8 @@ def _device(device: DeviceSummary | None) -> str:
 
 
 def _step(report: Report) -> str:
-    metric = report.metrics.get("step_time_s")
+    name = "evaluation_step_time_s" if report.budget_of == "evaluation" else "step_time_s"
+    metric = report.metrics.get(name)
     if metric is None or metric.value is None:
         return ""
     return words.seconds(metric.value) + _interval("step_time_s", metric)
@@ -135,8 +139,19 @@ def _bars(budget: list[BudgetPart], longest: int) -> list[Bar]:
 
 
 def _bar(part: BudgetPart) -> Bar:
-    label = words.plain(part.part).replace("_", " ")
+    label = words.plain(part.part)
     return Bar(label, part.share, words.percent(part.share), words.seconds(part.s_per_step))
+
+
+def _ledger(ledger: list[LedgerPart], longest: int) -> list[Bar]:
+    """The parts of the run in the order of time; of too many, the smallest join "other"."""
+    kept = sorted(ledger, key=lambda one: -one.share)[: longest if len(ledger) <= longest else longest - 1]
+    left = [one for one in ledger if one not in kept]
+    other = [LedgerPart("other", sum(one.share for one in left), sum(one.s for one in left))] if left else []
+    return [
+        Bar(words.plain(one.part), one.share, words.percent(one.share), words.seconds(one.s))
+        for one in [*(one for one in ledger if one in kept), *other]
+    ]
 
 
 def _phases(report: Report, longest: int) -> list[str]:

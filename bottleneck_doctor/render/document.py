@@ -24,17 +24,19 @@ class Lengths:
     least: float = 0.05
     environment: int = 0
     metrics: int = 0
+    ledger: int = 5
 
 
 WHOLE = Lengths(
     findings=64, points=32, bars=64, cures=64, gaps=64, phases=64, snippet=80, snippets=64, risk=4096,
     functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64,
+    ledger=64,
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One part of the steady step."""
+    """One part of the steady step, or of the whole run."""
 
     part: str
     share: float
@@ -138,3 +140,5 @@ class Document:
     operators: Hottest = Hottest()
     environment: list[tuple[str, str]] = field(default_factory=list)
     device: str = ""
+    ledger: list[Bar] = field(default_factory=list)
+    one_step: str = "a step"

@@ -8,6 +8,7 @@ BOUNDS = {
     "io": "I/O-bound",
     "comm": "communication-bound",
     "balanced": "balanced",
+    "latency": "latency-bound",
     "inconclusive": "inconclusive",
 }
 
@@ -29,7 +30,7 @@ CAUSES = {
     "host.logging": "logging in the training loop takes the time",
     "host.checkpoint": "writing checkpoints stops the training",
     "host.gc": "Python's garbage collector stops the training",
-    "host.memory": "the machine is short of memory",
+    "host.memory": "mapping memory, or a lack of it",
     "host.evaluation": "evaluation takes the time, not training",
     "model.compute": "the model computes on the CPU",
     "model.threads": "the model's CPU threads are set badly",
@@ -89,11 +90,26 @@ From the start of the script to the first batch of training: imports, building t
 dataset.""",
     "evaluation_fraction": """\
 Share of the run's wall time spent in evaluation loops.""",
+    "evaluation_data_wait_fraction": """\
+The same as data_wait_fraction of the longest evaluation loop: all of its steps count.""",
+    "evaluation_step_time_s": """\
+Wall time of a step of the longest evaluation loop.""",
     "checkpoint_fraction": """\
 Share of the run's wall time in which the training loop waited for checkpoints to be written.""",
 }
 
 MESSAGES = {
+    "run-ledger": """\
+"Where the run goes" divides the wall time of the training process, from the launch to its exit; the parts do
+not overlap and sum to the run. `launching` is what passes before its Python runs (a launcher such as torchrun
+included), `start-up and imports` goes until the first batch of training is asked for, or the first step of a
+loop without a loader. `starting workers` is what building iterators and each worker's first batch take beyond
+a usual batch, of evaluation loops as well, `stopping workers` the wait until they have ended. `training
+steps` and `evaluation` are the loops, `warm-up` the first steps that no verdict counts. `checkpoints` holds
+all saving, within loops or between. `end of epochs` is everything else between the first batch and the end of
+the last loop: whatever the script does there. Then come `after the last loop`, until the interpreter begins
+to shut down, exit handlers included, and `shut-down`. `unexplained` is what none of these saw. A process that
+was killed tells no end: the rest is then `after the last batch seen`.""",
     "predictions": """\
 A predicted speedup is that of the whole steady step, as a likely value and a range.
 by replay: the measured batches were run again through a model of the loader with the setting changed.

@@ -19,7 +19,9 @@ from .terms import APPLY
 # The colours of the parts of a step, by the pieces of the loop that they are made of.
 PARTS = {
     "data wait": "wait",
-    "forward and rest": "compute",
+    "forward and own code": "compute",
+    "forward": "compute",
+    "loss": "compute",
     "backward": "backward",
     "optimizer": "optimizer",
     "transfer": "copy",
@@ -36,6 +38,17 @@ PARTS = {
     "idle: allocator": "collect",
     "idle: other ranks": "exchange",
     "idle: saving, logging": "logging",
+    # And of the parts of the run.
+    "launching": "queue",
+    "start-up and imports": "copy",
+    "starting workers": "wait",
+    "stopping workers": "wait",
+    "warm-up": "optimizer",
+    "training steps": "compute",
+    "evaluation": "exchange",
+    "checkpoints": "checkpoint",
+    "end of epochs": "logging",
+    "shut-down": "collect",
 }
 TYPICAL = 0.05  # how far the data wait of some steps may be from all steps', in shares
 LONGEST_TITLE = 80

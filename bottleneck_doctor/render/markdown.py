@@ -13,6 +13,7 @@ def markdown_page(document: Document, encoding: str) -> str:
     sections = [
         _verdict(document),
         _budget(document),
+        _ledger(document),
         _why(document),
         _cures(document),
         _harms(document),
@@ -40,7 +41,12 @@ def _budget(document: Document) -> str:
         return ""
     rows = [(markdown(bar.part), bar.percent, bar.time) for bar in document.bars]
     step = f", {document.step}" if document.step else ""
-    return f"### Where a step goes{step}\n\n" + table(("part", "share", "time"), rows)
+    return f"### Where {document.one_step} goes{step}\n\n" + table(("part", "share", "time"), rows)
+
+
+def _ledger(document: Document) -> str:
+    rows = [(markdown(bar.part), bar.percent, bar.time) for bar in document.ledger]
+    return f"### Where the run goes\n\n{table(('part', 'share', 'time'), rows)}" if rows else ""
 
 
 def _why(document: Document) -> str:

@@ -20,6 +20,7 @@ def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
     sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *document.circumstances]), "dim"))
     _verdict(sheet, document)
     _budget(sheet, document)
+    _ledger(sheet, document)
     _why(sheet, document.illnesses, document.more_findings)
     _cures(sheet, document)
     draw_hottest(sheet, document)
@@ -39,13 +40,20 @@ def _verdict(sheet: Sheet, document: Document) -> None:
 def _budget(sheet: Sheet, document: Document) -> None:
     if not document.bars:
         return
-    sheet.heading(("where a step goes", "bold"), (f"  {document.step}", "dim"))
+    sheet.heading((f"where {document.one_step} goes", "bold"), (f"  {document.step}", "dim"))
     room = LONGEST_BAR if sheet.width >= NARROW else 0
     longest = sheet.width - room - 22
     part = min(longest, max(cell_len(bar.part) for bar in document.bars))
     for bar in document.bars:
         name = set_cell_size(words.fit(bar.part, sheet.encoding), part)
         sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (_drawn(bar.share, room), "cyan"), indent=2)
+
+
+def _ledger(sheet: Sheet, document: Document) -> None:
+    """The whole run in a line or two, right below the step."""
+    if document.ledger:
+        told = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
+        sheet.line(("where the run goes: ", "bold"), told)
 
 
 def _drawn(share: float, room: int) -> str:

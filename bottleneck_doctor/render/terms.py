@@ -30,9 +30,11 @@ The step would gain most if the accelerator were infinitely fast. A busy GPU is 
 the cause says whether it computes, waits for copies, gets too little work or runs below its clock.""",
     "comm": """\
 The step would gain most if the ranks exchanged gradients in no time, or if none of them were slower.""",
+    "latency": """\
+The loop waits for batches that nobody computes: whoever makes them sleeps on a timer, a lock, a queue or a
+rate limit. No faster CPU, disk or GPU helps; more batches in flight do.""",
     "balanced": """\
-No resource, made infinitely fast, would gain 5 %. Either the training is healthy, or it waits for something
-that no resource cures: a lock, a sleep, a rate limit. The cause says so then.""",
+No resource, made infinitely fast, would gain 5 %, and nothing else is waited for: the run is healthy.""",
     "inconclusive": """\
 Too little was seen to judge: too few steady steps, or no training loop. Let it run for longer; the section
 "not measured" says what else was missing. It is never a way of saying "healthy".""",

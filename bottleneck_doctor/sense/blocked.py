@@ -1,4 +1,4 @@
-"""Samples what the fetching threads sleep in, from outside and at a cost it bounds itself."""
+"""Samples what fetching threads and training loops sleep in, from outside and at a cost it bounds itself."""
 
 from __future__ import annotations
 
@@ -26,17 +26,23 @@ MOST_THREADS = 64
 MOST_CHANNELS = 64
 JITTER = 0.25  # a strict rhythm would beat against batches of a similar length
 
-Fetching = Callable[[], Sequence[tuple[int, int]]]
+Threads = Callable[[], Sequence[tuple[int, int]]]
 
 
 class BlockedSampler:
-    """Looks at the threads that ``fetching`` names as (pid, tid), and counts what it sees per process."""
+    """Looks at the threads that ``fetching`` and ``training`` name as (pid, tid), and counts what it sees per
+    process: inside fetches, and of training loops at all times."""
 
     def __init__(
-        self, fetching: Fetching, root: Path = Path("/"), clock: Callable[[], int] = time.thread_time_ns
+        self,
+        fetching: Threads,
+        root: Path = Path("/"),
+        clock: Callable[[], int] = time.thread_time_ns,
+        training: Threads = tuple,
     ) -> None:
         self.pace = Pace(PERIOD_NS, LONGEST_PERIOD_NS)
         self._fetching = fetching
+        self._training = training
         self._root = root
         self._clock = clock
         self._random = random.Random(0)
@@ -46,17 +52,23 @@ class BlockedSampler:
         self._files = HotFiles(mounts, root)
         self._threads: dict[tuple[int, int], Thread] = {}
         self._bins = Bins()
+        self._loops = Bins()
         self._channels: Counter[tuple[str, str]] = Counter()
         self._refused, self._refuser = "", 0
         self._ignored_threads = 0
 
     def read(self, now_ns: int) -> None:
-        """Takes one look at every thread that is inside a fetch now."""
+        """Takes one look at every thread that is inside a fetch now, and at every training loop."""
         began_ns = self._clock()
-        named = list(dict.fromkeys(self._fetching()))
+        fetching, training = set(self._fetching()), list(self._training())
+        named = [*training, *sorted(fetching.difference(training))]
         self._ignored_threads = max(self._ignored_threads, len(named) - MOST_THREADS)
-        for pid, tid in named[:MOST_THREADS]:
-            self._look(pid, tid, now_ns)
+        for place in named[:MOST_THREADS]:
+            name = self._look(*place, now_ns)
+            if name and place in fetching:
+                self._bins.add(now_ns, place[0], name)
+            if name and place in training:
+                self._loops.add(now_ns, place[0], name)
         self.pace.spent(self._clock() - began_ns)
 
     def next_ns(self, now_ns: int) -> int:
@@ -66,8 +78,9 @@ class BlockedSampler:
     def samples(self) -> list[Sample]:
         """The bins so far, then the wait channels and the files seen."""
         samples = [
-            Sample(t_ns, "blocked", {"pid": pid, **{name: counts.get(name, 0) for name in CLASSES}})
-            for t_ns, pid, counts in self._bins.rows()
+            Sample(t_ns, sensor, {"pid": pid, **{name: counts.get(name, 0) for name in CLASSES}})
+            for sensor, bins in (("blocked", self._bins), ("loop", self._loops))
+            for t_ns, pid, counts in bins.rows()
         ]
         end_ns = samples[-1].t_ns if samples else 0
         samples += [
@@ -106,17 +119,17 @@ class BlockedSampler:
             thread.close()
         self._threads.clear()
 
-    def _look(self, pid: int, tid: int, now_ns: int) -> None:
+    def _look(self, pid: int, tid: int, now_ns: int) -> str:
+        """What the thread is seen in; "" once it has ended."""
         try:
             thread = self._threads.get((pid, tid)) or self._open(pid, tid)
             seen = thread.look()
         except (OSError, ValueError):  # ended between being named and being read
             self._forget(pid, tid)
-            return
+            return ""
         if thread.refused and not self._refused:
             self._refused, self._refuser = thread.refused, pid
-        name = "running" if seen is None else self._name(pid, *seen, now_ns)
-        self._bins.add(now_ns, pid, name)
+        return "running" if seen is None else self._name(pid, *seen, now_ns)
 
     def _name(self, pid: int, wait: Wait, argument: int, now_ns: int) -> str:
         descriptor: Descriptor | None = None

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from ..model.profile import Gap, Stack
 from .ptrace import what_allows, why_refused, yama_scope
@@ -48,21 +49,51 @@ def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS)
     ]
 
 
-def with_running(looks: Mapping[int, list[Stack]], awake: Mapping[int, list[Stack]]) -> list[Stack]:
-    """The stacks of each process, with the samples of a second look, at threads on or ready for a core alone.
+Looks = Mapping[int, list[Stack]]  # process -> what one run of py-spy saw of it
 
-    Where the second look failed the stacks stay without them; where it saw nobody, all slept.
+
+def compared(every: Looks, awake: Looks, holding: Looks) -> list[Stack]:
+    """The stacks of each process, with the samples of two more looks: at threads on or ready for a core, and
+    at those that held the interpreter's lock.
+
+    Where a further look failed the stacks stay without it; where it saw nobody, all slept or were in C.
     """
     found: list[Stack] = []
-    for target, stacks in looks.items():
-        found += _marked(stacks, awake[target]) if target in awake else stacks
-    return sorted(found, key=lambda stack: -stack.count)[: 2 * MOST_PATHS]
+    for target, stacks in every.items():
+        if target in awake:
+            stacks = _counted(stacks, awake[target], "running")
+        if target in holding:
+            stacks = _counted(stacks, holding[target], "holding")
+        found += stacks
+    return found
 
 
-def _marked(stacks: list[Stack], awake: list[Stack]) -> list[Stack]:
-    counts = Counter({_path(one): one.count for one in awake})
-    known = [replace(one, running=counts.pop(_path(one), 0)) for one in stacks]
-    missed = [replace(one, count=0, running=left) for one in awake if (left := counts.pop(_path(one), 0))]
+def add_up(known: list[Stack], more: list[Stack]) -> list[Stack]:
+    """The stacks of two windows as one list, the heaviest first, of bounded length."""
+    found = {_path(one): one for one in known}
+    for one in more:
+        before = found.get(_path(one))
+        found[_path(one)] = one if before is None else _sum(before, one)
+    return sorted(found.values(), key=lambda stack: -stack.count)[: 2 * MOST_PATHS]
+
+
+def _sum(one: Stack, other: Stack) -> Stack:
+    def both(name: str) -> int | None:
+        values = [value for stack in (one, other) if (value := getattr(stack, name)) is not None]
+        return sum(values) if values else None
+
+    return replace(one, count=one.count + other.count, running=both("running"), holding=both("holding"))
+
+
+def _counted(stacks: list[Stack], look: list[Stack], column: Literal["running", "holding"]) -> list[Stack]:
+    """The stacks with another look's samples in that column; paths that only this look met are added."""
+    counts = Counter({_path(one): one.count for one in look})
+
+    def told(one: Stack, samples: int) -> Stack:
+        return replace(one, running=samples) if column == "running" else replace(one, holding=samples)
+
+    known = [told(one, counts.pop(_path(one), 0)) for one in stacks]
+    missed = [told(replace(one, count=0), left) for one in look if (left := counts.pop(_path(one), 0))]
     return known + missed
 
 

@@ -33,7 +33,7 @@ from typing import Any
 from ..model.profile import Gap
 from ..model.sample import Sample
 from .aside import GpuReader
-from .blocked import BlockedSampler, Fetching
+from .blocked import BlockedSampler, Threads
 from .holdings import Holdings
 from .host import Host
 from .numa import Numa
@@ -60,17 +60,18 @@ class Sensors:
     def __init__(
         self,
         root_pid: int,
-        fetching: Fetching,
+        fetching: Threads,
         root: Path = Path("/"),
         nvml: Any = None,
         environment: Mapping[str, str] | None = None,
+        training: Threads = tuple,
     ) -> None:
         now_ns = time.monotonic_ns()
         self._gaps: list[Gap] = []
         self._cpu_ns = 0
         self._end_ns = now_ns
         self._tree = Tree(root_pid, root)
-        self._blocked = BlockedSampler(fetching, root)
+        self._blocked = BlockedSampler(fetching, root, training=training)
         self._blocked_next_ns = now_ns
         self._blocked_failures = 0
         self._host = Host(root_pid, root)
@@ -182,6 +183,7 @@ class Sensors:
         return [Sample(now_ns, "holdings", values)] if values else []
 
 
-def open_sensors(root_pid: int, fetching: Fetching) -> Sensors:
-    """Sensors of the job below ``root_pid``; ``fetching`` names the (pid, tid) inside a fetch right now."""
-    return Sensors(root_pid, fetching)
+def open_sensors(root_pid: int, fetching: Threads, training: Threads = tuple) -> Sensors:
+    """Sensors of the job below ``root_pid``; ``fetching`` names the (pid, tid) inside a fetch right now,
+    ``training`` those that run a training loop."""
+    return Sensors(root_pid, fetching, training=training)

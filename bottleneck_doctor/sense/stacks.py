@@ -110,12 +110,18 @@ class StackWindow:
 
 
 def start_window(
-    pids: Sequence[int], seconds: float, rate_hz: int, py_spy_path: str | None = None, idle: bool = True
+    pids: Sequence[int],
+    seconds: float,
+    rate_hz: int,
+    py_spy_path: str | None = None,
+    idle: bool = True,
+    gil: bool = False,
 ) -> StackWindow:
     """Starts py-spy on each process of ``pids`` and all their children for ``seconds``.
 
     Name trainers, or the launcher, and not their workers: children are followed. ``idle`` keeps threads that
-    sleep, so that waits for locks and disks are seen with their lines.
+    sleep, so that waits for locks and disks are seen with their lines; ``gil`` keeps only the thread that
+    holds the interpreter's lock: it is in Python, not in an operator, which lets the lock go.
     """
     assert seconds > 0 and rate_hz > 0
     seconds = min(seconds, LONGEST_WINDOW_S)
@@ -123,6 +129,7 @@ def start_window(
     # instead of stopping the training at every sample.
     options = "--subprocesses --threads --nonblocking --full-filenames --format raw".split()
     options += ["--rate", str(rate_hz), "--duration", str(math.ceil(seconds)), *(["--idle"] if idle else [])]
+    options += ["--gil"] if gil else []
     return StackWindow(pids, seconds, options, find_py_spy(py_spy_path))
 
 

@@ -1,4 +1,4 @@
-"""Decides when the disturbing instruments run: after warm-up, one after the other, a few seconds in all."""
+"""Decides when the disturbing instruments run: one at a time, briefly, ever more rarely."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 
 from ..model.profile import Gap, Stack, Window
 from ..model.progress import Progress
-from .pyspy import with_running
+from .pyspy import add_up, compared
 from .stacks import StackWindow, start_window
 
-WARMUP_STEPS = 20
-WARMUP_S = 3.0  # after the first batch; a short run is left undisturbed
-STACKS_S = 2
-STACKS_HZ = 50
+PROFILE_STEPS = 20  # before a step is profiled, and
+PROFILE_AFTER_S = 3.0  # so long after the first batch: lazy initialisation is no training
 PROFILER_S = 10.0  # a wish that is not being granted by then is given up: steps are very slow
+STACKS_AFTER_S = 0.7  # after the first batch: a run of two seconds has stacks, too
+STACKS_S = 1
+STACKS_HZ = 100
+RARER = 1.8  # times the run's age at a window's end, until the next: epochs and evaluation get their share
 
 
 @dataclass
@@ -28,35 +30,39 @@ class Windows:
     windows: list[Window] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     _asked_ns: int = 0
-    _spying: StackWindow | None = None
-    _awake: StackWindow | None = None  # the same look without threads that sleep: py-spy marks them nowhere
+    _looks: list[StackWindow] = field(default_factory=list)  # at all threads, those awake, those with the GIL
     _begun_ns: int = 0
+    _first_ns: int = 0
+    _next_s: float = STACKS_AFTER_S
 
     def look(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
         """Open the next window when it is due, close the one that is over."""
-        if self._spying is not None:
-            self._collect(now_ns, origin_ns)
+        if self._looks:
+            if all(look.poll() is not None for look in self._looks):
+                self._file(now_ns, origin_ns)
+                self._next_s = RARER * (now_ns - self._first_ns) / 1e9
             return
-        if not progress or not _warm(progress[0], now_ns):
+        if not progress or not progress[0].first_ns:
             return
-        if self.profiler and not self._asked_ns:
+        front, age_s = progress[0], (now_ns - progress[0].first_ns) / 1e9
+        if self.profiler and not self._asked_ns and age_s >= PROFILE_AFTER_S and front.steps >= PROFILE_STEPS:
             self._asked_ns = now_ns
             self.ask_for_profile(1)
-        elif self.py_spy and (not self.profiler or self._profiled(progress, now_ns)):
-            self.py_spy = False
-            self._begun_ns = now_ns
+        profiling = self.profiler and bool(self._asked_ns) and not self._profiled(progress, now_ns)
+        if self.py_spy and age_s >= self._next_s and not profiling:
+            self._begun_ns, self._first_ns = now_ns, front.first_ns
             pids = [one.pid for one in progress]
-            self._spying = start_window(pids, STACKS_S, STACKS_HZ)
-            self._awake = start_window(pids, STACKS_S, STACKS_HZ, idle=False)
+            kinds = ((True, False), (False, False), (False, True))
+            self._looks = [start_window(pids, STACKS_S, STACKS_HZ, idle=idle, gil=gil) for idle, gil in kinds]
 
     def disturbs(self, progress: list[Progress]) -> bool:
         """Whether an instrument is at work right now."""
-        return self._spying is not None or any(one.profiled for one in progress)
+        return bool(self._looks) or any(one.profiled for one in progress)
 
     def over(self, progress: list[Progress], now_ns: int) -> bool:
-        """Whether each instrument that was asked for has had its window, or will never have it."""
+        """Whether each instrument that was asked for has had a window, or will never have one."""
         profiled = not self.profiler or (bool(self._asked_ns) and self._profiled(progress, now_ns))
-        return profiled and not self.py_spy and self._spying is None
+        return profiled and (not self.py_spy or bool(self.windows)) and not self._looks
 
     def _profiled(self, progress: list[Progress], now_ns: int) -> bool:
         """Whether torch.profiler is done, in every process, or will never be."""
@@ -64,29 +70,22 @@ class Windows:
             progress[0].windows > 0 or _late(self._asked_ns, now_ns)
         )
 
-    def _collect(self, now_ns: int, origin_ns: int) -> None:
-        assert self._spying is not None and self._awake is not None
-        found, awake = self._spying.poll(), self._awake.poll()
-        if found is not None and awake is not None:
-            self._file(now_ns, origin_ns)
-
     def _file(self, now_ns: int, origin_ns: int) -> None:
-        assert self._spying is not None and self._awake is not None
-        self.stacks += with_running(self._spying.by_target, self._awake.by_target)
-        self.gaps += self._spying.gaps
+        every, awake, holding = (look.by_target for look in self._looks)
+        self.stacks = add_up(self.stacks, compared(every, awake, holding))
+        self.gaps += [gap for gap in self._looks[0].gaps if gap not in self.gaps]
         self.windows.append(Window("py-spy", (self._begun_ns - origin_ns) / 1e9, (now_ns - origin_ns) / 1e9))
-        self._spying = self._awake = None
+        self._looks = []
 
     def close(self, now_ns: int, origin_ns: int) -> None:
         """The training has ended: take what there is."""
-        if self._spying is not None and self._awake is not None:
-            self._spying.close()
-            self._awake.close()
+        if self._looks:
+            known, gaps = bool(self.stacks), list(self.gaps)
+            for look in self._looks:
+                look.close()
             self._file(now_ns, origin_ns)
-
-
-def _warm(front: Progress, now_ns: int) -> bool:
-    return front.steps >= WARMUP_STEPS and bool(front.first_ns) and now_ns - front.first_ns >= WARMUP_S * 1e9
+            if known:  # a later window that the end cut short is no gap
+                self.gaps = gaps
 
 
 def _late(asked_ns: int, now_ns: int) -> bool:

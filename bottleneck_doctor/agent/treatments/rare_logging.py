@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 
+from ..synced import LOGGING, written
 from . import wrap
 from .moments import after_backward, together
 
@@ -30,7 +31,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
         after_backward(rare.passed, done),
         {
             "logging": lambda module: wrap(module.Logger, "isEnabledFor", rare.unless_urgent),
-            "os": lambda module: wrap(module, "fsync", lambda original: rare.dropped(original, None)),
+            "os": lambda module: wrap(module, "fsync", rare.log_file),
             "tqdm.std": lambda module: wrap(
                 module.tqdm, "display", lambda original: rare.dropped(original, True)
             ),
@@ -72,6 +73,16 @@ class _Rare:
         """TensorBoard's."""
         for name in ("add_event", "flush"):
             wrap(module.EventFileWriter, name, lambda original: self.dropped(original, None))
+
+    def log_file(self, original: Callable[..., None]) -> Callable[..., None]:
+        """Only a log need not be forced to the disk: a checkpoint is on it when the script goes on."""
+
+        def fsync(fd: Any) -> None:
+            if written.kind(fd) == LOGGING and self.drops():
+                return None
+            return original(fd)
+
+        return fsync
 
     def dropped(self, original: Callable[..., Any], result: Any) -> Callable[..., Any]:
         """The original, or nothing and this result."""

@@ -15,7 +15,7 @@ LONGEST_KIND = 40
 # What each kind of piece is called, and how tall it stands: work is tall, waiting is low, rest is thin.
 LOOP = {
     "wait": ("waits for a batch", LOW),
-    "compute": ("forward and rest", TALL),
+    "compute": ("forward and own code", TALL),
     "backward": ("backward", TALL),
     "optimizer": ("optimizer", TALL),
     "copy": ("copies to the device", TALL),

@@ -1,0 +1,174 @@
+"""Times loops that use no DataLoader: their steps are their backward passes.
+
+A backward pass is what every such loop has: with an optimizer or hand-written updates, with closures (LBFGS),
+accumulation, several models, compiled or not. What lies between it, or the optimizer step after it, and the
+next call of a module is where such a loop gets its batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from threading import get_native_id
+from time import monotonic_ns as now
+from time import process_time_ns, thread_time_ns
+
+from . import clocks, compilation, device_clock, wire
+from .guard import quiet
+from .profiler import end_window
+from .pulse import state
+from .stop import due, stop
+
+TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+ALONE_FROM = 8  # backward passes in a row without a batch from a loader: more than models in one loop
+CLOSURES = 64  # the same while a loader's iterator is open: more than an optimizer calls its closure
+FRAMES_AT_MOST = 24  # between a backward pass and the script's own module
+
+
+class _Loop:
+    """The loop of this process, as far as it has none of ours."""
+
+    arrivals = -1  # batches from loaders when its last step ended
+    alone = 0  # passes since a batch came from one
+    only_grad = True  # `autograd.grad` is all that it has called so far
+    handle: Any = None  # of the hook that waits for a module to be called
+    since = cpu = queue = 0  # what the gap is measured from: instant, thread's CPU and run queue
+
+
+_told: list[bool] = []
+
+
+@quiet
+def passed(name: str) -> None:
+    """A backward pass has ended; ``name`` is that of the function."""
+    if name == "backward":
+        _Loop.only_grad = False
+    elif not _Loop.only_grad:
+        return  # a penalty on gradients, within a step
+    if not state.last_ns and not _Loop.only_grad:  # which compilers also call, while they trace
+        _begin()
+    if state.arrivals != _Loop.arrivals:
+        _Loop.arrivals, _Loop.alone = state.arrivals, 0
+        return
+    _Loop.alone += 1
+    if not _stepped_on_device():
+        _end_step()
+
+
+def _begin() -> None:
+    """No batch from a loader, and yet the training moves."""
+    state.last_ns = now()
+    state.trainer = state.thread()
+    state.begun(state.last_ns)
+
+
+def _stepped_on_device() -> bool:
+    """With a device a step ends with the optimizer: its clock is read from there to there."""
+    return state.accelerator is not None and state.optimizer_steps > 0
+
+
+def _end_step() -> None:
+    from_loader = state.heard is not None or state.pacer is not None
+    if _Loop.alone > (CLOSURES if from_loader else ALONE_FROM) and state.thread() == state.trainer:
+        _step_ended()
+
+
+def _step_ended() -> None:
+    end = now()
+    if not state.last_ns:
+        _begin()
+    state.trained += 1
+    device_clock.end(_Loop)
+    if state.window is not None:
+        end_window()
+    if state.countdown > 0:
+        state.countdown -= 1
+        state.close = False
+        return
+    state.close = True
+    _forget()
+    state.last_ns = end
+    compilation.note()
+    post = state.book.post
+    post(wire.STEPS, state.trained)
+    post(wire.TRAINED, state.trained)
+    post(wire.LAST, end)
+    post(wire.TRAINER, get_native_id())
+    if state.control is not None:
+        state.control.look()
+    state.countdown = state.not_beyond(state.stride - 1) if state.window is None else 0
+    _Loop.since, _Loop.cpu, _Loop.queue = end, thread_time_ns(), clocks.run_queue()
+    state.row(
+        wire.PASS, end, 0, state.trained, _Loop.cpu, process_time_ns(), _Loop.queue, state.optimizer_steps,
+        thread=state.thread(),
+    )  # fmt: skip
+    state.row(wire.USAGE, end, 0, *clocks.usage(), thread=state.thread())
+    _await_forward()
+    state.looked(now() - end, end, state.stride)
+    if not state.optimizer_steps and state.stop_at and due():
+        stop()
+
+
+def optimizer_stepped() -> None:
+    """The gap before the next module begins behind the optimizer. Here a training may be ended."""
+    if _stepped_on_device():
+        _end_step()
+    elif _Loop.handle is not None or _Loop.since:
+        _Loop.since, _Loop.cpu, _Loop.queue = now(), thread_time_ns(), clocks.run_queue()
+    if _Loop.alone > ALONE_FROM and state.stop_at and due():
+        stop()
+
+
+def _await_forward() -> None:
+    """Register a forward hook that removes itself at the first call. Where code is compiled hooks must not
+    come and go: there the compiled module's own call is heard."""
+    module: Any = sys.modules.get("torch.nn.modules.module")
+    if module is None or _Loop.handle is not None:
+        return
+    device_clock.ask(_Loop, 0, True)
+    if compilation.compiling():
+        return
+    number = state.thread()
+
+    def hook(called: Any, inputs: Any) -> None:
+        if state.thread() == number:
+            called_module()
+        else:
+            _forget()  # another model's thread: its clocks say nothing of this one
+
+    _Loop.handle = module.register_module_forward_pre_hook(hook)
+
+
+def called_module() -> None:
+    """A module is called: until now the loop was getting its batch, unless an optimizer calls its closure."""
+    end, since = now(), _Loop.since
+    _forget()
+    if not since or not state.close:
+        return
+    device_clock.got(_Loop)
+    taken = 0 if state.stepping else end - since
+    used, waited = thread_time_ns() - _Loop.cpu, clocks.run_queue() - _Loop.queue
+    state.row(wire.FORWARD, since, taken, state.trained, used, waited, thread=state.thread())
+
+
+def _forget() -> None:
+    handle, _Loop.handle, _Loop.since = _Loop.handle, None, 0
+    if handle is not None:
+        handle.remove()
+
+
+@quiet
+def tell_place(frame: FrameType | None) -> None:
+    """Once: where the training stands in the source, from the backward pass up to the script's own module."""
+    if _told:
+        return
+    _told.append(True)
+    chain: list[tuple[str, int, str]] = []
+    while frame is not None and len(chain) < FRAMES_AT_MOST:
+        code = frame.f_code
+        chain.append((code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    state.book.fact(fact="loop", chain=chain)

@@ -1,0 +1,325 @@
+"""Reads the user's own source: the statement at a line, what it calls, and what becomes of its result.
+
+What a name means is not followed beyond one function, nor in which order statements run: a result counts as
+part of the training rather too often than too seldom, for what is part of it must not be left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from ..model.profile import Location
+from ..model.source import Source
+
+INDENTED = "if 1:\n"  # makes a method's text Python by itself
+LOOPS = (ast.For, ast.While, ast.AsyncFor)
+ELEMENTWISE = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+BRANCHES = (*LOOPS, ast.If, ast.Try)
+TRAINS = frozenset({"backward", "manual_backward"})
+RETURNS_LOSS = frozenset({"training_step", "compute_loss", "forward", "closure", "loss_fn"})
+WRITES = frozenset(
+    "print write writelines writerow writerows dump info debug warning error exception log_metrics log_dict "
+    "log_image log_text savefig imsave imwrite save_image to_csv to_json set_postfix set_description".split()
+)
+COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
+MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
+
+Names = frozenset[str]
+NO_NAMES: Names = frozenset()
+
+
+@lru_cache(maxsize=64)
+def tree_of(source: Source) -> ast.Module | None:
+    """The parsed text, its lines numbered as in the file; None where it is no Python that we know."""
+    before = INDENTED if source.text[:1].isspace() else ""
+    try:
+        tree = ast.parse(before + source.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    ast.increment_lineno(tree, source.first - 1 - before.count("\n"))
+    return tree
+
+
+def source_at(sources: Sequence[Source], place: Location) -> Source | None:
+    """The kept source around a line, the innermost."""
+    name = place.function.rpartition(".")[2]
+    found = [one for one in sources if one.file == place.file and _has(one, place.line)]
+    named = [one for one in found if one.function == name or name.startswith("<")]
+    return max(named, key=lambda one: one.first, default=None)
+
+
+def _has(source: Source, line: int) -> bool:
+    return source.first <= line <= source.first + source.text.count("\n")
+
+
+def statements_around(tree: ast.AST, line: int) -> list[ast.stmt]:
+    """The statements that hold the line, from the outermost; the last is the one that runs there."""
+    around: list[ast.stmt] = []
+    inner: ast.AST | None = tree
+    while inner is not None:
+        holding = (node for node in _inside(inner) if node.lineno <= line <= (node.end_lineno or node.lineno))
+        inner = next(holding, None)
+        if inner is not None:
+            around.append(inner)
+    return around
+
+
+def statement_at(source: Source, line: int) -> ast.stmt | None:
+    """The statement that runs at a line."""
+    tree = tree_of(source)
+    around = statements_around(tree, line) if tree is not None else []
+    return around[-1] if around else None
+
+
+def _inside(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements directly below, those of handlers and cases included."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            yield from _inside(child)
+
+
+def header(statement: ast.stmt) -> list[ast.AST]:
+    """What runs at the statement itself: of a loop, a branch or a definition not what is below it."""
+    return [
+        child
+        for child in ast.iter_child_nodes(statement)
+        if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case)
+    ]
+
+
+def names_read(node: ast.AST) -> Names:
+    """Names in it; of ``self.x.y`` the attribute ``self.x``, for all methods share ``self``."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return frozenset({f"self.{node.attr}"})
+    if isinstance(node, ast.Name):
+        return frozenset({node.id})
+    return frozenset().union(*map(names_read, ast.iter_child_nodes(node)))
+
+
+def names_bound(statement: ast.stmt) -> Names:
+    """Names that get another value or other content there: targets, and what methods are called on for their
+    effect alone."""
+    found: set[str] = set()
+    for node in header(statement):
+        targets = (
+            one for one in ast.walk(node)
+            if isinstance(one, ast.Name | ast.Attribute | ast.Subscript) and isinstance(one.ctx, ast.Store)
+        )  # fmt: skip
+        for target in targets:
+            found |= _root(target)
+    if isinstance(statement, ast.Expr):
+        for call in _outermost(statement.value):
+            if isinstance(call.func, ast.Attribute) and not is_output(call):
+                found |= _root(call.func.value)
+    return frozenset(found)
+
+
+def _outermost(node: ast.AST) -> Iterator[ast.Call]:
+    """Calls that are no part of another one."""
+    if isinstance(node, ast.Call):
+        yield node
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _outermost(child)
+
+
+def _root(node: ast.AST) -> Names:
+    """The name that a target or the receiver of a method hangs on; none where it is what a call returned."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            break
+        node = node.value
+    return names_read(node) if isinstance(node, ast.Name | ast.Attribute) else NO_NAMES
+
+
+def calls_in(node: ast.AST) -> list[ast.Call]:
+    """Calls made at a statement itself."""
+    parts = header(node) if isinstance(node, ast.stmt) else [node]
+    return [call for part in parts for call in ast.walk(part) if isinstance(call, ast.Call)]
+
+
+def called(call: ast.Call) -> str:
+    """The last part of the name of what is called."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def is_output(call: ast.Call) -> bool:
+    """Whether a call writes for people to read: a file, a log, a terminal, a tracker."""
+    name = called(call)
+    if name == "log":  # a tracker's or a logger's; not the logarithm
+        return bool(call.args or call.keywords) and not names_read(call.func) & MATHS
+    return name in WRITES or (
+        name.startswith("add_") and name[4:].startswith(("scalar", "image", "hist", "fig", "text"))
+    )
+
+
+def trains(source: Source, also: Names = NO_NAMES) -> bool:
+    """Whether a function runs a backward pass, or hands a loss to who runs it; ``also`` names functions that
+    are known to."""
+    tree = tree_of(source)
+    return tree is not None and (source.function in RETURNS_LOSS or any(_sinks(tree, also)))
+
+
+def _sinks(tree: ast.AST, also: Names) -> Iterator[ast.stmt]:
+    """Statements that run a backward pass."""
+    for statement in _statements(tree):
+        if any(called(call) in TRAINS or _is_one_of(call, also) for call in calls_in(statement)):
+            yield statement
+
+
+def _is_one_of(call: ast.Call, functions: Names) -> bool:
+    """Whether a call is of one of these functions; of a method only where its name is nobody else's."""
+    name = called(call)
+    return name in functions and (isinstance(call.func, ast.Name) or name not in COMMON)
+
+
+@lru_cache(maxsize=64)
+def _statements(tree: ast.AST) -> tuple[ast.stmt, ...]:
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+
+
+@lru_cache(maxsize=64)
+def needed_to_train(source: Source, also: Names = NO_NAMES) -> Names:
+    """Names whose values the losses of a function come from."""
+    tree = tree_of(source)
+    if tree is None:
+        return NO_NAMES
+    sinks = list(_sinks(tree, also))
+    if source.function in RETURNS_LOSS:
+        sinks += [one for one in _statements(tree) if isinstance(one, ast.Return)]
+    return _origins(tree, sinks)
+
+
+def _origins(tree: ast.AST, sinks: list[ast.stmt]) -> Names:
+    """Everything that flows into some statements, through assignments, changes in place, and conditions."""
+    needed = {name for sink in sinks for part in header(sink) for name in names_read(part)}
+    statements = [(names_bound(one), _reads(one, tree)) for one in _statements(tree)]
+    before = -1
+    while len(needed) != before:
+        before = len(needed)
+        for bound, read in statements:
+            if bound & needed:
+                needed |= read
+    return frozenset(needed)
+
+
+def _reads(statement: ast.stmt, tree: ast.AST) -> Names:
+    """What a statement's own value depends on: the loops and branches around it say whether it runs."""
+    around = [one for one in statements_around(tree, statement.lineno) if isinstance(one, ast.If | ast.While)]
+    parts = [part for one in [*around, statement] for part in header(one)]
+    return frozenset().union(*map(names_read, parts))
+
+
+def feeds_training(source: Source, statement: ast.stmt, also: Names = NO_NAMES) -> bool:
+    """Whether what a statement does becomes part of a loss, or decides what does."""
+    tree, needed = tree_of(source), needed_to_train(source, also)
+    assert tree is not None, "a statement was found in it"
+    sinks = set(_sinks(tree, also))
+    below = [one for one in ast.walk(statement) if isinstance(one, ast.stmt)]
+    if isinstance(statement, ast.Return) and source.function in RETURNS_LOSS:
+        return True
+    return any(one in sinks or names_bound(one) & needed for one in below)
+
+
+def is_written(source: Source, statement: ast.stmt) -> bool:
+    """Whether what a statement does is written out for people, as often as it is done."""
+    tree = tree_of(source)
+    if tree is None:
+        return False
+    if any(is_output(call) for call in calls_in(statement)):
+        return True
+    mine = set(_branches(tree, statement))
+    sinks = [
+        one for one in _statements(tree)
+        if any(is_output(call) for call in calls_in(one)) and set(_branches(tree, one)) <= mine
+    ]  # fmt: skip
+    return bool(names_bound(statement) & _origins(tree, sinks))
+
+
+def _branches(tree: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
+    around = statements_around(tree, statement.lineno)
+    return [one for one in around if isinstance(one, BRANCHES) and one is not statement]
+
+
+def is_discarded(statement: ast.stmt) -> bool:
+    """Whether calls are made there for their effect alone."""
+    return isinstance(statement, ast.Expr)
+
+
+def is_repeated(source: Source, line: int, within: ast.stmt | None = None) -> bool:
+    """Whether a line runs for one element after the other: in a loop or a comprehension of its function, but
+    for loops around ``within``."""
+    tree = tree_of(source)
+    if tree is None:
+        return False
+    around = statements_around(tree, line)
+    outer = set(statements_around(tree, within.lineno)) if within is not None else set()
+    if any(isinstance(one, LOOPS) and one not in outer for one in around):
+        return True
+    parts = header(around[-1]) if around else []
+    inner = (node for part in parts for node in ast.walk(part))
+    return any(
+        isinstance(node, ELEMENTWISE) and node.lineno <= line <= (node.end_lineno or line) for node in inner
+    )
+
+
+def is_seldom(source: Source, statement: ast.stmt, within: ast.stmt) -> bool:
+    """Whether a statement is not done in each step: at every n-th, or between the loops of the steps, which
+    are around ``within``."""
+    tree = tree_of(source)
+    assert tree is not None, "a statement was found in it"
+    around = statements_around(tree, statement.lineno)
+    loops = [one for one in statements_around(tree, within.lineno) if isinstance(one, LOOPS)]
+    nth = any(isinstance(one, ast.If) and _counts(one.test) for one in around)
+    return nth or (len(loops) > 1 and loops[-1] not in around and loops[0] in around)
+
+
+def _counts(test: ast.expr) -> bool:
+    return any(isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod) for one in ast.walk(test))
+
+
+def training_statement(source: Source, also: Names = NO_NAMES) -> ast.stmt | None:
+    """The first statement of a function that runs a backward pass."""
+    tree = tree_of(source)
+    return next(_sinks(tree, also), None) if tree is not None else None
+
+
+def changes_arguments(source: Source) -> bool:
+    """Whether a function changes what it is given: its caller's values are then not only read."""
+    tree = tree_of(source)
+    if tree is None:
+        return True
+    functions = (one for one in _statements(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    function = next(functions, None)
+    if function is None:
+        return True
+    arguments = function.args
+    given = {one.arg for one in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]} - {
+        "self",
+        "cls",
+    }
+    return any(_changes(one, given) for one in _statements(function))
+
+
+def _changes(statement: ast.stmt, given: set[str]) -> bool:
+    for part in header(statement):
+        for node in ast.walk(part):
+            stored = isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)
+            if stored and _root(node) & given:
+                return True
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                in_place = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
+                if in_place and _root(node.func.value) & given:
+                    return True
+    return isinstance(statement, ast.Expr) and any(
+        isinstance(call.func, ast.Attribute)
+        and _root(call.func.value) & given
+        and not is_output(call)
+        and call.func.attr != "flush"
+        for call in _outermost(statement.value)
+    )

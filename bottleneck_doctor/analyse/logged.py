@@ -1,0 +1,51 @@
+"""Finds logging that no hook times, such as a dump into a file, by stacks and the user's source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ..model.diagnosis import Step
+from ..model.profile import Loop, Profile
+from .purpose import LOG, Purpose, purpose_at
+from .split import SAMPLES_AT_LEAST, own_stacks
+
+SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
+
+
+@dataclass(frozen=True)
+class Logged:
+    """The share of the loop's samples, outside of its loaders, in what is written out; most of it is
+    ``purpose``."""
+
+    share: float = 0.0
+    samples: int = 0
+    purpose: Purpose | None = None
+
+
+def logged(profile: Profile, loop: Loop | None) -> Logged:
+    """What stacks prove; nothing from a few samples, or where no source is kept."""
+    stacks = own_stacks(profile, loop) if loop is not None and profile.sources else []
+    total = sum(stack.count for stack in stacks)
+    found: Counter[Purpose] = Counter()
+    for stack in stacks:
+        purpose = purpose_at(profile.sources, stack)
+        if purpose.what == LOG:
+            found[purpose] += stack.count
+    count = sum(found.values())
+    if total < SAMPLES_AT_LEAST or count < SHARE * total:
+        return Logged()
+    return Logged(count / total, count, found.most_common(1)[0][0])
+
+
+def with_logging(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
+    """The steps with that time called logging, in place of the rest that nothing explains."""
+    share = logged(profile, loop).share
+    whole = sum((step.wall - step.wait) * step.steps for step in steps)
+    rest = sum(step.compute * step.steps for step in steps)
+    hooked = sum(step.logging * step.steps for step in steps)
+    more = min(1.0, max(0.0, share * whole - hooked) / rest) if rest > 0 else 0.0
+    return [
+        replace(step, logging=step.logging + more * step.compute, compute=(1 - more) * step.compute)
+        for step in steps
+    ] if more else steps  # fmt: skip

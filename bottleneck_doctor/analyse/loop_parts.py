@@ -1,0 +1,151 @@
+"""Divides the stack samples of the training loop's thread into what the loop was doing.
+
+A sample belongs to the training if it passes through the lines of the loop around the backward pass. What is
+called below that loop names its part; a function of the user's, or a line of the loop's own, is data if the
+model's input comes from it and not the other way round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..model.loops import LoopBody
+from ..model.profile import Location, Profile, Stack
+
+LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "<")
+OURS = ("/bottleneck_doctor/agent/", "/bottleneck_doctor/inject/")
+# By the first frame below the loop that matches: part, words that begin its function, parts of its file.
+KNOWN = (
+    ("data", "", ("/torch/utils/data/",)),
+    ("zero_grad", "zero_grad ", ("/torch/",)),
+    ("backward", "backward ", ("/torch/_tensor.py", "/torch/autograd/")),
+    ("backward", "grad ", ("/torch/autograd/",)),
+    ("optimizer", "", ("/torch/optim/", "/torch/amp/grad_scaler.py")),
+    ("checkpoint", "", ("/torch/serialization.py", "/safetensors/")),
+    ("logging", "", ("/logging/", "/tqdm/", "/tensorboard/", "/wandb/", "/mlflow/")),
+    ("exchange", "", ("/torch/distributed/",)),
+    ("loss", "", ("/torch/nn/modules/loss.py",)),
+    ("forward", "", ("/torch/nn/modules/", "/torch/_dynamo/")),
+    ("loss", "", ("/torch/nn/functional.py",)),
+)
+TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (ours)
+OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call path of the loop's thread, within the training: its part, the loop's own line that it stands
+    in (0 where the loop's source was not found), and the user's function that this line called, if any.
+    ``depth`` is the place of the loop's own frame in the path."""
+
+    part: str
+    line: int
+    called: Location | None
+    stack: Stack
+    depth: int = 0
+
+    @property
+    def own(self) -> bool:
+        """Whether hooks know nothing of it."""
+        return self.part in OWN
+
+
+def training_samples(profile: Profile, pid: int, body: LoopBody | None) -> list[Sample]:
+    """The samples of the process's main thread within the loop; all of them where the loop is not known."""
+    stacks = [
+        one for one in profile.stacks if one.pid == pid and one.role == "trainer" and "Main" in one.thread
+    ]
+    found = [_sample(one, body) for one in stacks]
+    return [one for one in found if one is not None]
+
+
+def data_samples(samples: Iterable[Sample], body: LoopBody | None) -> list[Sample]:
+    """Those in which a loop without a loader got its batch."""
+    seen = list(samples)
+    if body is None or not body.feeds:
+        return []
+    lines = _data_lines(seen, body)
+    return [one for one in seen if one.own and any(first <= one.line <= last for first, last in lines)]
+
+
+def _data_lines(samples: list[Sample], body: LoopBody) -> list[tuple[int, int]]:
+    """Lines that the model's input comes from: what calls the model needs them, directly or through others,
+    and they need nothing that the model gave. Where no line was seen calling it, those that need no other."""
+    feeds = body.feeds
+    needs = {place: set(feed.needs) for place, feed in enumerate(feeds)}
+    needed_by = {place: {other for other in needs if place in needs[other]} for place in needs}
+    models = _calling(samples, body)
+    known = models or {len(feeds) - 1}
+    upstream, downstream = _closure(known, needs), _closure(models, needed_by)
+    found = upstream - downstream - known - {len(feeds) - 1}
+    # What is made of a batch that the model also gets as it is belongs to the step, as it does with a loader.
+    given = set[int]().union(*(needs[place] for place in models)) & found
+    found -= {place for place in given if (_closure({place}, needs) & given) - {place}}
+    if not models:
+        found = {place for place in found if not feeds[place].needs or feeds[place].needs == [place]}
+    return [(feeds[place].first, feeds[place].last) for place in found]
+
+
+def _calling(samples: list[Sample], body: LoopBody) -> set[int]:
+    """The feeds that were seen calling the model."""
+    seen: Counter[int] = Counter()
+    for one in samples:
+        for place, feed in enumerate(body.feeds):
+            if one.part in ("forward", "loss") and feed.first <= one.line <= feed.last:
+                seen[place] += one.stack.count
+    return {place for place, count in seen.items() if count > TORN * sum(seen.values())}
+
+
+def _closure(begin: set[int], edges: dict[int, set[int]]) -> set[int]:
+    """Everything that can be reached, the beginning itself only where a way leads back to it."""
+    found: set[int] = set()
+    todo = list(begin)
+    while todo:
+        for place in edges[todo.pop()] - found:
+            found.add(place)
+            todo.append(place)
+    return found
+
+
+def _sample(stack: Stack, body: LoopBody | None) -> Sample | None:
+    frames, line, depth = stack.frames, 0, 0
+    if body is not None:
+        places = [n for n, frame in enumerate(frames) if _in_body(frame, body)]
+        if not places:
+            return None
+        depth = places[0]
+        line = int(frames[depth].rstrip(")").rpartition(":")[2])
+        frames = frames[depth + 1 :]
+    frames = [frame for frame in frames if not any(mark in frame for mark in OURS)]
+    part = next((part for frame in frames if (part := _part(frame))), "")
+    users = next((frame for frame in frames if not any(mark in frame for mark in LIBRARIES)), None)
+    called = parse_frame(users) if users is not None else None
+    return Sample(part or ("user" if called is not None else "line"), line, called, stack, depth)
+
+
+def _in_body(frame: str, body: LoopBody) -> bool:
+    function, _, rest = frame.partition(" (")
+    file, _, line = rest.rstrip(")").rpartition(":")
+    if not line.isdigit() or not body.first <= int(line) <= body.last:
+        return False
+    return file == body.file and function.rpartition(".")[2] == body.function.rpartition(".")[2]
+
+
+def _part(frame: str) -> str:
+    return next(
+        (
+            part
+            for part, begin, files in KNOWN
+            if frame.startswith(begin) and any(one in frame for one in files)
+        ),
+        "",
+    )
+
+
+def parse_frame(frame: str) -> Location | None:
+    """``function (file:line)`` as a location."""
+    function, _, rest = frame.partition(" (")
+    file, _, line = rest.rstrip(")").rpartition(":")
+    return Location(file, int(line), function) if file and line.isdigit() else None

@@ -1,0 +1,103 @@
+"""What getting a batch costs a loop without a loader: by its thread's clocks, and by what it sleeps in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from statistics import fmean
+
+from ..model.diagnosis import Inputs, Step, Work
+from ..model.profile import Loop, Profile, Stack
+from .inputs import Split, shares_of
+from .turns import spaced
+
+SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
+
+
+def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> Split:
+    """How the blocked time of a loop's thread divides, by looks from outside."""
+    seen: Counter[str] = Counter()
+    for blocked in profile.blocked:
+        if not blocked.loader and blocked.pid == loop.pid:
+            for t, counts in zip(blocked.t, blocked.counts, strict=True):
+                if begin - 0.5 <= t <= end:
+                    seen.update(counts)
+    return shares_of(seen) or Split(0.0, 0.0, {"other": 1.0}, 0)
+
+
+def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> float:
+    """How far the share of time in which the loop's thread slept, by its own clocks, lies from that seen from
+    outside; 0 where either is not known."""
+    if loop is None or not steps:
+        return 0.0
+    begin, end = steps[0].t - steps[0].wall, steps[-1].t
+    running = other = 0
+    for blocked in profile.blocked:
+        if not blocked.loader and blocked.pid == loop.pid:
+            for t, counts in zip(blocked.t, blocked.counts, strict=True):
+                if begin <= t <= end - 0.5:
+                    running += counts.get("running", 0)
+                    other += sum(counts.values()) - counts.get("running", 0)
+    known = [step for step in steps if step.cpu is not None and step.queue is not None]
+    wall = sum(step.wall * step.steps for step in known)
+    if running + other < SAMPLES_AT_LEAST or wall <= 0:
+        return 0.0
+    awake = sum(((step.cpu or 0) + (step.wait_cpu or 0) + (step.queue or 0)) * step.steps for step in known)
+    return abs(min(1.0, awake / wall) - running / (running + other))
+
+
+def feeder_share(profile: Profile, loop: Loop) -> float:
+    """The share of time in which another Python thread of the process is busy: a loop that waits in a lock
+    for batches then waits for that thread's CPU. 0 where the stacks did not say."""
+    threads: dict[str, list[Stack]] = {}
+    for stack in profile.stacks:
+        if stack.pid == loop.pid and stack.role == "trainer":
+            threads.setdefault(stack.thread, []).append(stack)
+    windows = max((sum(one.count for one in seen) for seen in threads.values()), default=0)
+    busy = [
+        sum(one.running or 0 for one in seen) / windows
+        for name, seen in threads.items()
+        if "Main" not in name and windows >= SAMPLES_AT_LEAST
+    ]
+    return min(1.0, max(busy, default=0.0))
+
+
+def with_feeder(split: Split, busy: float) -> Split:
+    """Waiting in a lock for a busy thread is the making of batches: CPU, as far as that thread has any."""
+    waits = {name: share * (1 - busy if name == "lock" else 1.0) for name, share in split.waits.items()}
+    return replace(split, waits=waits, made=split.waits.get("lock", 0.0) * busy)
+
+
+def own_works(steps: list[Step], split: Split) -> tuple[Work, ...]:
+    """The batches as the replay wants them, net of waiting for a core."""
+    return tuple(_work(step, split) for step in spaced(steps))
+
+
+def _work(step: Step, split: Split) -> Work:
+    cpu = min(step.wait, step.wait_cpu or 0.0)
+    blocked = max(0.0, step.wait - cpu - step.wait_queue)
+    return Work(
+        cpu=cpu + blocked * split.made,
+        storage=blocked * split.storage,
+        network=blocked * split.network,
+        wait=blocked * sum(split.waits.values()),
+    )
+
+
+def own_inputs(steps: list[Step], split: Split) -> Inputs:
+    """The same as means per batch."""
+    if not steps:
+        return Inputs()
+    works = [_work(step, split) for step in steps]
+    blocked = fmean([max(0.0, step.wait - step.wait_queue - (step.wait_cpu or 0.0)) for step in steps])
+    return Inputs(
+        batches=sum(step.steps for step in steps),
+        wall=fmean([step.wait for step in steps]),
+        cpu=fmean([one.cpu for one in works]),
+        queue=fmean([step.wait_queue for step in steps]),
+        storage=fmean([one.storage for one in works]),
+        network=fmean([one.network for one in works]),
+        wait=fmean([one.wait for one in works]),
+        waits={name: blocked * share for name, share in split.waits.items()},
+        blocked_samples=split.samples,
+    )

@@ -1,0 +1,160 @@
+"""Says what the user's hot function is for: part of the training, a measure, a log; and whether it loops."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ..model.profile import Location, Stack
+from ..model.source import Source
+from . import code
+from .hot import is_ours, is_users
+from .loop_parts import parse_frame
+
+READS_VALUES = frozenset("item tolist numpy argmax topk detach".split())
+MEASURES = re.compile(
+    r"metric|accura|(^|_)acc(_|$)|score|confusion|(^|_)auc|precision|recall|(^|_)f1|(^|_)m?iou|bleu|rouge"
+    r"|perplex|correct|(^|_)meter"
+)
+MOST = 0.8  # of a function's samples, or what it is for is not known (ours)
+
+TRAINING, MEASURE, LOG, BESIDE, UNKNOWN = "training", "measure", "log", "beside", ""
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a function's samples are for: ``training`` (its result flows into the loss), ``measure``, ``log``
+    (it is written out), ``beside`` (nothing that is trained needs it), "" where it is not known.
+
+    ``repeats``: its line runs in a loop within the step, element by element. ``seldom``: it is not done in
+    each step, but at every n-th, or between inner loops. ``caller`` is the line of the training loop that
+    leads there, ``line`` that of the function itself.
+    """
+
+    what: str = UNKNOWN
+    repeats: bool = False
+    seldom: bool = False
+    caller: Location | None = None
+    line: Location | None = None
+
+
+def purpose_of(sources: list[Source], stacks: list[Stack]) -> Purpose:
+    """What most of these samples are for."""
+    votes: Counter[Purpose] = Counter()
+    for stack in stacks:
+        votes[purpose_at(sources, stack)] += stack.count
+    total = sum(votes.values())
+
+    def share(what: str) -> float:
+        return sum(count for one, count in votes.items() if one.what == what) / total if total else 0.0
+
+    what = max((one.what for one in votes), key=share, default=UNKNOWN)
+    if share(what) < MOST:
+        return Purpose()
+    best = max((one for one in votes if one.what == what), key=lambda one: votes[one])
+    repeats = sum(count for one, count in votes.items() if one.repeats) >= MOST * total
+    return replace(best, repeats=repeats)
+
+
+def purpose_at(sources: list[Source], stack: Stack) -> Purpose:
+    """What one call path is for."""
+    return _purpose(tuple(sources), tuple(users_path(stack)))
+
+
+def users_path(stack: Stack) -> list[Location]:
+    """The user's frames of a call path, outermost first."""
+    places = [place for place in map(parse_frame, stack.frames) if place is not None]
+    return [place for place in places if is_users(place.file) and not is_ours(place.file)]
+
+
+@lru_cache(maxsize=4)
+def trainers(sources: tuple[Source, ...]) -> code.Names:
+    """Functions that run a backward pass, themselves or by what they call."""
+    known = code.NO_NAMES
+    while True:
+        found = frozenset(one.function for one in sources if code.trains(one, known))
+        found -= {"<module>", "forward", "__call__"}
+        if found <= known:
+            return known
+        known |= found
+
+
+@lru_cache(maxsize=1024)
+def _purpose(sources: tuple[Source, ...], path: tuple[Location, ...]) -> Purpose:
+    """Follow a path from the loop that trains to the function that was seen."""
+    found: Purpose | None = None
+    for depth, place in enumerate(path):
+        source = code.source_at(sources, place)
+        statement = code.statement_at(source, place.line) if source is not None else None
+        if source is None or statement is None:
+            continue
+        if code.trains(source, trainers(sources)):
+            found = _at_training(sources, path, depth, source, statement)
+        elif found is not None:
+            repeats = found.repeats or code.is_repeated(source, place.line)
+            found = replace(found, what=_below(found.what, source, statement, place), repeats=repeats)
+    return replace(found, line=path[-1]) if found is not None else Purpose()
+
+
+def _at_training(
+    sources: tuple[Source, ...], path: tuple[Location, ...], depth: int, source: Source, statement: ast.stmt
+) -> Purpose:
+    """What a line of a function that trains is for."""
+    training, place = trainers(sources), path[depth]
+    below = path[depth + 1] if depth + 1 < len(path) else None
+    within = code.training_statement(source, training)
+    repeats = code.is_repeated(source, place.line, within)
+    seldom = within is not None and code.is_seldom(source, statement, within)
+    if (below is not None and _last(below) in training) or code.feeds_training(source, statement, training):
+        what = TRAINING
+    elif code.is_written(source, statement):
+        what = LOG
+    elif _may_change(sources, below, source, statement):
+        what = UNKNOWN
+    else:
+        what = MEASURE if _measures(statement) else BESIDE
+    return Purpose(what, repeats, seldom, place)
+
+
+def _last(place: Location) -> str:
+    return place.function.rpartition(".")[2]
+
+
+def _may_change(
+    sources: tuple[Source, ...], below: Location | None, source: Source, statement: ast.stmt
+) -> bool:
+    """Whether a call whose result nobody needs may change what the training needs, given to it."""
+    needed = code.needed_to_train(source, trainers(sources))
+    given = [
+        name
+        for call in code.calls_in(statement)
+        for one in [*call.args, *(each.value for each in call.keywords)]
+        for name in code.names_read(one)
+    ]
+    if not needed & set(given):
+        return False
+    if below is None:  # something that is not written in Python, or a library
+        return code.is_discarded(statement) and not _measures(statement)
+    called = code.source_at(sources, below)
+    return called is None or code.changes_arguments(called)
+
+
+def _below(what: str, source: Source, statement: ast.stmt, place: Location) -> str:
+    """What is known from the loop's line, and from a function that it calls."""
+    if what not in (BESIDE, MEASURE):
+        return what
+    if code.is_written(source, statement):
+        return LOG
+    tree = code.tree_of(source)
+    named = MEASURES.search(place.function.lower()) is not None
+    return MEASURE if what == MEASURE or named or (tree is not None and _measures(tree)) else BESIDE
+
+
+def _measures(node: ast.AST) -> bool:
+    """Whether it reads values out of tensors, or says by its names that it measures."""
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+    names = [name for call in calls for name in (code.called(call), *code.names_read(call.func))]
+    return any(name in READS_VALUES or MEASURES.search(name.lower()) is not None for name in names)

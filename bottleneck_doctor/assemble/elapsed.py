@@ -1,0 +1,241 @@
+"""Divides the life of each training process by what its training thread was seen to do."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from ..agent import wire
+from ..model.elapsed import Elapsed
+from ..model.profile import Loader
+from .arrivals import Iteration
+from .fetches import Crew
+from .rows import Diary
+from .steps import S
+
+# Where stretches overlap, the later kind is what the time is counted as.
+KINDS = (
+    "training_s", "evaluation_s", "starting_s", "starting_evaluation_s", "stopping_s", "profiled_s",
+    "checkpoint_s",
+)  # fmt: skip
+TRAINING, EVALUATION, STARTING, STARTING_EVALUATION, STOPPING, PROFILED, CHECKPOINT = range(len(KINDS))
+
+SPREAD = 2.0  # times the steps between the last two looks may pass until the next: the stride grows (ours)
+
+
+class Stretch(NamedTuple):
+    """From one instant to another, in nanoseconds, and the place of its kind in ``KINDS``."""
+
+    begin: int
+    end: int
+    kind: int
+
+
+class Crews(NamedTuple):
+    """Of a loader: its number of workers, and what one of its batches usually takes to make."""
+
+    workers: int
+    fetch: int
+
+
+def read_crews(loaders: list[Loader], crews: dict[str, list[Crew]]) -> dict[str, Crews]:
+    """The loaders that have workers."""
+    return {
+        one.key: Crews(one.num_workers, _usual_fetch(crews.get(one.key, [])))
+        for one in loaders
+        if one.num_workers
+    }
+
+
+def _usual_fetch(crew: list[Crew]) -> int:
+    """The median, each worker's first apart: what it prepares then belongs to its start."""
+    every = [[row.duration for row in one.diary.of(wire.FETCH)] for one in crew]
+    later = [taken for one in every for taken in one[1:]]
+    firsts = [one[0] for one in every if one]
+    return round(median(later)) if later else min(firsts, default=0)
+
+
+def read_elapsed(
+    diary: Diary, iterations: list[Iteration], crews: dict[str, Crews], origin: int, run_end: int
+) -> Elapsed | None:
+    """None for a process in which nothing was seen to be trained."""
+    thread = _thread(diary, iterations)
+    told = diary.first("exit")
+    at = told.get("at_ns")
+    exit_ns = at if isinstance(at, int) and at > diary.start_ns else None
+    until = exit_ns or run_end
+    mine = [one for one in iterations if one.thread == thread and one.role in ("train", "evaluation")]
+    passes = list(_passes(mine, _tails(mine, told, until)))
+    alone = _alone(diary, thread, bool(passes), told)
+    training = [one for one in passes if one.kind == TRAINING] + alone
+    if not training:
+        return None
+    starts = list(_starts(mine, crews))
+    beside = [*_stops(diary, thread), *_profiled(diary), *_checkpoints(diary, thread)]
+    every = [Stretch(one.begin, min(one.end, until), one.kind) for one in passes + alone + starts + beside]
+    first = min(one.begin for one in training)
+    last = max(first, *(one.end for one in every))
+    before, between, spent = paint(every, first)
+    initial = min((one.begin for one in mine), default=0)
+    return Elapsed(
+        pid=diary.pid,
+        first_s=max(0, first - origin) * S,
+        last_s=max(0, last - origin) * S,
+        exit_s=max(0, exit_ns - origin) * S if exit_ns else None,
+        preparing_s=max(0, first - diary.start_ns - before) * S,
+        between_s=between * S,
+        first_start_s=sum(one.end - one.begin for one in starts if one.begin < _after(mine, initial)) * S,
+        beginnings=sum(one.loader in crews for one in mine),
+        **{name: taken * S for name, taken in zip(KINDS, spent, strict=True)},
+    )
+
+
+def _thread(diary: Diary, iterations: list[Iteration]) -> int:
+    """The thread that trains: the one with most batches of training, else the one that steps or derives."""
+    batches: Counter[int] = Counter()
+    for one in iterations:
+        if one.role == "train":
+            batches[one.thread] += one.batches
+    if batches:
+        return batches.most_common(1)[0][0]
+    kinds = (wire.PASS, wire.OPTIMIZER, wire.BACKWARD)
+    return next((row.thread for kind in kinds for row in diary.rows if row.kind == kind), 0)
+
+
+def _after(mine: list[Iteration], initial: int) -> int:
+    """When the second pass begins."""
+    return min((one.begin for one in mine if one.begin > initial), default=1 << 62)
+
+
+def paint(stretches: Iterable[Stretch], first: int) -> tuple[int, int, list[int]]:
+    """(what is covered before ``first``, what is not from there on, the time of each kind)."""
+    edges = sorted(
+        edge
+        for one in stretches
+        if one.begin < one.end
+        for edge in ((one.begin, one.kind, 1), (one.end, one.kind, -1))
+    )
+    open_ones, spent = [0] * len(KINDS), [0] * len(KINDS)
+    before = bare = 0
+    for (t, kind, change), (later, _, _) in pairwise([*edges, (edges[-1][0] if edges else 0, 0, 0)]):
+        open_ones[kind] += change
+        now = next((kind for kind in reversed(range(len(KINDS))) if open_ones[kind]), None)
+        if now is not None:
+            spent[now] += later - t
+            before += max(0, min(later, first) - t)
+        else:
+            bare += max(0, later - max(t, first))
+    return before, bare, spent
+
+
+def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[Stretch]:
+    """Training from a pass's begin to its end; evaluation without pieces in which training batches came."""
+    trained = sorted(arrival.t for one in mine if one.role == "train" for arrival in one.arrivals)
+    for one in mine:
+        begin = one.begin
+        end = one.end.t if one.end is not None else one.finish + tails.get(one.number, 0)
+        if one.role == "train":
+            yield Stretch(begin, end, TRAINING)
+            continue
+        events = [begin, *(arrival.t for arrival in one.arrivals), end]
+        for t, later in pairwise(events):
+            if bisect_left(trained, t) == bisect_left(trained, later):
+                yield Stretch(t, later, EVALUATION)
+
+
+def _tails(mine: list[Iteration], told: dict[str, object], until: int) -> dict[int, int]:
+    """What a pass without an end took after its last batch that was looked at: as many steps as lie between
+    two looks, and not into the next pass. Where the process counted its batches, as many as it counted, each
+    pass having the share of them that it has room for."""
+    left = [one for one in mine if one.end is None and one.arrivals]
+    begins = sorted(one.begin for one in mine)
+    rooms: dict[int, tuple[float, float]] = {}
+    for one in left:
+        step, apart = _pace(one)
+        after = begins[place] if (place := bisect_right(begins, one.finish)) < len(begins) else until
+        room = max(0, after - one.finish) / step if step > 0 else 0.0
+        rooms[one.number] = step, min(room, SPREAD * (apart + 1.0))
+    counted = told.get("arrivals")
+    scale = 1 / SPREAD
+    if isinstance(counted, int):
+        steps = counted - sum(one.batches for one in mine) + len(left)  # and what came after the last batch
+        scale = min(1.0, max(0, steps) / max(1e-9, sum(room for _, room in rooms.values())))
+    return {number: round(step * room * scale) for number, (step, room) in rooms.items()}
+
+
+def _pace(one: Iteration) -> tuple[float, int]:
+    """(nanoseconds per batch, batches between the last two looks)."""
+    if len(one.arrivals) < 2:
+        return 0.0, 0
+    first, before, last = one.arrivals[0], one.arrivals[-2], one.arrivals[-1]
+    return (last.t - first.t) / max(1, last.next.a - first.next.a), max(0, last.next.a - before.next.a - 1)
+
+
+def _alone(diary: Diary, thread: int, passes: bool, told: dict[str, object]) -> list[Stretch]:
+    """The training of a thread without a loader: from its first backward pass or optimizer step on."""
+    kinds = (wire.BACKWARD, wire.OPTIMIZER)
+    mine = [row for row in diary.rows if row.kind in kinds and row.thread == thread]
+    moves = [(row.t, row.t + row.duration) for row in mine]
+    ends = [row for row in diary.of(wire.PASS) if row.thread == thread]
+    if len(ends) < 2:
+        seen = not passes and len(moves) >= 2
+        return [Stretch(min(moves)[0], max(end for _, end in moves), TRAINING)] if seen else []
+    first, last = ends[0], ends[-1]
+    step = (last.t - first.t) / max(1, last.a - first.a)
+    counted = told.get("trained")
+    more = max(0, counted - last.a) if isinstance(counted, int) else last.a - ends[-2].a
+    early = [t for t, _ in moves if t < first.t]
+    begin = min(early, default=first.t) if not passes else first.t
+    return [Stretch(begin, round(last.t + step * more), TRAINING)]
+
+
+def _starts(mine: list[Iteration], crews: dict[str, Crews]) -> Iterator[Stretch]:
+    """What beginning a pass takes: building the iterator, and each worker's first batch, beyond the usual."""
+    for one in mine:
+        crew = crews.get(one.loader)
+        if crew is None or not one.arrivals:
+            continue
+        kind = STARTING if one.role == "train" else STARTING_EVALUATION
+        first = one.arrivals[0]
+        yield Stretch(one.begin, one.begin + one.build, kind)
+        yield Stretch(first.next.t, first.t - min(crew.fetch, first.next.duration), kind)
+        usual, seen = _usual_wait(one, crew), first
+        for arrival in one.arrivals[1:]:
+            if seen.next.a >= crew.workers:
+                break
+            extra = arrival.next.c - seen.next.c - usual * (arrival.next.a - seen.next.a)
+            yield Stretch(arrival.t - max(0, round(extra)), arrival.t, kind)
+            seen = arrival
+
+
+def _usual_wait(one: Iteration, crew: Crews) -> float:
+    """Nanoseconds per batch after each worker gave its first; of a shorter pass, what making it takes."""
+    later = [arrival.next for arrival in one.arrivals if arrival.next.a >= crew.workers]
+    if len(later) < 2 or later[-1].a == later[0].a:
+        return float(crew.fetch)
+    return (later[-1].c - later[0].c) / (later[-1].a - later[0].a)
+
+
+def _stops(diary: Diary, thread: int) -> Iterator[Stretch]:
+    """Waits for a loader's workers to end."""
+    for row in diary.rows:
+        if row.kind == wire.STOPPED_WORKERS and row.thread == thread:
+            yield Stretch(row.t, row.t + row.duration, STOPPING)
+
+
+def _profiled(diary: Diary) -> Iterator[Stretch]:
+    """Windows of torch.profiler."""
+    for row in diary.rows:
+        if row.kind == wire.WINDOWED:
+            yield Stretch(row.t, row.t + row.duration, PROFILED)
+
+
+def _checkpoints(diary: Diary, thread: int) -> Iterator[Stretch]:
+    which = wire.OPERATIONS.index("checkpoint")
+    for row in diary.rows:
+        if row.kind == wire.OPERATION and row.c == which and row.thread == thread:
+            yield Stretch(row.t, row.t + row.duration, CHECKPOINT)

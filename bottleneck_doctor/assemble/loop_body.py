@@ -1,0 +1,128 @@
+"""Reads, in the user's source, the innermost loop around the training, and which of its lines feed the model.
+
+A line feeds what is differentiated if the names that it binds are used, directly or through other lines, by
+the statement that trains. Metrics, logs and prints do not; the loop's own head (``for x, y in source``) does.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..model.loops import Feed, LoopBody
+from ..model.profile import Location
+from .calls import source_of
+from .quotes import parsed
+
+LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "<")
+LOOPS_AT_MOST = 4
+FILLS = frozenset("append appendleft extend insert add push put store".split())  # and others may only look
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """A statement, or the head of a compound one: its lines, the names that it binds and those it uses."""
+
+    first: int
+    last: int
+    binds: frozenset[str]
+    uses: frozenset[str]
+
+
+def read_body(chain: Sequence[Location], cwd: str) -> LoopBody | None:
+    """The innermost loop around these calls; ``chain`` begins with the innermost call."""
+    found: list[tuple[Location, Loop]] = []
+    for call in chain:
+        if not any(mark in call.file for mark in LIBRARIES):
+            source = source_of(os.path.join(cwd, call.file))
+            tree = parsed(source) if source is not None else None
+            found += [(call, loop) for loop in _loops_around(tree, call.line)] if tree is not None else []
+    body: LoopBody | None = None
+    for call, loop in reversed(found[:LOOPS_AT_MOST]):
+        last, name = loop.end_lineno or loop.lineno, call.function or ""
+        body = LoopBody(call.file, name, loop.lineno, last, _feeds(loop, call.line), body)
+    return body
+
+
+def _loops_around(tree: ast.Module, line: int) -> list[Loop]:
+    """The loops around a line within the innermost function around it, the innermost first."""
+    around = [node for node in ast.walk(tree) if _holds(node, line)]
+    functions = [node for node in around if isinstance(node, FUNCTIONS)]
+    begin = max((node.lineno for node in functions), default=0)
+    loops = [node for node in around if isinstance(node, LOOPS) and node.lineno >= begin]
+    return sorted(loops, key=lambda node: -node.lineno)
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    return first is not None and last is not None and first <= line <= last
+
+
+def _feeds(loop: Loop, line: int) -> list[Feed]:
+    """The statements of the loop that feed the one at ``line``, and that one last."""
+    statements = list(_statements(loop))
+    at_line = [one for one in statements if one.first <= line <= one.last]
+    innermost = max((one.first for one in at_line), default=0)
+    trains = [one for one in at_line if one.first == innermost]  # several, where semicolons join them
+    found, more = list(trains), trains
+    while more:
+        needed = frozenset[str]().union(*(one.uses for one in found))
+        more = [one for one in statements if one.binds & needed and one not in found]
+        found += more
+    found = [one for one in found if one not in trains] + trains
+
+    def needs(one: _Statement) -> list[int]:
+        return [place for place, other in enumerate(found) if other.binds & one.uses]
+
+    return [Feed(one.first, one.last, needs(one)) for one in found]
+
+
+def _statements(node: ast.AST) -> Iterator[_Statement]:
+    """All statements below, compound ones as their heads; what functions do stands for their definition."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        yield _statement(node, node.lineno, node.iter.end_lineno or node.lineno, [node.target, node.iter])
+    elif isinstance(node, (ast.If, ast.While)):
+        yield _statement(node, node.lineno, node.test.end_lineno or node.lineno, [node.test])
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        items: list[ast.AST] = [
+            part for one in node.items for part in (one.context_expr, one.optional_vars) if part
+        ]
+        yield _statement(node, node.lineno, max(getattr(one, "end_lineno", 0) for one in items), items)
+    elif isinstance(node, ast.stmt) and not isinstance(node, (ast.Try, ast.Match)):
+        yield _statement(node, node.lineno, node.end_lineno or node.lineno, [node])
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield from _statements(child)
+
+
+def _statement(node: ast.stmt, first: int, last: int, parts: Sequence[ast.AST]) -> _Statement:
+    names = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Name)]
+    uses = {one.id for one in names if isinstance(one.ctx, ast.Load)}
+    binds = {one.id for one in names if isinstance(one.ctx, ast.Store)} | set(_changed(node))
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        binds.add(node.name)
+    return _Statement(first, last, frozenset(binds), frozenset(uses))
+
+
+def _changed(node: ast.stmt) -> Iterator[str]:
+    """Names of what is changed without being bound: ``x[0] = ...``, ``x += ...``, ``x.append(...)``."""
+    targets: list[ast.AST] = []
+    if isinstance(node, ast.Assign):
+        targets = list(node.targets)
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+        targets = [node.target]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = node.value.func
+        targets = [called] if isinstance(called, ast.Attribute) and called.attr in FILLS else []
+    for target in targets:
+        while isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
+            target = target.value
+        if isinstance(target, ast.Name):
+            yield target.id

@@ -1,0 +1,191 @@
+"""Keeps the source of the few functions in which the loop's thread and the batches' makers were seen most."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import tokenize
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..model.profile import Operation, Stack
+from ..model.source import Source
+from .calls import source_of
+from .quotes import Mask, masked, parsed
+
+FUNCTIONS_AT_MOST = 24  # with the most samples
+LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the line that was seen
+LIBRARIES = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3.",
+    "/lib64/python3.",
+    "/bottleneck_doctor/agent/",
+)
+INDENTED = "if 1:\n"  # makes a method's text Python by itself
+KINDS = ("checkpoint", "logging", "flush")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+LOOPS = (ast.For, ast.While, ast.AsyncFor)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's that was seen, and the name of the function that it is in."""
+
+    file: str
+    line: int
+    function: str
+
+
+def read_sources(
+    stacks: list[Stack], operations: list[Operation], cwd: str, mask: Mask | None
+) -> list[Source]:
+    """The functions, most samples first, none twice. Without a ``mask`` for secrets nothing is kept."""
+    found: dict[tuple[str, int], Source] = {}
+    for place in _places(stacks, operations) if mask is not None else ():
+        if len(found) >= FUNCTIONS_AT_MOST:
+            break
+        source = _read(place, cwd, mask) if not _is_kept(place, found) and mask is not None else None
+        if source is not None:
+            found.setdefault((source.file, source.first), source)
+    return list(found.values())
+
+
+def _places(stacks: list[Stack], operations: list[Operation]) -> list[Place]:
+    """A function's own samples count as those of what it calls: callers say what a result is for."""
+    seen: Counter[Place] = Counter()
+    for stack in stacks:
+        if "Main" in stack.thread:
+            for place in {place for frame in stack.frames if (place := _place(frame))}:
+                seen[place] += stack.count
+    places = [place for place, _ in seen.most_common()]
+    for one in operations:
+        if one.kind in KINDS and one.location is not None and one.location.file:
+            places.append(Place(one.location.file, one.location.line, one.location.function))
+    return places
+
+
+def _place(frame: str) -> Place | None:
+    function, _, rest = frame.partition(" (")
+    file, _, line = rest.rstrip(")").rpartition(":")
+    if not line.isdigit() or file.startswith("<") or any(mark in file for mark in LIBRARIES):
+        return None
+    return Place(file, int(line), function)
+
+
+def _is_kept(place: Place, found: dict[tuple[str, int], Source]) -> bool:
+    return any(
+        one.file == place.file and one.first <= place.line < one.first + one.text.count("\n") + 1
+        and one.function == _last(place.function)
+        for one in found.values()
+    )  # fmt: skip
+
+
+def _read(place: Place, cwd: str, mask: Mask) -> Source | None:
+    text = source_of(os.path.join(cwd, place.file))
+    tree = _tree(text) if text is not None else None
+    node = _around(tree, place) if tree is not None else None
+    if text is None or node is None:
+        return None
+    first, last = span(node)
+    lines = text.splitlines(keepends=True)[first - 1 : last]
+    kept = _without_words("".join(lines))
+    if kept is None or len(kept) > LETTERS_AT_MOST:
+        return None
+    hidden = _hidden(kept, mask)
+    return Source(place.file, _last(place.function), first, hidden) if hidden else None
+
+
+def _hidden(text: str, mask: Mask) -> str | None:
+    """The text with secrets masked; None where that would move its lines, or what they are cannot be told."""
+    before = INDENTED if text[:1].isspace() else ""
+    if parsed(before + text) is None:
+        return None
+    hidden = masked(before + text, mask).removeprefix(before)
+    return hidden if hidden.count("\n") == text.count("\n") else None
+
+
+@lru_cache(maxsize=8)
+def _tree(text: str) -> ast.Module | None:
+    return parsed(text)
+
+
+def _around(tree: ast.Module, place: Place) -> ast.stmt | None:
+    """The function of that name around the line, or the module's statement; of a long one the outermost loop
+    around the line."""
+    holding = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _holds(node, place.line)]
+    functions = [node for node in holding if isinstance(node, Function)]
+    name = _last(place.function)
+    chosen: ast.stmt | None = None
+    if name == "<module>":
+        chosen = next((node for node in tree.body if _holds(node, place.line)), None)
+    elif functions:
+        inner = max(
+            functions, key=lambda node: node.lineno
+        )  # generators and lambdas have no name of their own
+        named = [node for node in functions if node.name == name]
+        chosen = (
+            max(named, key=lambda node: node.lineno) if named else inner if name.startswith("<") else None
+        )
+    if chosen is None:
+        return None
+    loops = [node for node in ast.walk(chosen) if isinstance(node, LOOPS) and _holds(node, place.line)]
+    return loops[0] if loops and _letters(chosen) > LETTERS_AT_MOST else chosen
+
+
+def _letters(node: ast.stmt) -> int:
+    return 40 * (span(node)[1] - span(node)[0])  # a line has about as many
+
+
+def _holds(node: ast.stmt, line: int) -> bool:
+    first, last = span(node)
+    return first <= line <= last
+
+
+def span(node: ast.stmt) -> tuple[int, int]:
+    """First and last line, decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)]), node.end_lineno or node.lineno
+
+
+def _last(function: str) -> str:
+    """``step`` of ``Pole.step``; ``main`` of ``main.<locals>.<lambda>`` stays what it is called there."""
+    return function.rpartition(".")[2]
+
+
+def _without_words(text: str) -> str | None:
+    """The code with its comments and docstrings blanked: what was meant for people stays with them."""
+    rows = [list(line) for line in text.splitlines(keepends=True)]
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return None
+    opens = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL}
+    before = tokenize.NEWLINE
+    for one in tokens:
+        if one.type == tokenize.COMMENT:
+            _blank(rows, one.start, one.end, "")
+        elif one.type == tokenize.STRING and before in opens and _is_alone(tokens, one):
+            _blank(rows, one.start, one.end, "...")
+        if one.type != tokenize.COMMENT:
+            before = one.type
+    return "".join("".join(row) for row in rows)
+
+
+def _is_alone(tokens: list[tokenize.TokenInfo], one: tokenize.TokenInfo) -> bool:
+    after = tokens[tokens.index(one) + 1]
+    return after.type in (tokenize.NEWLINE, tokenize.COMMENT)
+
+
+def _blank(rows: list[list[str]], begin: tuple[int, int], end: tuple[int, int], instead: str) -> None:
+    for line in range(begin[0], end[0] + 1):
+        row = rows[line - 1]
+        first = begin[1] if line == begin[0] else 0
+        last = end[1] if line == end[0] else len(row)
+        for place in range(first, min(last, len(row))):
+            if row[place] != "\n":
+                row[place] = " "
+    row = rows[begin[0] - 1]
+    row[begin[1] : begin[1] + len(instead)] = list(instead)

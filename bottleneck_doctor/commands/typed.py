@@ -1,0 +1,56 @@
+"""Assembles ``bdoc`` from its commands with typer, which reads the command line."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from .. import __version__
+from .output import say
+
+# Public in every typer, whichever click it brings: the base of what a wrong command line raises.
+WRONG_LINE: Any = typer.BadParameter.__base__
+GIVEN_UP: Any = typer.Abort
+
+
+def obey(arguments: Sequence[str], commands: dict[str, str]) -> int:
+    """Run the command that is asked for; of the others nothing is needed but for help and for hints."""
+    first = arguments[0] if arguments else ""
+    asked = {first: commands[first]} if first in commands else commands
+    command = typer.main.get_command(assemble(asked.items()))
+    return int(command.main(list(arguments), prog_name="bdoc", standalone_mode=False) or 0)
+
+
+def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
+    """The application: plain help, own errors, no completion machinery. ``commands``: name, module."""
+    app = typer.Typer(
+        help="Says what limits a PyTorch training, and what to change first.",
+        epilog="`bdoc run train.py --lr 0.1` measures a training; `bdoc report` shows it again.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_start)
+    for name, file in commands:
+        module = importlib.import_module(f".{file}", __package__)
+        text = (module.__doc__ or "").strip()
+        head = text.partition("\n")[0].rstrip(".")
+        special: dict[str, Any] = getattr(module, "SPECIAL", {})
+        app.command(name, help=text, short_help=head, **special)(module.main)
+    return app
+
+
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False,
+) -> int:
+    if version:
+        say(f"bdoc {__version__}\n")
+        raise typer.Exit(0)
+    if context.invoked_subcommand is None:
+        say(context.get_help() + "\n")
+    return 0
