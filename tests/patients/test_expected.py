@@ -10,7 +10,7 @@ import pytest
 from tests.patients.expected import PATIENTS, Patient, ReadLimit, script
 from tests.patients.throttle import held_to
 
-BOUNDS = set("cpu gpu io comm balanced inconclusive".split())
+BOUNDS = set("cpu gpu io comm latency balanced inconclusive".split())
 CAUSES = set(
     """input.preprocess input.collate input.indexing input.ipc input.storage input.network
     input.worker_startup input.oversubscribed input.wait
@@ -19,7 +19,8 @@ CAUSES = set(
     device.memory device.throttled device.shared comm.allreduce comm.straggler none""".split()
 )
 STAGE = set(
-    "ledger props expected patient throttle confine disk_stranger object_server two_ranks __init__".split()
+    """ledger props expected patient throttle confine disk_stranger http_store object_server two_ranks
+    __init__""".split()
 )
 
 every_patient = pytest.mark.parametrize("patient", PATIENTS, ids=lambda patient: patient.name)

@@ -19,9 +19,11 @@ pytestmark = pytest.mark.slow
 
 Both = Callable[[str], tuple[Plain, Watched]]
 BY_NAME = {patient.name: patient for patient in PATIENTS}
-# As many shapes of loop as there are: workers by fork, threads, generators, closures, child processes.
+# As many shapes of loop as there are: workers by fork, threads, generators, closures, child processes,
+# rollouts and updates, no optimizer.
 UNHARMED = """decode-bound ipc-many-tensors worker-respawn remote-storage-latency logging-blocking
-    checkpoint-blocking prefetch-thread get-batch lbfgs-closure""".split()
+    checkpoint-blocking prefetch-thread get-batch lbfgs-closure http-generator ppo-maze
+    updated-by-hand""".split()
 DIAGNOSED = {
     "loader-in-main": 3.0,
     "host-cpu-saturated": 5.0,

@@ -13,18 +13,20 @@ from props import Options
 from torch import distributed, multiprocessing
 
 RANKS = 2
+Train = Callable[[int, Options, Ledger], None]
 
 
-def on_two_ranks(train: Callable[[int, Options, Ledger], None], given: Options) -> None:
+def on_two_ranks(train: Train, given: Options, threads: int | None = 1) -> None:
     """Run ``train(rank, options, ledger)`` in two processes that can reach each other; rank 0's ledger writes
     the truth."""
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.spawn(_rank, (train, given, Path(folder) / "meeting"), nprocs=RANKS)
+        multiprocessing.spawn(_rank, (train, given, Path(folder) / "meeting", threads), nprocs=RANKS)
 
 
-def _rank(rank: int, train: Callable[[int, Options, Ledger], None], given: Options, meeting: Path) -> None:
+def _rank(rank: int, train: Train, given: Options, meeting: Path, threads: int | None) -> None:
     torch.manual_seed(0)
-    torch.set_num_threads(1)
+    if threads is not None:
+        torch.set_num_threads(threads)
     distributed.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=RANKS)
     if rank:
         given = replace(given, truth=None)

@@ -8,7 +8,7 @@ PATIENTS = [
     Patient(
         name="sleeping-loader",
         group="decoy",
-        bounds=ids("balanced"),
+        bounds=ids("latency"),
         causes=ids("input.wait"),
         findings=ids("loader-in-main"),
         remedies=ids("workers-auto", "thread-prefetch"),
@@ -18,7 +18,7 @@ PATIENTS = [
     Patient(
         name="locked-loader",
         group="decoy",
-        bounds=ids("balanced"),
+        bounds=ids("latency"),
         causes=ids("input.wait"),
         never=ids("workers-auto"),
         truth="24 ms a batch inside one lock that all workers share",
@@ -35,7 +35,7 @@ PATIENTS = [
     Patient(
         name="asleep-in-line",
         group="decoy",
-        bounds=ids("balanced"),
+        bounds=ids("latency"),
         causes=ids("input.wait"),
         remedies=ids("workers-auto"),
         twin="workers-auto",

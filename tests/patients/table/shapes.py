@@ -65,4 +65,16 @@ PATIENTS = [
         scope="run",
         truth="each epoch of sixty steps is followed by 200 batches of evaluation, which take longer",
     ),
+    Patient(
+        name="validation-loader-slow",
+        group="shape",
+        bounds=ids("cpu"),
+        causes=ids("input.preprocess"),
+        remedies=ids(
+            "cache-decoded-ram", "precompute-deterministic", "eval-workers", "eval-less", "workers-auto"
+        ),
+        twin="cache-decoded-ram",
+        scope="run",
+        truth="twenty small steps, then a validation whose loader computes 400 spectra in the main process",
+    ),
 ]
