@@ -29,6 +29,19 @@ def flush():
         time.sleep(0.0001)
         os.fsync(file.fileno())  # flushed here
 
+def durable(step):
+    with open("last.tmp", "wb") as file:
+        torch.save({"step": step, "model": torch.zeros(200_000)}, file)
+        file.flush()
+        time.sleep(0.0001)
+        os.fsync(file.fileno())  # made durable here
+    os.replace("last.tmp", "last")
+
+def index():
+    with open("index.db", "wb") as file:
+        file.write(bytes(1_000_000))
+        os.fdatasync(file.fileno())  # data here
+
 class Cell:
     pass
 
@@ -42,6 +55,8 @@ for step, batch in enumerate(DataLoader(Rows(12), batch_size=2)):
     save(step)
     log.warning("step %d", step)  # logged here
     flush()
+    durable(step)
+    index()
 gc.disable()
 litter()
 gc.collect()
@@ -95,6 +110,17 @@ def test_a_forced_flush_counts_as_logging(profile: Profile) -> None:
         one for one in profile.operations if one.location and one.location.line == line_of("flushed here")
     ]
     assert {one.kind for one in flushes} <= {"logging"}, "on a fast disk it may be too short to note"
+
+
+def kinds_at(profile: Profile, mark: str) -> set[str]:
+    at_mark = [one for one in profile.operations if one.location and one.location.line == line_of(mark)]
+    return {one.kind for one in at_mark}
+
+
+def test_a_forced_flush_belongs_to_its_file(profile: Profile) -> None:
+    """On a fast disk a flush may be too short to note: then it is nothing, but never another kind."""
+    assert kinds_at(profile, "made durable here") <= {"checkpoint"}
+    assert kinds_at(profile, "data here") <= {"flush"}
 
 
 def test_long_collections_are_noted(profile: Profile) -> None:

@@ -25,7 +25,7 @@ COPYING = "Device.issue(0.006); Device.copy(0.01)"
     ("step", "fetch", "part", "bound", "cause"),
     [
         (SATURATED, 0.001, "busy_s", "gpu", "device.compute"),
-        (STARVED, 0.012, "input_s", "balanced", "input.wait"),
+        (STARVED, 0.012, "input_s", "latency", "input.wait"),
         (LAUNCHING, 0.0, "launch_s", "cpu", "host.launch"),
         (SYNCING, 0.0, "sync_s", "cpu", "host.sync"),
         (COPYING, 0.0, "transfer_s", "gpu", "device.transfer"),

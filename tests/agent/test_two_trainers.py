@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bottleneck_doctor.agent import patch_training
+from bottleneck_doctor.agent import own_loop
 
 
 @pytest.fixture
@@ -16,25 +16,26 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What the loop without a loader writes."""
     found: list[tuple[object, ...]] = []
     state = SimpleNamespace(
-        thread=threading.get_ident, optimizer_steps=1, row=lambda *values, **more: found.append(values)
-    )
-    monkeypatch.setattr(patch_training, "state", state)
-    monkeypatch.setattr(
-        patch_training, "device_clock", SimpleNamespace(ask=lambda *a: None, got=lambda *a: None)
-    )
+        thread=threading.get_ident, trained=1, close=True, stepping=False,
+        row=lambda *values, **more: found.append(values),
+    )  # fmt: skip
+    monkeypatch.setattr(own_loop, "state", state)
+    clock = SimpleNamespace(ask=lambda *a: None, got=lambda *a: None)
+    monkeypatch.setattr(own_loop, "device_clock", clock)
+    monkeypatch.setattr(own_loop._Loop, "since", 1)
     return found
 
 
 @pytest.mark.parametrize(("by_another", "heard"), [(False, 1), (True, 0)])
-def test_a_forward_pass_answers_only_its_own_threads_optimizer_step(
+def test_a_forward_pass_answers_only_its_own_threads_backward_pass(
     rows: list[tuple[object, ...]], by_another: bool, heard: int
 ) -> None:
     model, batch = torch.nn.Linear(2, 2), torch.zeros(1, 2)
-    patch_training._await_forward(0)
+    own_loop._await_forward()
     if by_another:
         thread = threading.Thread(target=model, args=(batch,))
         thread.start()
         thread.join()
     model(batch)
     assert len(rows) == heard
-    assert patch_training._Open.handle is None, "it listens to one call only"
+    assert own_loop._Loop.handle is None, "it listens to one call only"

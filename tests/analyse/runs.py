@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, fields
 from typing import Any
 
+from bottleneck_doctor.model.loops import LoopBody
 from bottleneck_doctor.model.profile import (
     Blocked,
     Epochs,
@@ -15,6 +16,7 @@ from bottleneck_doctor.model.profile import (
     Loop,
     Machine,
     Operation,
+    Outside,
     Process,
     Profile,
     Run,
@@ -165,3 +167,15 @@ def _series(end: float, cores: float, foreign: float) -> Series:
             "job_cpu_s": [job * t for t in times],
         },
     )
+
+
+def own_loop(count: int, body: LoopBody | None = None, **each: float | None) -> Outside:
+    """A loop of process 1 without a loader: rows of one step, with these values in each of them."""
+    outside = Outside(1, 0, count, body=body)
+    for item in fields(outside):
+        column = getattr(outside, item.name)
+        if isinstance(column, list):
+            column.extend([each.get(item.name, 0.0)] * count)
+    outside.steps[:] = [1] * count
+    outside.t[:] = [3 + (each["wall_s"] or 0.0) * (place + 1) for place in range(count)]
+    return outside

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,8 +10,8 @@ from bottleneck_doctor.analyse.course import POINTS_AT_MOST, course_of
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.picture import Curve
-from bottleneck_doctor.model.profile import Outside, Process, Profile, Series
-from tests.analyse.runs import run_of
+from bottleneck_doctor.model.profile import Process, Profile, Series
+from tests.analyse.runs import own_loop, run_of
 
 
 def curves(profile: Profile) -> dict[str, Curve]:
@@ -140,10 +139,7 @@ def test_a_gpu_is_drawn_where_the_training_uses_it(device: str, drawn: bool) -> 
 
 
 def test_a_loop_without_a_loader_has_a_course_too() -> None:
-    columns: dict[str, Any] = dict.fromkeys(("gap_cpu_s", "gap_runq_s", "runq_s"), [0.0] * 100)
-    columns |= {"cpu_s": [0.05] * 100, "exchange_s": [None] * 100}
-    times = [3 + 0.1 * step for step in range(100)]
-    outside = Outside(1, 0, 100, times, [1] * 100, [0.1] * 100, [0.04] * 100, **columns)
+    outside = own_loop(100, wall_s=0.1, gap_s=0.04, cpu_s=0.05)
     found = curves(replace(RUN, loops=[], loaders=[], fetches=[], outside=[outside]))
     assert found["step_time_s"].value == pytest.approx([0.1] * 100)
     assert found["data_wait_share"].value == pytest.approx([0.4] * 100)

@@ -6,7 +6,17 @@ import pytest
 
 from bottleneck_doctor.analyse.hot_lines import Line, hot_lines, least_cpu_share
 from bottleneck_doctor.model.diagnosis import Inputs
-from bottleneck_doctor.model.profile import Loader, Location, Machine, Outside, Process, Profile, Run, Stack
+from bottleneck_doctor.model.loops import Feed, LoopBody
+from bottleneck_doctor.model.profile import (
+    Loader,
+    Location,
+    Machine,
+    Outside,
+    Process,
+    Profile,
+    Run,
+    Stack,
+)
 
 FETCH = "fetch (/x/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py:54)"
 GET = "Photos.__getitem__ (/data/train.py:20)"
@@ -64,9 +74,13 @@ def test_a_loop_that_fetches_for_itself_has_lines_too() -> None:
     assert found.hottest.location.line == 20
 
 
-def gap(*stacks: tuple[list[str], int, int | None]) -> list[str]:
+# Line 41 gets the batch for the model of line 43, whose loss line 45 differentiates.
+BODY = LoopBody("/data/train.py", "main", 40, 46, [Feed(41, 41), Feed(43, 43, [0]), Feed(45, 45, [1])])
+
+
+def gap(*stacks: tuple[list[str], int, int | None], body: LoopBody | None = BODY) -> list[str]:
     """The functions of a loop without a loader that are taken for the making of batches."""
-    outside = Outside(1, 0, 100, gap_s=[1.0], gap_cpu_s=[0.99], wall_s=[2.0])
+    outside = Outside(1, 0, 100, gap_s=[1.0], gap_cpu_s=[0.99], wall_s=[2.0], body=body)
     seen = [
         Stack(1, "trainer", "MainThread", ["<module> (/data/train.py:60)", *one[0]], *one[1:])
         for one in stacks
@@ -83,12 +97,13 @@ BACKWARD = ["main (/data/train.py:45)", "f (/x/site-packages/torch/autograd/grap
 
 def test_what_lies_between_forward_and_backward_makes_no_batch() -> None:
     assert gap((BATCH, 30, None), (DEVICE, 60, None), (FORWARD, 5, None), (BACKWARD, 5, None)) == [
-        "get_batch"
+        "main",
+        "get_batch",
     ]
 
 
-def test_what_sleeps_makes_no_batch_where_the_gap_computes() -> None:
-    assert gap((BATCH, 30, 29), (DEVICE, 60, 1)) == ["get_batch"]
+def test_of_a_loop_that_was_not_found_no_line_makes_batches() -> None:
+    assert gap((BATCH, 30, 29), (FORWARD, 60, 60), body=None) == []
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.split import is_library
+from bottleneck_doctor.analyse.split import is_library, split_of
+from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.computing import Anatomy, Compilation, Computing
+from bottleneck_doctor.model.diagnosis import Host
 from bottleneck_doctor.model.profile import Operation, Process, Profile, Stack, Window
 from tests.analyse.runs import run_of
 
 MS = 1e-3
+STEPS = steps_of(run_of(compute=10 * MS).loops[0].table)
 USER, TORCH = "metric (train.py:9)", "backward (/x/site-packages/torch/autograd/graph.py:5)"
 
 
@@ -141,3 +144,32 @@ def test_compiled_code_is_python_only_where_stacks_say_so() -> None:
     assert parts(heavy)[0] == 0
     assert parts(seen(heavy, 0, 100))[0] == 0
     assert parts(seen(heavy, 70, 30))[0] == pytest.approx(6.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("holding", "running", "python"),
+    [
+        (60, 100, 0.6),  # the interpreter's lock was held in the user's own code
+        (5, 100, 0.0),  # too little to be more than noise
+        (10, 15, 0.0),  # too few samples to say
+    ],
+)
+def test_without_a_profiled_step_holding_the_lock_is_python(
+    holding: int, running: int, python: float
+) -> None:
+    run = run_of(cpu=0.2 * MS, compute=10 * MS)
+    own = Stack(1, "trainer", "MainThread", [USER], running, running, holding)
+    found = split_of(replace(run, stacks=[own]), run.loops[0], STEPS, Host(cores=2.0))
+    assert (found.python, found.launch) == (python, 0.0)
+
+
+def test_holding_the_lock_within_torch_is_not_python() -> None:
+    run = run_of(cpu=0.2 * MS, compute=10 * MS)
+    torch = Stack(1, "trainer", "MainThread", [USER, TORCH], 100, 100, 80)
+    assert split_of(replace(run, stacks=[torch]), run.loops[0], STEPS, Host(cores=2.0)).python == 0.0
+
+
+def test_stacks_without_the_lock_say_nothing_of_it() -> None:
+    run = run_of(cpu=0.2 * MS, compute=10 * MS)
+    own = Stack(1, "trainer", "MainThread", [USER], 100, 100)
+    assert split_of(replace(run, stacks=[own]), run.loops[0], STEPS, Host(cores=2.0)).python == 0.0

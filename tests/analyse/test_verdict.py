@@ -26,7 +26,7 @@ TABLE = [
         "input.storage",
     ),
     ("an object store", {"workers": 1, "network": 20 * MS, "idle": 3 * MS}, "io", "input.network"),
-    ("a loader that sleeps", {"workers": 1, "sleep": 20 * MS, "idle": 3 * MS}, "balanced", "input.wait"),
+    ("a loader that sleeps", {"workers": 1, "sleep": 20 * MS, "idle": 3 * MS}, "latency", "input.wait"),
     (
         "a heavy model, a light loader",
         {"workers": 1, "cpu": 1 * MS, "compute": 20 * MS},

@@ -9,7 +9,8 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.whole import in_run, with_evaluation, with_faster_evaluation
-from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.elapsed import Elapsed
+from bottleneck_doctor.model.profile import Epochs, Location, Profile
 from bottleneck_doctor.model.whole import Whole
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.runs import run_of
@@ -21,8 +22,9 @@ def evaluated(seconds: float, recorded: int = 0, **traits: float) -> Profile:
     """Three seconds of training, and so many of evaluation in steps like its own, with workers' work done."""
     run = run_of(**{"cpu": 1 * MS, "compute": 9 * MS, "steps": 300, **traits})
     other = run_of(cpu=1 * MS, compute=9 * MS, steps=100).loops[0]
-    held_out = replace(other, loader="1:2", role="evaluation", wall_s=seconds, backwards=0, forwards=2,
-                       recorded_forwards=recorded)  # fmt: skip
+    passes = Epochs([1.0, 2.0, 3.0], [0.0] * 3, [0.0] * 3, [34, 33, 33])
+    held_out = replace(other, loader="1:2", epochs=passes, role="evaluation", wall_s=seconds, backwards=0,
+                       forwards=2, recorded_forwards=recorded)  # fmt: skip
     return replace(
         run,
         run=replace(run.run, duration_s=5.0 + seconds),
@@ -82,3 +84,102 @@ def test_gains_add_up() -> None:
     assert with_faster_evaluation(whole, math.inf) == pytest.approx(1.5)
     assert in_run(whole, 2.0) == pytest.approx(20 / 15)
     assert with_evaluation(Whole(), 2.0) == in_run(Whole(), 2.0) == 2.0
+
+
+LIFE = Elapsed(1, first_s=3.0, last_s=9.0, exit_s=9.1, preparing_s=3.0, training_s=3.0)
+SLOW = {"cpu": 20 * MS, "compute": 1 * MS, "steps": 100}
+
+
+def slow_validation(seconds: float, steps: int = 300) -> Profile:
+    """Quick training, and a validation loader that decodes in the loop."""
+    run, other = run_of(cpu=0.1 * MS, compute=1 * MS, steps=steps), run_of(**SLOW, epochs=4)
+    held_out = replace(other.loops[0], loader="1:2", role="evaluation", wall_s=seconds, backwards=0)
+    fetches = replace(other.fetches[0], loader="1:2")
+    place = Location("train.py", 99)
+    return replace(
+        run,
+        run=replace(run.run, duration_s=5.0 + seconds),
+        loops=[*run.loops, held_out],
+        loaders=[*run.loaders, replace(run.loaders[0], key="1:2", dataset="Held out", location=place)],
+        fetches=[*run.fetches, fetches],
+    )
+
+
+@pytest.mark.parametrize("steps", [300, 6])
+def test_a_slow_validation_loader_is_the_verdict_however_short_the_training(steps: int) -> None:
+    report = write_up(slow_validation(20.0, steps))
+    assert (report.verdict.bound, report.verdict.cause) == ("cpu", "input.preprocess")
+    assert "evaluation" in report.verdict.summary
+    assert report.budget_of == "evaluation"
+    shares = {part.part: part.share for part in report.budget}
+    assert shares["data wait"] > 0.9
+    assert "backward" not in shares
+    assert report.metrics["evaluation_data_wait_fraction"].value == pytest.approx(
+        shares["data wait"], rel=0.02
+    )
+    assert report.metrics["data_wait_fraction"].value != pytest.approx(shares["data wait"], abs=0.2)
+
+
+def test_its_remedies_are_those_of_the_validation_loader() -> None:
+    report = write_up(slow_validation(20.0))
+    (finding,) = (one for one in report.findings if one.id == "loader-in-main")
+    assert finding.location == Location("train.py", 99)
+    (cure,) = (one for one in report.remedies if one.id == "workers-auto")
+    assert cure.scope == "run"
+    assert "evaluation" in cure.title
+    assert cure.fix.location == Location("train.py", 99)
+    both = 20.0 + 0.33
+    assert 1.0 < cure.predicted_speedup.likely < both / 0.33
+    assert "eval-less" in {one.id for one in report.remedies}
+
+
+def test_a_validation_that_takes_little_leaves_the_training_its_verdict() -> None:
+    report = write_up(slow_validation(0.05, 900))
+    assert report.budget_of == "training"
+    assert report.verdict.cause == "model.compute"
+
+
+def started(life: Elapsed, steps: int = 6, stopped_by: str | None = None) -> Profile:
+    base = run_of(workers=8, cpu=1 * MS, compute=9 * MS, steps=steps, epochs=2, start=1.0)
+    return replace(
+        base,
+        run=replace(base.run, duration_s=10.0, stopped_by=stopped_by),
+        elapsed=[life],
+    )
+
+
+def test_workers_that_start_for_most_of_the_run_are_the_verdict_though_steps_are_too_few() -> None:
+    life = replace(LIFE, training_s=0.2, starting_s=4.0, first_start_s=0.5, stopping_s=1.0, beginnings=8)
+    report = write_up(started(life))
+    assert (report.verdict.bound, report.verdict.cause) == ("cpu", "input.worker_startup")
+    first = report.remedies[0]
+    assert (first.id, first.scope) == ("persistent-workers", "run")
+    assert first.predicted_speedup.likely == pytest.approx(10 / (10 - 3.5 - 7 / 8), rel=0.01)
+
+
+def test_workers_that_start_once_are_too_many() -> None:
+    life = replace(LIFE, training_s=0.2, starting_s=4.0, first_start_s=4.0, beginnings=1)
+    (remedy,) = write_up(started(life)).remedies
+    assert remedy.id == "workers-auto"
+    assert "2 workers instead of 8" in remedy.title
+    assert remedy.predicted_speedup.likely == pytest.approx(10 / (10 - 3), rel=0.01)
+
+
+def test_the_first_start_of_a_run_that_was_cut_short_is_no_verdict() -> None:
+    life = replace(LIFE, training_s=0.2, starting_s=4.0, first_start_s=4.0, beginnings=1)
+    assert diagnose(started(life, stopped_by="--max-steps")).verdict.bound == "inconclusive"
+
+
+def test_checkpoints_that_take_more_than_the_steps_are_the_verdict() -> None:
+    life = replace(LIFE, training_s=0.2, checkpoint_s=4.0)
+    verdict = diagnose(started(life)).verdict
+    assert (verdict.cause, verdict.confidence) == ("host.checkpoint", "medium")
+
+
+def test_steps_that_take_more_than_starts_keep_their_verdict() -> None:
+    life = replace(LIFE, training_s=3.0, starting_s=1.0, checkpoint_s=1.0, beginnings=8)
+    assert diagnose(started(life, steps=300)).subject == "training"
+
+
+def test_without_anything_that_took_the_time_nothing_is_concluded() -> None:
+    assert diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=6)).verdict.bound == "inconclusive"

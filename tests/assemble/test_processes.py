@@ -17,7 +17,7 @@ from tests.assemble.diaries import diary, row
     [
         ([row(wire.NEXT, 1)], [], "trainer"),
         ([row(wire.BACKWARD, 1)], [], "trainer"),
-        ([row(wire.FORWARD, 1)], [], "trainer"),
+        ([row(wire.PASS, 1)], [], "trainer"),
         ([row(wire.FETCH, 1)], [{"fact": "worker", "worker": 3}], "worker"),
         ([row(wire.COLLECTION, 1)], [{"fact": "torch", "version": "2"}], "other"),
         ([], [], "other"),

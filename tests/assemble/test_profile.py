@@ -128,4 +128,4 @@ def test_steps_under_py_spy_are_set_aside(tmp_path: Path) -> None:
     left = remains(tmp_path)
     left.windows.append(Window("py-spy", 3.2, 3.4))
     (loop,) = assemble(left).loops
-    assert loop.table.set_aside == ["", "", "instrument", ""]
+    assert loop.table.set_aside == ["", "", "stacks", ""]

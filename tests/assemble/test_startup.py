@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bottleneck_doctor.assemble.startup import read_startups
-from tests.assemble.diaries import diary, loader_fact
+from tests.assemble.diaries import Script, diary, loader_fact, trains
 
 S = 1_000_000_000
 TOLD = {"fact": "startup", "torch_begin_ns": 2 * S, "torch_end_ns": 5 * S, "first_batch_ns": 11 * S,
@@ -24,3 +24,10 @@ def test_without_a_loader_everything_leads_to_the_first_batch() -> None:
 
 def test_torch_that_was_imported_unseen_leaves_no_start() -> None:
     assert read_startups([diary([], facts=[{**TOLD, "torch_begin_ns": 0}]), diary([])], 0) == []
+
+
+def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
+    script = Script()
+    trains(script, 10_500.0)
+    (start,) = read_startups([diary(script.rows, facts=[{**TOLD, "first_batch_ns": 0}])], 0)
+    assert round(start.before_loader_s, 3) == 5.5

@@ -52,6 +52,19 @@ def test_help_imports_nothing_that_it_does_not_need() -> None:
     assert done.stderr == "[]\n"
 
 
+def test_a_training_waits_for_no_dear_import() -> None:
+    question = (
+        "import sys; from bottleneck_doctor.commands import app, run;"
+        "run.supervise = lambda *_: sys.exit(' '.join(sys.modules)); app.main(['run', app.__file__])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", question], capture_output=True, text=True, cwd=HOME, timeout=60
+    )
+    known = set(done.stderr.split())
+    assert "bottleneck_doctor.launch.supervise" in known
+    assert not known & {"typer", "bottleneck_doctor.model.profile", *TOO_DEAR - {"tempfile"}}
+
+
 def _brought_by_typer() -> set[str]:
     """What no file of ours could avoid."""
     question = "import sys, typer; print(*sys.modules)"

@@ -8,7 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.commands.app import main
+from bottleneck_doctor.commands import typed
+from bottleneck_doctor.commands.app import COMMANDS, main
+from bottleneck_doctor.commands.quick import quickly
 from bottleneck_doctor.commands.run_options import RunOptions
 from bottleneck_doctor.model.outcome import Condition
 
@@ -93,6 +95,36 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
             data_fn=["a.b:c.d", "e:f"],
         )
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train.py --lr 0.1 -o x",
+        "-",
+        "-q -o p.json --output=r.json -m pkg.train -q",
+        "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --calibrate --until-steady -- env x -- y",
+        "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
+        "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
+    ],
+)
+def test_an_ordinary_line_is_read_as_typer_reads_it(line: str, seen: list[RunOptions]) -> None:
+    arguments = ["run", *line.split()]
+    assert quickly(arguments) is not None
+    assert typed.obey(arguments, COMMANDS) == 7
+    assert seen == [quickly(arguments)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "-m", "--", "-h", "--help", "--lr 1 t.py", "-qo p.json t.py", "--quiet=1 t.py",
+        "--max-steps x t.py", "--max-steps -1 t.py", "--max-seconds nan t.py", "--output", "--output -- t.py",
+        "--max-steps 1_0 t.py",
+    ],
+)  # fmt: skip
+def test_any_other_line_is_left_to_typer(line: str) -> None:
+    assert quickly(["run", *line.split()]) is None
 
 
 def test_defaults_come_from_the_settings(seen: list[RunOptions], folder: Path) -> None:

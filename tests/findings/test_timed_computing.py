@@ -131,12 +131,10 @@ def test_threads_bring_what_they_brought() -> None:
     assert cure_of(cpu_threads_misset.FINDING, slower, "set-threads") is None
 
 
-def test_one_thread_that_the_script_asks_for_is_promised_nothing_timed_or_not() -> None:
+def test_one_thread_that_the_script_asks_for_is_promised_what_was_timed_too() -> None:
     timed = [*rows("product", now=0.02), Calibration("", "product", "4 threads", 0.005, 0.0, 9)]
     cure = cure_of(cpu_threads_misset.FINDING, timed, "set-threads", case=1)
-    assert cure is not None
-    assert cure.factor is not None
-    assert cure.factor[:2] == (1.0, 1.0)
+    assert cure == cure_of(cpu_threads_misset.FINDING, timed, "set-threads")
 
 
 def test_a_simulated_device_gains_what_was_timed_of_its_products() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bottleneck_doctor.model.loops import Feed, LoopBody
 from bottleneck_doctor.model.profile import (
     Blocked,
     Epochs,
@@ -45,6 +46,8 @@ STEPS = StepTable(
     ready=[None, None],
     set_aside=["", "instrument"],
     exchange_s=[None, 0.001],
+    system_s=[0.01, None],
+    minor_faults=[4, None],
 )
 PROFILE = Profile(
     run=RUN,
@@ -66,6 +69,16 @@ PROFILE = Profile(
             cpu_s=[0.05],
             runq_s=[0.0],
             exchange_s=[None],
+            process_cpu_s=[0.1],
+            backward_s=[0.02],
+            optimizer_s=[None],
+            copy_s=[0.0],
+            checkpoint_s=[0.0],
+            logging_s=[0.0],
+            collect_s=[0.0],
+            system_s=[0.01],
+            minor_faults=[4],
+            body=LoopBody("train.py", "main", 30, 38, [Feed(31, 31), Feed(36, 36, [0])]),
         )
     ],
     fetches=[FetchTable("L0")],

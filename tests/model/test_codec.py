@@ -116,7 +116,7 @@ def test_what_is_no_profile_is_refused(data: bytes, said: str) -> None:
         (("loops", 0, "table", "wall_s"), [0.1], "column 'wall_s' has 1 rows, its time axis has 2"),
         (("loops", 0, "table", "t"), [], "its time axis has 0"),
         (("loops", 0, "epochs", "batches"), [2, 2], "loops[0].epochs: column 'batches' has 2 rows"),
-        (("outside", 0, "gap_s"), [], "outside[0]: column 'gap_s' has 0 rows"),
+        (("outside", 0, "gap_s"), [0.1, 0.1], "outside[0]: column 'gap_s' has 2 rows"),
         (("fetches", 0, "wall_s"), [1.0], "fetches[0]: column 'wall_s' has 1 rows"),
         (("blocked", 0, "counts", 0, "storage"), -3, "blocked[0].counts[0]['storage'] is -3"),
         (("series", "values", "cpu"), [0.5], "series: column 'cpu' has 1 rows"),
@@ -220,7 +220,7 @@ def test_a_report_is_written_in_the_order_of_the_contract() -> None:
     content = json.loads(encode_report(TYPICAL))
     assert list(content)[:5] == ["schema", "schema_version", "run", "quality", "metrics"]
     assert list(content)[5:11] == ["budget", "verdict", "phases", "findings", "remedies", "abstentions"]
-    assert list(content)[11:] == ["environment", "functions", "operators", "device"]
+    assert list(content)[11:] == ["environment", "functions", "operators", "device", "ledger", "budget_of"]
     assert content["schema"] == "bottleneck-doctor/report"
     assert content["metrics"]["gpu_busy_fraction"]["value"] is None
     assert list(content["remedies"][0]["predicted_speedup"]) == ["low", "likely", "high", "basis"]

@@ -11,6 +11,7 @@ from bottleneck_doctor.model.report import (
     BudgetPart,
     Evidence,
     Fix,
+    LedgerPart,
     Metric,
     Overhead,
     Phase,
@@ -51,6 +52,16 @@ METRICS = {
     "evaluation_fraction": Metric(0.0, "fraction", None, None, 1, "agent"),
     "checkpoint_fraction": Metric(0.021, "fraction", None, None, 3, "agent"),
 }
+LEDGER = [
+    LedgerPart("start-up and imports", 0.089, 3.4),
+    LedgerPart("starting workers", 0.1, 3.82),
+    LedgerPart("warm-up", 0.011, 0.42),
+    LedgerPart("training steps", 0.5, 19.1),
+    LedgerPart("evaluation", 0.2, 7.64),
+    LedgerPart("checkpoints", 0.02, 0.764),
+    LedgerPart("shut-down", 0.05, 1.91),
+    LedgerPart("unexplained", 0.03, 1.146),
+]
 BUDGET = [
     BudgetPart("data wait: decode", 0.48, 0.01157),
     BudgetPart("data wait: collate", 0.1413, 0.00340),
@@ -177,6 +188,7 @@ TYPICAL = Report(
     findings=FINDINGS,
     remedies=REMEDIES,
     abstentions=[Abstained("gpu-throttled", "GPU clocks"), Abstained("comm-bound", "more than one rank")],
+    ledger=LEDGER,
 )
 PHASED = replace(
     TYPICAL,

@@ -131,3 +131,19 @@ def test_a_gpu_that_the_training_leaves_alone_is_not_shown_as_its_own(device: st
 def test_numbers_without_a_value_are_said_to_have_none(value: float) -> None:
     report: Report = replace(TYPICAL, metrics={"step_time_s": Metric(value, "s", value, value, 3)})
     assert compose(report, WHOLE).step == "? (?)"
+
+
+def test_the_run_is_divided_in_the_order_of_time_and_the_smallest_parts_join() -> None:
+    told = compose(TYPICAL, Lengths(ledger=4)).ledger
+    assert [bar.part for bar in told] == ["starting workers", "training steps", "evaluation", "other"]
+    assert sum(bar.share for bar in told) == pytest.approx(1.0)
+    assert [bar.part for bar in compose(TYPICAL, WHOLE).ledger] == [one.part for one in TYPICAL.ledger]
+
+
+def test_a_verdict_about_evaluation_shows_the_evaluations_step() -> None:
+    own = {"evaluation_step_time_s": Metric(0.5, "s", 0.4, 0.6, 20)}
+    document = compose(
+        replace(TYPICAL, budget_of="evaluation", metrics={**TYPICAL.metrics, **own}), Lengths()
+    )
+    assert document.one_step == "an evaluation step"
+    assert document.step.startswith("500 ms")

@@ -149,3 +149,11 @@ def test_odd_numbers_make_a_page_whose_charts_are_whole(odd: Timeline, length_s:
         for name in ("xaxis", "yaxis"):
             assert all(math.isfinite(end) for end in figure.layout[name]["range"]), name
         assert "nan" not in str(figure.layout)
+
+
+def test_the_run_has_a_bar_whose_pieces_are_its_parts() -> None:
+    page = body(TYPICAL)
+    section = page[page.index('<section id="ledger"') :].partition("</section>")[0]
+    assert [section.count(f'title="{part.part} ') for part in TYPICAL.ledger] == [1] * len(TYPICAL.ledger)
+    assert section.count("flex-grow") == len(TYPICAL.ledger)
+    assert 'id="ledger"' not in body(replace(TYPICAL, ledger=[]))

@@ -54,7 +54,7 @@ def test_an_attack_adds_no_headings_links_or_mentions(attack: str) -> None:
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(attack: str) -> None:
     page = render(attacked(WATCHED, ATTACKS[attack]), "markdown")
     tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
-    assert len(tables) == 6
+    assert len(tables) == 7
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
 

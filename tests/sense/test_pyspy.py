@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.model.profile import Stack
 from bottleneck_doctor.sense import ptrace, pyspy
-from bottleneck_doctor.sense.pyspy import explain, find_py_spy, parse_folded, with_running
+from bottleneck_doctor.sense.pyspy import add_up, compared, explain, find_py_spy, parse_folded
 from tests.sense.conftest import Plant
 
 MAIN = "<module> (/home/me/train.py:15);main (/home/me/train.py:13)"
@@ -105,7 +105,7 @@ def test_the_executable_is_the_given_one_or_beside_the_interpreter(
 def test_a_second_look_says_who_was_awake() -> None:
     asleep, awake = Stack(1, "", "T", ["f"], 9), Stack(1, "", "T", ["g"], 5)
     second = [Stack(1, "", "T", ["g"], 4), Stack(1, "", "T", ["h"], 2)]
-    known = with_running({1: [asleep, awake]}, {1: second})
+    known = compared({1: [asleep, awake]}, {1: second}, {})
     assert [(one.frames[0], one.count, one.running) for one in known] == [
         ("f", 9, 0),
         ("g", 5, 4),
@@ -115,5 +115,28 @@ def test_a_second_look_says_who_was_awake() -> None:
 
 def test_a_second_look_that_failed_says_nothing_and_one_that_saw_nobody_says_that_all_slept() -> None:
     one, other = Stack(1, "", "T", ["f"], 9), Stack(3, "", "T", ["f"], 5)
-    known = with_running({1: [one], 2: [other]}, {2: []})
+    known = compared({1: [one], 2: [other]}, {2: []}, {})
     assert [(stack.pid, stack.running) for stack in known] == [(1, None), (3, 0)]
+
+
+def test_a_third_look_says_who_was_in_python() -> None:
+    stacks = [Stack(1, "", "T", ["python"], 9), Stack(1, "", "T", ["product"], 9)]
+    known = compared({1: stacks}, {1: stacks}, {1: [Stack(1, "", "T", ["python"], 8)]})
+    assert [(one.frames[0], one.running, one.holding) for one in known] == [
+        ("python", 9, 8),
+        ("product", 9, 0),
+    ]
+
+
+def test_two_windows_add_up_and_stay_bounded() -> None:
+    first = [Stack(1, "", "T", ["f"], 9, 3, 1), Stack(1, "", "T", ["g"], 2)]
+    later = [Stack(1, "", "T", ["f"], 1, 1, None), Stack(1, "", "T", ["h"], 5, 5, 5)]
+    assert [(one.frames[0], one.count, one.running, one.holding) for one in add_up(first, later)] == [
+        ("f", 10, 4, 1),
+        ("h", 5, 5, 5),
+        ("g", 2, None, None),
+    ]
+    many = [Stack(1, "", "T", [f"f{n}"], n) for n in range(5 * pyspy.MOST_PATHS)]
+    kept = add_up(many, [])
+    assert len(kept) == 2 * pyspy.MOST_PATHS
+    assert kept[0].count == 5 * pyspy.MOST_PATHS - 1

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from bottleneck_doctor.model.profile import Stack
-from bottleneck_doctor.sense.pyspy import INSTALL, REPAIR, find_py_spy, with_running
+from bottleneck_doctor.sense.pyspy import INSTALL, REPAIR, compared, find_py_spy
 from bottleneck_doctor.sense.stacks import MOST_TARGETS, StackWindow, start_window
 from tests.sense.conftest import Start
 
@@ -142,7 +142,7 @@ def test_whatever_a_thread_is_blocked_in_it_is_not_awake(start: Start) -> None:
     if any("may not look" in gap.why for gap in window.gaps):
         pytest.skip(f"py-spy may not look here: {window.gaps[0].why}")
     seen, running = Counter[str](), Counter[str]()
-    for stack in with_running(window.by_target, awake.by_target):
+    for stack in compared(window.by_target, awake.by_target, {}):
         for name in {frame.partition(" ")[0] for frame in stack.frames}:
             seen[name] += stack.count
             running[name] += stack.running or 0

@@ -37,7 +37,7 @@ class Expected:
 
 EVERY = [
     Expected("evaluating", 0.0090, "cpu", "input.preprocess", ("workers-auto",)),
-    Expected("starved_by_source", 0.0096, "balanced", "input.wait", ("workers-auto",)),
+    Expected("starved_by_source", 0.0096, "latency", "input.wait", ("workers-auto",)),
     Expected("launch_bound", 0.0108, "cpu", "host.launch", ("bigger-batch", "cuda-graphs", "torch-compile")),
     Expected("sync_bound", 0.0100, "cpu", "host.sync", ("defer-readback",)),
     Expected(

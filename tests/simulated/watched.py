@@ -22,7 +22,7 @@ STRANGERS = ("isolate-cpus", "exclusive-cores")  # remedies against other jobs, 
 BDOC = """
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.sense import windows
-windows.WARMUP_S = 0.7
+windows.PROFILE_AFTER_S, windows.STACKS_AFTER_S = 0.7, 1.2
 main()
 """
 

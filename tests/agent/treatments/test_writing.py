@@ -22,19 +22,22 @@ log.setLevel(logging.INFO)
 log.addHandler(Keep())
 log.info("before")
 sys.setprofile(lambda *_: None)
-saved, forced = {}, []
+saved, asked = {}, {}
+class Steps:
+    file = open("steps.log", "w")
+    def fileno(self):
+        asked[step] = asked.get(step, 0) + 1
+        return self.file.fileno()
 for step in range(1, 13):
     train_on(torch.ones(2, 4))
     log.info("step %d", step)
-    try:
-        os.fsync(-1)
-    except ValueError:
-        forced.append(step)
+    os.fsync(Steps())
     if step == 7:
         log.warning("warned")
     torch.save({"step": step, "model": model.state_dict()}, "same.pt")
     torch.save({"step": step}, "own-%d.pt" % step)
     saved[step] = model.bias.item()
+forced = [step for step in asked if asked[step] > min(asked.values())]  # by the system, too
 own = [torch.load("own-%d.pt" % step)["step"] for step in range(1, 13)]
 for thread in threading.enumerate():
     if thread is not threading.main_thread():

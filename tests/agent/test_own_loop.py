@@ -1,0 +1,164 @@
+"""Loops without a loader are timed by their backward passes, whatever shape they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent.own_loop import ALONE_FROM
+from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.model.profile import Outside
+from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
+
+STEPS = 40
+# What each loop begins with: its model, and batches that take 2 ms, more than the rest of the step.
+HEAD = (
+    PRELUDE
+    + f"""
+STEPS = {STEPS}
+counters = {{}}
+
+def batches():
+    for step in range(STEPS):
+        yield get_batch()
+
+def get_batch():
+    until = time.perf_counter() + 0.002
+    while time.perf_counter() < until:
+        pass
+    return torch.ones(2, 4)
+
+def main():
+"""
+)
+TAIL = """
+    say(counters=counters)
+
+main()
+"""
+GENERATOR = """
+    for batch in batches():
+        train_on(batch)
+"""
+BY_HAND = """
+    weight = torch.zeros(4, 1, requires_grad=True)
+    for step in range(STEPS):
+        x = get_batch()
+        loss = (x @ weight - 1).square().mean()
+        loss.backward()
+        with torch.no_grad():
+            weight -= 0.01 * weight.grad
+            weight.grad = None
+"""
+FUNCTIONAL = """
+    weight = torch.zeros(4, 1, requires_grad=True)
+    for step in range(STEPS):
+        x = get_batch()
+        loss = (x @ weight - 1).square().mean()
+        (slope,) = torch.autograd.grad(loss, [weight])
+        with torch.no_grad():
+            weight -= 0.01 * slope
+"""
+PENALTY = """
+    for step in range(STEPS):
+        x = get_batch().requires_grad_()
+        loss = model(x).square().mean()
+        (slope,) = torch.autograd.grad(loss, [x], create_graph=True)
+        (loss + slope.square().sum()).backward()
+        optimizer.step()
+"""
+CLOSURE = """
+    solver = torch.optim.LBFGS(model.parameters(), lr=1e-3, max_iter=4, tolerance_grad=0, tolerance_change=0)
+    for step in range(STEPS // 4):
+        x = get_batch()
+        def closure():
+            solver.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+        solver.step(closure)
+"""
+ACCUMULATED = """
+    for step in range(STEPS // 4):
+        for micro in range(4):
+            x = get_batch()
+            (model(x).square().mean() / 4).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+COMPILED = """
+    import torch._dynamo.utils
+    inner = torch.compile(model, backend="eager")
+    for step in range(STEPS):
+        x = get_batch()
+        optimizer.zero_grad()
+        loss = inner(x).square().mean()
+        loss.backward()
+        optimizer.step()
+    seen = torch._dynamo.utils.counters
+    counters.update(breaks=sum(seen["graph_break"].values()), graphs=seen["stats"]["unique_graphs"])
+"""
+LOOPS = {
+    "generator": GENERATOR, "no optimizer": BY_HAND, "grad only": FUNCTIONAL, "a penalty": PENALTY,
+    "closure": CLOSURE, "accumulation": ACCUMULATED, "compiled": COMPILED,
+}  # fmt: skip
+GAPS = {"generator", "a penalty", "accumulation", "compiled"}  # modules are called, once in a step
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Each loop, run once."""
+    known: dict[str, Told] = {}
+
+    def run(name: str) -> Told:
+        if name not in known:
+            known[name] = watched(tmp_path_factory.mktemp("own"), HEAD + LOOPS[name] + TAIL)
+        return known[name]
+
+    return run
+
+
+def outside(told: Told) -> Outside:
+    (found,) = profile_of(told).outside
+    return found
+
+
+@pytest.mark.parametrize("name", list(LOOPS))
+def test_each_backward_pass_is_a_step(runs: Any, name: str) -> None:
+    told = runs(name)
+    assert (told.status, told.stderr) == (0, "")
+    found = outside(told)
+    assert sum(found.steps) == found.total == pytest.approx(STEPS - ALONE_FROM, abs=4)
+    (diary,) = read_diaries(told.folder)
+    assert diary.board["trained"] == pytest.approx(STEPS - ALONE_FROM, abs=4)
+
+
+@pytest.mark.parametrize("name", list(LOOPS))
+def test_the_loop_around_it_is_found_in_the_source(runs: Any, name: str) -> None:
+    body = outside(runs(name)).body
+    assert body is not None
+    assert body.function == "main"
+    assert body.first > HEAD.count("\n")
+
+
+@pytest.mark.parametrize("name", sorted(GAPS))
+def test_the_batch_is_got_before_the_model_is_called(runs: Any, name: str) -> None:
+    found = outside(runs(name))
+    known = [(gap, wall) for gap, wall in zip(found.gap_s, found.wall_s, strict=True) if gap is not None]
+    assert len(known) >= len(found.t) - 2
+    steps = sum(found.steps) - 2
+    assert 0.9 * 0.002 * steps < sum(gap for gap, _ in known) < 0.95 * sum(wall for _, wall in known)
+
+
+@pytest.mark.parametrize("name", ["no optimizer", "grad only"])
+def test_without_a_module_there_is_no_such_gap(runs: Any, name: str) -> None:
+    assert set(outside(runs(name)).gap_s) == {None}
+
+
+def test_code_is_compiled_as_without_us(runs: Any, tmp_path: Any) -> None:
+    alone = plain(tmp_path, HEAD + COMPILED + TAIL)
+    if alone.status != 0 and "dynamo" in alone.stderr:
+        pytest.skip("torch.compile does not work here")
+    assert said(alone) == said(runs("compiled"))
+    assert alone.stderr == runs("compiled").stderr

@@ -1,0 +1,90 @@
+"""What the loop's thread was at, by the lines of the loop that its samples stand in."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottleneck_doctor.analyse.loop_parts import data_samples, training_samples
+from bottleneck_doctor.model.loops import Feed, LoopBody
+from bottleneck_doctor.model.profile import Machine, Profile, Run, Stack
+
+FILE = "/home/ann/train.py"
+TORCH = "/x/site-packages/torch/"
+# What a line of the loop calls, by name.
+CALLS = {
+    "model": [f"_call_impl ({TORCH}nn/modules/module.py:1)", f"forward ({FILE}:5)"],
+    "backward": [f"backward ({TORCH}_tensor.py:1)"],
+    "step": [f"step ({TORCH}optim/adam.py:1)"],
+    "loss": [f"cross_entropy ({TORCH}nn/functional.py:1)"],
+    "batch": [f"get_batch ({FILE}:9)"],
+    "play": [f"play ({FILE}:13)", f"_call_impl ({TORCH}nn/modules/module.py:1)"],
+    "act": [f"act ({FILE}:14)"],
+    "itself": [],
+}
+
+
+def stack(line: int, calls: str, count: int = 30, thread: str = "MainThread", pid: int = 1) -> Stack:
+    frames = [f"<module> ({FILE}:90)", f"main ({FILE}:{line})", *CALLS[calls]]
+    return Stack(pid, "trainer", thread, frames, count)
+
+
+def profile(*stacks: Stack) -> Profile:
+    return Profile(Run([], None, "/", "", 1.0, 0), Machine("", "", "", 2, 2.0), stacks=list(stacks))
+
+
+def body(*feeds: Feed) -> LoopBody:
+    return LoopBody(FILE, "main", 40, 50, list(feeds))
+
+
+def parts(known: LoopBody | None, *stacks: Stack) -> list[tuple[int, str]]:
+    return [(one.line, one.part) for one in training_samples(profile(*stacks), 1, known)]
+
+
+def data(known: LoopBody, *stacks: Stack) -> set[int]:
+    """The lines of the loop that get its batch."""
+    return {one.line for one in data_samples(training_samples(profile(*stacks), 1, known), known)}
+
+
+def test_the_first_frame_below_the_loop_that_is_known_names_the_part() -> None:
+    lines = [(41, "batch"), (42, "model"), (43, "loss"), (44, "backward"), (45, "step"), (46, "itself")]
+    assert parts(body(), *[stack(*one) for one in lines]) == [
+        (41, "user"), (42, "forward"), (43, "loss"), (44, "backward"), (45, "optimizer"), (46, "line")
+    ]  # fmt: skip
+
+
+def test_what_is_not_in_the_loop_or_not_its_thread_is_no_training() -> None:
+    others = [stack(30, "batch"), stack(41, "batch", thread="Thread-1"), stack(41, "batch", pid=2)]
+    assert parts(body(), *others) == []
+    assert parts(None, stack(30, "batch")) == [(0, "user")], "where no loop was found all of it is"
+
+
+HEAD, MODEL, TRAINS = Feed(40, 40), Feed(42, 42, [0]), Feed(44, 44, [1])
+
+
+@pytest.mark.parametrize(
+    ("what", "feeds", "stacks", "lines"),
+    [
+        ("a generator in the head", (HEAD, MODEL, TRAINS), [(40, "batch"), (42, "model"), (44, "backward")],
+         {40}),
+        ("metrics behind the optimizer", (HEAD, MODEL, TRAINS),
+         [(40, "batch"), (42, "model"), (44, "backward"), (47, "batch"), (48, "itself")], {40}),
+        # x = get_batch() before the loop and, for the next step, between the model and its loss
+        ("the next batch in the middle", (Feed(43, 43), Feed(42, 42, [0]), TRAINS),
+         [(42, "model"), (43, "batch"), (44, "backward")], {43}),
+        # rollout() asks the model itself, line 42 evaluates what it did
+        ("a rollout is the model's", (Feed(41, 41), MODEL, TRAINS),
+         [(41, "play"), (42, "model"), (44, "backward")], set()),
+        ("what is done with the model's answer", (HEAD, MODEL, Feed(43, 43, [1]), Feed(44, 44, [2])),
+         [(42, "model"), (43, "act"), (44, "backward")], set()),
+        # w and b are plain tensors: no module is called, the line that needs no other gets the batch
+        ("a model of plain functions", (HEAD, Feed(42, 42, [0]), TRAINS),
+         [(40, "batch"), (42, "itself"), (44, "backward")], {40}),
+        ("the state that the model makes for itself", (Feed(40, 40), Feed(42, 42, [0, 1]), TRAINS),
+         [(40, "batch"), (42, "model"), (44, "backward")], {40}),
+        ("nothing is known of the lines", (), [(41, "batch"), (42, "model")], set()),
+    ],
+)  # fmt: skip
+def test_data_is_what_the_models_input_comes_from(
+    what: str, feeds: tuple[Feed, ...], stacks: list[tuple[int, str]], lines: set[int]
+) -> None:
+    assert data(body(*feeds), *[stack(*one) for one in stacks]) == lines, what

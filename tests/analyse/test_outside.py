@@ -1,0 +1,102 @@
+"""A loop without a loader: which part of its steps gets the batch, and how it reads as if it had a loader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.analyse.outside import Gap, as_loop, judge_gap
+from bottleneck_doctor.analyse.steady import steps_of
+from bottleneck_doctor.analyse.turns import Beside, turn_of
+from bottleneck_doctor.model.loops import Feed, LoopBody
+from bottleneck_doctor.model.profile import Outside, Profile, Stack
+from tests.analyse.runs import own_loop, run_of
+from tests.analyse.test_loop_parts import profile, stack
+
+BODY = LoopBody(
+    "/home/ann/train.py",
+    "main",
+    40,
+    50,
+    [Feed(40, 40), Feed(42, 42, [0, 2]), Feed(43, 43), Feed(44, 44, [1])],
+)
+# Steps of 10 ms: a gap of 6 with 2 on the CPU and 4 without a core; beside it 1 on the CPU and 3 without.
+BUSY = own_loop(
+    100, BODY, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.002, gap_runq_s=0.004, cpu_s=0.003, runq_s=0.007
+)
+
+
+def judged(outside: Outside, *lines: tuple[int, str, int]) -> Gap:
+    return judge_gap(profile(*[stack(*one) for one in lines]), outside)
+
+
+def test_without_samples_all_of_the_gap_is_taken_and_nothing_of_it_is_sure() -> None:
+    assert judged(BUSY) == Gap(1.0, 0.0, pytest.approx(0.6))
+
+
+def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
+    found = judged(BUSY, (40, "batch", 75), (47, "act", 25), (42, "model", 50), (44, "backward", 50))
+    assert (found.share, found.beside) == (0.75, 0.0)
+    assert found.low < 0.45 < found.high
+    assert found.location is not None
+    assert (found.location.function, found.location.line) == ("get_batch", 9)
+
+
+def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
+    found = judged(BUSY, (47, "act", 60), (42, "model", 40), (43, "batch", 20), (44, "backward", 40))
+    assert (found.share, found.beside) == (0.0, pytest.approx(0.2))
+    assert found.low < 0.2 * 0.4 < found.high
+
+
+def test_where_no_module_is_called_the_samples_alone_tell() -> None:
+    found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
+    assert (found.share, found.beside) == (0.0, 0.6)
+    assert 0.0 < found.low < 0.6 < found.high < 1.0
+
+
+def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
+    run = run_of()
+    prefetching: Profile = replace(run, loops=[replace(run.loops[0], role="prefetch")])
+    quiet = own_loop(10, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.001, gap_runq_s=0.002, cpu_s=0.005)
+    found = judge_gap(prefetching, quiet)
+    assert (found.share, found.low, found.high) == pytest.approx((0.5, 0.3, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("gap", "wait", "wait_cpu", "wait_queue"),
+    [
+        (Gap(1.0, 0.0, 1.0), 0.006, 0.002, 0.004),
+        (Gap(0.5, 0.0, 1.0), 0.003, 0.001, 0.002),
+        (Gap(0.0, 0.0, 1.0, beside=0.5), 0.002, 0.0005, 0.0015),
+    ],
+)
+def test_as_a_loop_it_waits_for_its_batch_in_that_part(
+    gap: Gap, wait: float, wait_cpu: float, wait_queue: float
+) -> None:
+    loop = as_loop(run_of(), BUSY, gap)
+    table = loop.table
+    assert (loop.loader, loop.role, loop.steps, loop.wall_s) == ("", "train", 100, pytest.approx(1.0))
+    assert (table.wait_s[0], table.wait_cpu_s[0], table.wait_runq_s[0]) == pytest.approx(
+        (wait, wait_cpu, wait_queue)
+    )
+    assert (table.cpu_s[0], table.runq_s[0]) == pytest.approx((0.003 - wait_cpu, 0.007))
+    assert {len(column) for column in vars(table).values()} == {100}
+
+
+@pytest.mark.parametrize(
+    ("outside", "idle"),
+    [
+        (BUSY, 0.0),  # waiting for a core is not sleep
+        (own_loop(100, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.006, cpu_s=0.007), 0.003),
+    ],
+)
+def test_what_is_neither_cpu_nor_queue_is_sleep(outside: Outside, idle: float) -> None:
+    loop = as_loop(run_of(), outside, Gap(1.0, 0.0, 1.0))
+    step = steps_of(loop.table)[0]
+    assert turn_of(step, Beside()).idle == pytest.approx(idle)
+
+
+def test_stacks_of_another_process_do_not_count() -> None:
+    other = Stack(2, "trainer", "MainThread", stack(40, "batch").frames, 99)
+    assert judge_gap(profile(other), BUSY).location is None

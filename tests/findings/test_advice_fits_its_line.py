@@ -1,0 +1,125 @@
+"""A remedy is offered where the line is known to be what the remedy is about; else only the place is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.findings import (
+    augment_bound,
+    checkpoint_blocking,
+    decode_bound,
+    evaluation_heavy,
+    host_python_hot,
+    logging_blocking,
+    periodic_stalls,
+    python_sample_code_hot,
+)
+from bottleneck_doctor.findings.advice import place_of
+from bottleneck_doctor.findings.entry import Case
+from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
+from bottleneck_doctor.model.profile import Epochs, Location
+from bottleneck_doctor.model.report import Fix
+
+
+def found(module: object, name: str) -> Finding:
+    (case,) = (one for one in module.cases() if one.name == name)  # type: ignore[attr-defined]
+    assert isinstance(case, Case)
+    finding = module.FINDING.examine(case.diagnosis)  # type: ignore[attr-defined]
+    assert isinstance(finding, Finding)
+    return finding
+
+
+def fix_of(finding: Finding, remedy: str) -> Fix:
+    (fix,) = (cure.fix for cure in finding.cures if cure.id == remedy)
+    return fix
+
+
+@pytest.mark.parametrize(
+    ("module", "case"),
+    [
+        (host_python_hot, "the batch is prepared"),
+        (augment_bound, "it is conversions"),
+        (periodic_stalls, "what the steps train on is collected"),
+        (periodic_stalls, "nobody saw what it is"),
+        (python_sample_code_hot, "a line that takes long, and no more is known"),
+    ],
+)
+def test_where_only_the_place_is_known_no_remedy_is_offered(module: object, case: str) -> None:
+    finding = found(module, case)
+    assert finding.cures == []
+    assert finding.evidence
+
+
+def test_a_line_that_makes_what_the_loss_is_made_of_is_named_as_such() -> None:
+    finding = found(host_python_hot, "the batch is prepared")
+    assert finding.location is not None
+    assert finding.location.function == "prepare"
+    assert "what this line makes becomes part of the loss" in [one.text for one in finding.evidence]
+
+
+def test_snippets_quote_the_line_that_is_meant() -> None:
+    measure = fix_of(found(host_python_hot, "it need not be measured each step"), "metrics-less")
+    assert measure.snippet == "if step % 10 == 0:\n    confusion(logits, y)"
+    assert measure.location is not None
+    assert (measure.location.file, measure.location.line) == ("train.py", 30)
+    dump = fix_of(found(logging_blocking, "weights dumped into a file"), "log-every-n")
+    assert dump.snippet == "if step % 50 == 0:\n    track(file, model)"
+    plot = fix_of(found(periodic_stalls, "a plot every fifty steps"), "stall-less-often")
+    assert plot.snippet == "if step % 250 == 0:\n    plot(model)"
+    save = fix_of(found(checkpoint_blocking, "a save every ten steps"), "checkpoint-less")
+    assert "log" not in save.snippet
+    assert "torch.save" in save.snippet
+
+
+def test_what_is_looped_over_is_not_called_parsing() -> None:
+    (cure,) = (
+        one
+        for one in found(python_sample_code_hot, "a loop over elements").cures
+        if one.id == "columnar-numpy"
+    )
+    assert cure.title == "work on whole arrays instead of element by element"
+
+
+def offered(module: object, name: str) -> set[str]:
+    return {cure.id for cure in found(module, name).cures}
+
+
+def test_what_is_evaluated_once_is_not_to_be_evaluated_less_often() -> None:
+    assert offered(evaluation_heavy, "the only epoch is followed by the only evaluation") == {"eval-no-grad"}
+
+
+def test_the_training_loader_is_not_told_again_to_have_workers() -> None:
+    finding = found(evaluation_heavy, "the training data is gone over again")
+    assert {cure.id for cure in finding.cures} == {"eval-less"}
+    assert finding.location is None
+
+
+def diagnosis_of(module: object, name: str) -> Diagnosis:
+    (case,) = (one for one in module.cases() if one.name == name)  # type: ignore[attr-defined]
+    diagnosis: Diagnosis = case.diagnosis
+    return diagnosis
+
+
+def test_nothing_is_kept_for_a_second_epoch_that_never_comes() -> None:
+    sick = diagnosis_of(decode_bound, "memory for all of them")
+    assert sick.loop is not None
+    once = replace(sick, loop=replace(sick.loop, epochs=Epochs([0.0], [0.0], [0.0], [400])))
+    cut = replace(once.profile, run=replace(once.profile.run, stopped_by="max-steps"))
+    outcomes = [decode_bound.examine(one) for one in (sick, once, replace(once, profile=cut))]
+    kept = [{cure.id for cure in one.cures} for one in outcomes if isinstance(one, Finding)]
+    assert ["cache-decoded-ram" in one for one in kept] == [True, False, True]
+
+
+def test_memory_is_counted_with_what_the_snippet_keeps() -> None:
+    assert "cache-decoded-ram" not in offered(decode_bound, "memory for none but finished samples")
+
+
+def test_a_place_is_the_users_own_where_it_is_known() -> None:
+    sick = diagnosis_of(decode_bound, "memory for all of them")
+    assert sick.loader is not None
+    library = Location("/x/site-packages/torchvision/datasets/mnist.py", 131)
+    loader = replace(sick.loader, dataset_location=library)
+    assert place_of(replace(sick, loader=loader)) == sick.loader.location
+    assert place_of(replace(sick, loader=replace(loader, location=None))) == library
