@@ -85,6 +85,8 @@ def _step_ended() -> None:
     if state.window is not None:
         end_window()
     if state.countdown > 0:
+        if state.close:
+            state.row(wire.AFTER_LOOK, end, 0, state.trained, thread_time_ns(), thread=state.thread())
         state.countdown -= 1
         state.close = False
         return

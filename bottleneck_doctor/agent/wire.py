@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 5
+VERSION = 6
 HEADER_BYTES = 4096
 CHUNK_BYTES = 512 * 1024
 MAX_CHUNKS = 16
@@ -58,6 +58,9 @@ OPTIMIZER = 12  # a optimizer steps so far, b thread CPU
 OPERATION = 13  # thing = site; a thread CPU, b bytes, c index into OPERATIONS, d calls it sums up, 0 = one
 PASS = 34  # a step of a loop without a loader ends, with its backward pass; a..e: steps so far, thread CPU,
 # process CPU, run queue, optimizer steps so far
+AFTER_LOOK = (
+    27  # the step after a PASS has ended, and no other is looked at yet: a steps so far, b thread CPU
+)
 USAGE = 35  # follows LOOP or PASS: a system CPU of the whole process, b minor faults
 FORWARD = 14  # the first module called after a PASS: from the last backward pass or optimizer step before it,
 # duration until it; a..c: steps so far, thread CPU and run queue meanwhile
@@ -84,7 +87,7 @@ DEVICE_COPY = 31  # thing = site; b bytes, c thread CPU, d bits of COPY_BITS, e 
 DEVICE_WAIT = 32  # thing = site; b index into WAITS, c thread CPU
 ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache (NOTHING: not counted), d peak
 # bytes, e reserved bytes
-STOPPED_WORKERS = 34  # thing = the loader: its workers were told to end, and had
+STOPPED_WORKERS = 36  # thing = the loader: its workers were told to end, and had
 
 DEVICE_PARTS = ("backward", "optimizer", "checkpoint", "logging")
 COPY_BITS = ("pinned", "blocking", "just made", "other stream", "in next")

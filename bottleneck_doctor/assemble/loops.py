@@ -8,12 +8,11 @@ from itertools import accumulate, pairwise
 
 from ..agent import wire
 from ..model.loops import LoopBody
-from ..model.profile import Epochs, Location, Loop, Outside
+from ..model.profile import Epochs, Loop
 from .arrivals import Iteration
-from .loop_body import read_body
-from .rows import Diary, Row
+from .rows import Diary
 from .side_by_side import one_after_another
-from .steps import ROWS_AT_MOST, Gone, Marks, S, Sums, line_up, read_marks, sums, tabulate, used_between
+from .steps import Gone, S, Sums, line_up, read_marks, sums, tabulate
 
 EPOCHS_AT_MOST = 256
 
@@ -66,7 +65,7 @@ def evaluations(first: Iteration, everything: list[Iteration]) -> Sums:
     same = [one for one in everything if one.thread == first.thread and one.role == "evaluation"]
     trained = _trained(first, everything)
     return sums(
-        (t, end - t) for t, end in _pieces(same) if bisect_left(trained, t) == bisect_left(trained, end)
+        (t, end - t) for t, end in pieces(same) if bisect_left(trained, t) == bisect_left(trained, end)
     )
 
 
@@ -76,7 +75,7 @@ def _between(group: list[Iteration], everything: list[Iteration]) -> Sums:
     trained = _trained(group[0], everything)
     gaps = [(one.finish, later.begin) for one, later in pairwise(group) if one.finish < later.begin]
     busy = [
-        piece for piece in _pieces(group) if bisect_left(trained, piece[0]) < bisect_left(trained, piece[1])
+        piece for piece in pieces(group) if bisect_left(trained, piece[0]) < bisect_left(trained, piece[1])
     ]
     return sums((t, end - t) for t, end in gaps + busy)
 
@@ -87,7 +86,7 @@ def _trained(first: Iteration, everything: list[Iteration]) -> list[int]:
     return sorted(arrival.t for one in same for arrival in one.arrivals)
 
 
-def _pieces(iterations: list[Iteration]) -> list[tuple[int, int]]:
+def pieces(iterations: list[Iteration]) -> list[tuple[int, int]]:
     """From one event of a pass to the next: its begin, its batches, its end."""
     times = [[one.begin, *(arrival.t for arrival in one.arrivals), one.finish] for one in iterations]
     return [(t, end) for one in times for t, end in pairwise(one) if t < end]
@@ -119,88 +118,3 @@ def _epochs(group: list[Iteration], origin: int) -> Epochs:
         epochs.first_wait_s.append(one.arrivals[0].next.duration * S if one.arrivals else 0.0)
         epochs.batches.append(one.batches)
     return epochs
-
-
-def read_outside(
-    diary: Diary, iterations: list[Iteration], origin: int, body: LoopBody | None = None
-) -> list[Outside]:
-    """The loop that trains without a loader on its thread, if there is one: a row from one looked-at backward
-    pass to the next."""
-    passes = diary.of(wire.PASS)
-    if len(passes) < 2:
-        return []
-    thread = passes[0].thread
-    passes = [row for row in passes if row.thread == thread]
-    marks, away = read_marks(diary, thread), _evaluated(thread, iterations)
-    gaps = {row.a: row for row in diary.of(wire.FORWARD) if row.thread == thread}
-    total = passes[-1].a - passes[0].a
-    result = Outside(diary.pid, thread, total, body=body)
-    for before, row in pairwise(passes):
-        if row.a > before.a and row.t > before.t:
-            _append_outside(result, before, row, gaps.get(before.a), marks, away, origin)
-    while len(result.t) > ROWS_AT_MOST:
-        result = _halve(result)
-    return [result] if result.t else []
-
-
-def _evaluated(thread: int, iterations: list[Iteration]) -> Sums:
-    """The time in which a thread without a training loader went over a loader: its evaluations."""
-    same = [one for one in iterations if one.thread == thread]
-    return sums((t, end - t) for t, end in _pieces(same))
-
-
-def find_body(diary: Diary, cwd: str) -> LoopBody | None:
-    """The innermost loop around the backward pass, where its source could be read."""
-    told = diary.first("loop").get("chain")
-    calls = told if isinstance(told, list) else []
-    return read_body([Location(str(file), int(line), str(name)) for file, line, name in calls], cwd)
-
-
-def _append_outside(
-    result: Outside, before: Row, row: Row, gap: Row | None, marks: Marks, away: Sums, origin: int
-) -> None:
-    """Nothing was seen of the steps between two looks: they are taken to be like the first of them."""
-    steps, begin, end = row.a - before.a, before.t, row.t
-    wall = max(1, end - begin - away.between(begin, end))
-
-    def share(nanoseconds: int) -> float:
-        return max(0, min(nanoseconds * steps, wall)) * S
-
-    closures = marks.passes.between(begin, end)  # an optimizer that calls its closure is no part beside it
-    result.t.append((end - origin) * S)
-    result.steps.append(steps)
-    result.wall_s.append(wall * S)
-    result.gap_s.append(share(gap.duration) if gap is not None else None)
-    result.gap_cpu_s.append(share(gap.b) if gap is not None else None)
-    result.gap_runq_s.append(share(gap.c) if gap is not None else None)
-    result.cpu_s.append(max(0, min(row.b - before.b, wall)) * S)
-    result.process_cpu_s.append(max(0, row.c - before.c) * S)
-    result.runq_s.append(max(0, min(row.d - before.d, wall)) * S)
-    result.backward_s.append(share(marks.backward.between(begin, end)))
-    result.optimizer_s.append(0.0 if closures else share(marks.optimizer.between(begin, end)))
-    result.copy_s.append(share(marks.copy.between(begin, end)))
-    result.exchange_s.append(share(marks.exchange.between(begin, end)))
-    result.checkpoint_s.append(marks.checkpoint.between(begin, end) * S)
-    result.logging_s.append(marks.logging.between(begin, end) * S)
-    result.collect_s.append(marks.collect.between(begin, end) * S)
-    system, faults = used_between(marks, begin, end)
-    result.system_s.append(system)
-    result.minor_faults.append(faults)
-
-
-SUMMED = (
-    "steps wall_s gap_s gap_cpu_s gap_runq_s cpu_s process_cpu_s runq_s backward_s optimizer_s copy_s "
-    "exchange_s checkpoint_s logging_s collect_s system_s minor_faults"
-).split()
-
-
-def _halve(outside: Outside) -> Outside:
-    """Neighbours merged; sums stay exact, as far as both are known."""
-    count = len(outside.t)
-    merged = Outside(outside.pid, outside.thread, outside.total, body=outside.body)
-    merged.t.extend(outside.t[1::2] + outside.t[count // 2 * 2 :])
-    for name in SUMMED:
-        column = getattr(outside, name)
-        pairs = [column[place : place + 2] for place in range(0, count, 2)]
-        getattr(merged, name).extend(None if None in pair else sum(pair) for pair in pairs)
-    return merged

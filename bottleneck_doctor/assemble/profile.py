@@ -30,9 +30,10 @@ from .fetches import FETCHES_AT_MOST, Crew, find_crews, read_fetches, read_paylo
 from .hot_files import read_hot_files
 from .lanes import read_excerpts
 from .loaders import read_loaders
-from .loops import find_body, read_loops, read_outside
+from .loops import read_loops
 from .making import read_making
 from .operations import read_operations, read_operators, read_windows
+from .own_loop import find_body, read_outside
 from .processes import read_processes
 from .profiled import hold_up
 from .quotes import Mask

@@ -6,10 +6,9 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.arrivals import read_iterations
-from bottleneck_doctor.assemble.loops import read_loops, read_outside
-from bottleneck_doctor.assemble.steps import ROWS_AT_MOST
+from bottleneck_doctor.assemble.loops import read_loops
 from bottleneck_doctor.model.profile import Loop
-from tests.assemble.diaries import MS, PID, Script, asks, diary, ends, opens, row, trains
+from tests.assemble.diaries import PID, Script, asks, diary, ends, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 
@@ -159,21 +158,6 @@ def test_wait_never_exceeds_wall(script: Script) -> None:
         trains(script, 10.5 + step)
     table = read(script)["100:1"].table
     assert all(wait <= wall for wait, wall in zip(table.wait_s, table.wall_s, strict=True))
-
-
-def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
-    count = 3 * ROWS_AT_MOST
-    rows = [row(wire.PASS, 10 * n, 0, n, n * MS, 2 * n * MS) for n in range(1, count + 1)]
-    rows += [row(wire.FORWARD, 10 * n + 1, 2, n, MS, 0) for n in range(1, count + 1)]
-    (outside,) = read_outside(diary(rows), [], 0)
-    assert len(outside.t) <= ROWS_AT_MOST
-    columns = [column for column in vars(outside).values() if isinstance(column, list)]
-    assert {len(column) for column in columns} == {len(outside.t)}
-    assert sum(outside.steps) == outside.total == count - 1
-    assert sum(outside.wall_s) == pytest.approx(0.01 * (count - 1))
-    assert sum(outside.gap_s) == pytest.approx(0.002 * (count - 1))
-    assert sum(outside.cpu_s) == pytest.approx(0.001 * (count - 1))
-    assert outside.t[-1] == pytest.approx(0.01 * count)
 
 
 def test_two_passes_over_one_loader_side_by_side_are_one_loop(script: Script) -> None:
