@@ -23,6 +23,7 @@ WRITES = frozenset(
     "print write writelines writerow writerows dump info debug warning error exception log_metrics log_dict "
     "log_image log_text savefig imsave imwrite save_image to_csv to_json set_postfix set_description".split()
 )
+HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value that is trained
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
 
@@ -162,7 +163,13 @@ def trains(source: Source, also: Names = NO_NAMES) -> bool:
     """Whether a function runs a backward pass, or hands a loss to who runs it; ``also`` names functions that
     are known to."""
     tree = tree_of(source)
-    return tree is not None and (source.function in RETURNS_LOSS or any(_sinks(tree, also)))
+    return tree is not None and (source.function in RETURNS_LOSS or runs_backward(source, also))
+
+
+def runs_backward(source: Source, also: Names = NO_NAMES) -> bool:
+    """Whether a function runs a backward pass, or calls one of those that are known to."""
+    tree = tree_of(source)
+    return tree is not None and any(_sinks(tree, also))
 
 
 def _sinks(tree: ast.AST, also: Names) -> Iterator[ast.stmt]:
@@ -320,6 +327,6 @@ def _changes(statement: ast.stmt, given: set[str]) -> bool:
         isinstance(call.func, ast.Attribute)
         and _root(call.func.value) & given
         and not is_output(call)
-        and call.func.attr != "flush"
+        and call.func.attr not in HARMLESS
         for call in _outermost(statement.value)
     )

@@ -13,6 +13,7 @@ from .budget import budget_of
 from .contention import uncontended
 from .device import find_gaps, view_device
 from .drift import find_drift
+from .evaluated import PART, find_evaluated
 from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
 from .interpreter_lock import background
@@ -135,7 +136,8 @@ def _judge(
     metrics = measure(profile, loop, loader, steps, inputs, host, loose, device)
     count = max(1, trust.steps)
     samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)
-    samples = [one for one in samples if not is_logged(profile, one.stack)]
+    samples = find_evaluated(profile, loop, None).mark(samples)
+    samples = [one for one in samples if one.part == PART or not is_logged(profile, one.stack)]
     return Diagnosis(
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 
 from ..model.diagnosis import Diagnosis
 from ..model.elapsed import Elapsed
 from ..model.profile import Loader, Loop, Outside, Process, Profile
 from ..model.report import LedgerPart
+from .evaluated import find_evaluated
 
 UNEXPLAINED = "unexplained"
 LITTLE = 1e-9  # of the run: what rounding leaves is no part of it
@@ -55,8 +57,17 @@ def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
 
 
 def life_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
-    """How the life of the process divides that the report is about; of a profile that does not say it, as far
-    as its tables tell."""
+    """How the life of the process divides that the report is about. What its training loop evaluates without a
+    loader is taken out of the training, as stack samples tell."""
+    life = _told(profile, loop, outside)
+    if life is None:
+        return None
+    moved = find_evaluated(profile, loop, outside).share * life.training_s
+    return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
+
+
+def _told(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
+    """What the process told; of a profile without it, what its tables tell."""
     pid = loop.pid if loop is not None else outside.pid if outside is not None else None
     if pid is None:
         return max(profile.elapsed, key=lambda one: one.training_s, default=None)

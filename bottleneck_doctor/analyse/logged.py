@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from ..model.diagnosis import Step
 from ..model.profile import Loop, Profile
+from .evaluated import PART, find_evaluated
 from .purpose import LOG, Purpose, purpose_at
-from .split import SAMPLES_AT_LEAST, own_stacks
+from .split import SAMPLES_AT_LEAST, own_samples
 
 SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
 
@@ -25,13 +26,13 @@ class Logged:
 
 def logged(profile: Profile, loop: Loop | None) -> Logged:
     """What stacks prove; nothing from a few samples, or where no source is kept."""
-    stacks = own_stacks(profile, loop) if loop is not None and profile.sources else []
-    total = sum(stack.count for stack in stacks)
+    samples = own_samples(profile, loop) if loop is not None and profile.sources else []
+    total = sum(one.stack.count for one in samples)
     found: Counter[Purpose] = Counter()
-    for stack in stacks:
-        purpose = purpose_at(profile.sources, stack)
-        if purpose.what == LOG:
-            found[purpose] += stack.count
+    for one in find_evaluated(profile, loop, None).mark(samples):
+        purpose = purpose_at(profile.sources, one.stack)
+        if purpose.what == LOG and one.part != PART:  # what an evaluation finds is written out too
+            found[purpose] += one.stack.count
     count = sum(found.values())
     if total < SAMPLES_AT_LEAST or count < SHARE * total:
         return Logged()

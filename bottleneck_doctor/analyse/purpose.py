@@ -91,7 +91,8 @@ def _purpose(sources: tuple[Source, ...], path: tuple[Location, ...]) -> Purpose
         statement = code.statement_at(source, place.line) if source is not None else None
         if source is None or statement is None:
             continue
-        if code.trains(source, trainers(sources)):
+        beside = found is not None and found.what in (MEASURE, LOG, BESIDE)
+        if (code.runs_backward if beside else code.trains)(source, trainers(sources)):
             found = _at_training(sources, path, depth, source, statement)
         elif found is not None:
             repeats = found.repeats or code.is_repeated(source, place.line)

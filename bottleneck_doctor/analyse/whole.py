@@ -13,6 +13,7 @@ from ..model.profile import Loop, Outside, Profile
 from ..model.report import Verdict
 from ..model.whole import Whole
 from .causes import gains
+from .evaluated import find_evaluated
 from .ledger import life_of
 from .verdict import BALANCED, SECONDS_AT_LEAST, SENTENCES
 
@@ -39,14 +40,18 @@ def measure_whole(profile: Profile, loop: Loop | None, outside: Outside | None) 
     loops = evaluations_of(profile, loop, outside)
     times = sum(len(one.epochs.t) for one in loops)
     life = life_of(profile, loop, outside)
-    evaluating = sum(one.wall_s for one in loops)
+    beside = find_evaluated(profile, loop, outside)
+    evaluating = sum(one.wall_s for one in loops) + beside.share * training
+    training *= 1 - beside.share
     if life is None:
-        return Whole(profile.run.duration_s, training, evaluating, times, steps_s=training)
+        whole = Whole(profile.run.duration_s, training, evaluating, times, steps_s=training)
+        return replace(whole, evaluated_at=beside.place)
     cut = life.first_start_s if profile.run.stopped_by is not None else 0.0
     starting = max(0.0, life.starting_s + life.starting_evaluation_s + life.stopping_s - cut)
     return Whole(
-        profile.run.duration_s, training, evaluating, times, starting, life.checkpoint_s, life.training_s
-    )
+        profile.run.duration_s, training, evaluating, times, starting, life.checkpoint_s, life.training_s,
+        beside.place,
+    )  # fmt: skip
 
 
 def evaluation_share(whole: Whole) -> float:

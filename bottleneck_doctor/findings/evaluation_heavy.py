@@ -10,7 +10,8 @@ length.
 ## How it is measured
 Time in loops whose steps have no backward pass, of the training's own process, against the time in training
 and evaluation together. Once per pass, from the first backward pass of the run on, a hook sees whether the
-forward pass records for a backward one; not where torch.compile is at work.
+forward pass records for a backward one; not where torch.compile is at work. Where the training loop itself
+evaluates, without a loader, by stack samples below lines whose result nothing is trained on.
 
 ## Thresholds
 More than 20 % (ours). Rarer evaluations are spoken of from three on: a single one has no interval.
@@ -78,8 +79,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if diagnosis.loop is None and diagnosis.outside is None:
         return Abstention("evaluation-heavy", "a training loop")
     loops = evaluations_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
-    if not loops or evaluation_share(whole) <= HEAVY:
+    if evaluation_share(whole) <= HEAVY:
         return None
+    if not loops:
+        return _within_loop(diagnosis) if whole.evaluated_at is not None else None
     main = loops[0]
     forwards, recorded = (sum(getattr(one, name) for one in loops) for name in FORWARDS)
     loader = next((one for one in diagnosis.profile.loaders if one.key == main.loader), None)
@@ -107,6 +110,19 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding("evaluation-heavy", CAUSE, evidence, cures, place)
 
 
+def _within_loop(diagnosis: Diagnosis) -> Finding:
+    """The training loop evaluates a function's batches."""
+    whole, place = diagnosis.whole, diagnosis.whole.evaluated_at
+    share = Evidence(
+        "share of training and evaluation in forward passes that nothing is trained on",
+        "evaluation_fraction",
+        evaluation_share(whole),
+        "py-spy, training thread",
+    )
+    evidence = [share, *rhythm_evidence(diagnosis, "compute")]
+    return Finding("evaluation-heavy", CAUSE, evidence, [_rarer(whole, BY_STEP, place)], place)
+
+
 def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, float, float]:
     """What such speedups of the evaluation bring training and evaluation together."""
     low, likely, high = (with_faster_evaluation(whole, one) for one in speedups)
@@ -122,16 +138,19 @@ def _less(diagnosis: Diagnosis, whole: Whole, loader: Loader | None, place: Loca
     through = loader.through if loader is not None else []
     known = next((HOW[name] for name in through if name in HOW), None)
     text, snippet = known or (BY_EPOCH if epochs >= SEVERAL else BY_STEP)
-    cure = Cure(
+    return [_rarer(whole, (text, snippet), place)]
+
+
+def _rarer(whole: Whole, how: tuple[str, str], place: Location | None) -> Cure:
+    return Cure(
         id="eval-less",
         title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
-        fix=Fix(text, snippet, place),
+        fix=Fix(*how, place),
         factor=_in_run(whole, RARER),
         risk="early stopping reacts later",
         basis="amdahl",
         scope="run",
     )
-    return [cure]
 
 
 def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
@@ -197,6 +216,13 @@ def _case(
     return replace(well, profile=facts, whole=whole, evaluation=own)
 
 
+def _within(evaluation_s: float) -> Diagnosis:
+    """The same without an evaluation loop."""
+    one = _case(evaluation_s)
+    place = Location("train.py", 7, "estimate_loss")
+    return replace(one, profile=replace(one.profile, loops=[]), whole=replace(one.whole, evaluated_at=place))
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     late = Work(0.01)
@@ -213,6 +239,7 @@ def cases() -> tuple[Case, ...]:
         Case(
             "the training data is gone over again", _case(10.0, work=late, loader="1:1"), "fires", "eval-less"
         ),
+        Case("the training loop evaluates, without a loader", _within(10.0), "fires", "eval-less"),
         Case("evaluation takes a tenth", _case(1.0), "silent"),
         Case("inference alone", replace(_case(10.0), loop=None), "abstains"),
     )

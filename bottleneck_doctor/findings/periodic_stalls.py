@@ -48,6 +48,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scen
 from ..model.profile import Location, Source, Stack
 from ..model.report import Evidence, Fix
 from ..model.rhythm import Rhythm
+from ..model.whole import Whole
 from .advice import spread
 from .case import patient
 from .entry import Case, Entry
@@ -80,6 +81,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if seldom is None:
         return Finding(ID, "host.python", evidence)
     place, share = seldom
+    if place == diagnosis.whole.evaluated_at:
+        return None  # evaluation-heavy speaks of it
     text = f"share of the loop's samples at {named(place)}, which is not done in each step"
     evidence.append(Evidence(text, "seldom_share", share, STACKS))
     evidence.append(Evidence("nothing that is trained needs what this line makes"))
@@ -171,6 +174,9 @@ def _case(rhythm: Rhythm, line: int = 0, below: str = "plot (train.py:12)") -> D
     return replace(sick, profile=facts) if line else sick
 
 
+EVALUATED = Whole(60.0, 10.0, 10.0, evaluated_at=Location("train.py", 7, "<module>"))
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
@@ -179,6 +185,7 @@ def cases() -> tuple[Case, ...]:
              scenario=patient(Work(1e-4), Turn(0.01, idle=0.01)).scenario), "fires", "stall-less-often"),
         Case("what the steps train on is collected", _case(STALL, 5, "collect (train.py:40)"), "fires"),
         Case("nobody saw what it is", _case(STALL), "fires"),
+        Case("the training loop evaluates there", replace(_case(STALL, 7), whole=EVALUATED), "silent"),
         Case("they are checkpoints", _case(replace(STALL, part="checkpoint")), "silent"),
         Case("they take a hundredth of the time", _case(replace(STALL, share=0.01)), "silent"),
         Case("no step was seen", replace(_case(STALL), scenario=None, steps=[]), "abstains"),

@@ -54,7 +54,9 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         operators=hot_operators(profile),
         device=summarise(diagnosis.device, diagnosis.metrics),
         ledger=ledger_of(diagnosis),
-        budget_of=diagnosis.subject,
+        budget_of="training"
+        if about is diagnosis and diagnosis.subject == "evaluation"
+        else diagnosis.subject,
     )
 
 
