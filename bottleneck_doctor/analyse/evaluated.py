@@ -1,4 +1,4 @@
-"""Finds evaluation that goes over no loader: forward passes within the training loop that nothing is trained on."""
+"""Finds evaluation without a loader: forward passes within the training loop that nothing is trained on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES_AT_LEAST = 20  # of one call: below, its share of the loop is a guess (o
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The share of the training loop's time, by stack samples, and the line of the loop that evaluates most."""
+    """The share of the training loop's time, by stack samples, and the line of it that evaluates most."""
 
     share: float = 0.0
     place: Location | None = None
@@ -41,9 +41,9 @@ def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None)
         return Evaluated()
     share = sum(map(_count, found.values())) / _count(samples)
     (line, _), group = max(found.items(), key=lambda one: _count(one[1]))
-    place = (
-        Location(known.body.file, line, known.body.function) if known.body is not None else group[0].called
-    )
+    body, place = known.body, group[0].called
+    if body is not None:
+        place = Location(body.file, line, body.function)
     return Evaluated(share, place, frozenset(found))
 
 

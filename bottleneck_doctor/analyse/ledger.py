@@ -57,8 +57,8 @@ def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
 
 
 def life_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
-    """How the life of the process divides that the report is about. What its training loop evaluates without a
-    loader is taken out of the training, as stack samples tell."""
+    """How the life of the process divides that the report is about. What its training loop evaluates without
+    a loader is taken out of the training, as stack samples tell."""
     life = _told(profile, loop, outside)
     if life is None:
         return None

@@ -54,10 +54,13 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         operators=hot_operators(profile),
         device=summarise(diagnosis.device, diagnosis.metrics),
         ledger=ledger_of(diagnosis),
-        budget_of="training"
-        if about is diagnosis and diagnosis.subject == "evaluation"
-        else diagnosis.subject,
+        budget_of=_budget_of(diagnosis, about),
     )
+
+
+def _budget_of(diagnosis: Diagnosis, about: Diagnosis) -> str:
+    """An evaluation within the training loop has no steps of its own."""
+    return "training" if about is diagnosis and diagnosis.subject == "evaluation" else diagnosis.subject
 
 
 def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:

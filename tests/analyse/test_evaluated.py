@@ -49,9 +49,8 @@ def told(evaluate: str, train: str = "loss = model(get_batch())") -> Evaluated:
         Source("train.py", "estimate_loss", 20, ESTIMATE),
         Source("train.py", "forward", 40, FORWARD),
     ]
-    return find_evaluated(
-        replace(run_of(), stacks=stacks, sources=sources), None, own_loop(10, BODY, wall_s=0.01)
-    )
+    profile = replace(run_of(), stacks=stacks, sources=sources)
+    return find_evaluated(profile, None, own_loop(10, BODY, wall_s=0.01))
 
 
 def stack(count: int, *frames: str) -> Stack:

@@ -17,7 +17,7 @@ COUNT = 2_000
 
 
 def looked_at(gaps: list[float], own: list[float], evaluations: dict[int, float]) -> list[Row]:
-    """Rows of a loop whose gaps sleep, in ms, and whose own work is CPU. An evaluation, CPU too, ends some."""
+    """Rows of a loop whose gaps sleep, in ms, and whose own work is CPU, as are evaluations behind some."""
     rows, t, cpu = [], 0.0, 0.0
     for number, (gap, work) in enumerate(zip(gaps, own, strict=True), start=1):
         if number % EVERY == 1:
