@@ -69,8 +69,8 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
         seen += step.steps
         if seen > warmup:
             rows.append((step, flag))
-    # Stacks are taken from outside, at some hundredths of a core: a short run has no steps to spare for them. A
-    # window falls on long steps rather than on short ones: without these the rest would say too little.
+    # Stacks are taken from outside, at some hundredths of a core: a short run has no steps to spare for them.
+    # And a window falls on long steps rather than on short ones: without these the rest would say too little.
     count, mean_s = _mean(rows, "")
     spared = count < ENOUGH_STEPS or _mean(rows, "stacks")[1] > LONGER * mean_s
     kept: list[Step] = []
