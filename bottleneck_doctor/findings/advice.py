@@ -32,11 +32,17 @@ LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each 
 LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
 
 
+def waited(diagnosis: Diagnosis) -> str:
+    """By what the data wait is known: the hook on a loader, or what a loop without one tells."""
+    known = diagnosis.metrics.get("data_wait_fraction")
+    return known.source if known is not None and known.source else HOOK
+
+
 def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """How long the loop waits, and where the making of a batch spends its time."""
     inputs = diagnosis.inputs
     found = [Evidence("share of the step that the loop waits for data", "data_wait_fraction",
-                      diagnosis.wait_s / diagnosis.step_s if diagnosis.step_s else None, HOOK)]  # fmt: skip
+                      diagnosis.wait_s / diagnosis.step_s if diagnosis.step_s else None, waited(diagnosis))]  # fmt: skip
     parts = (
         ("CPU time to make a batch", "fetch_cpu_s", inputs.cpu, BOOKS),
         ("time a batch's maker waits for a core", "fetch_queue_s", inputs.queue, "schedstat"),

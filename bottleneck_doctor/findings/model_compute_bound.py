@@ -37,7 +37,7 @@ from ..analyse.threads import idle_cores, large_share
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Turn, Work
 from ..model.profile import Operator, Process
 from ..model.report import Evidence
-from .advice import HOOK, step_share
+from .advice import step_share, waited
 from .case import patient
 from .entry import Case, Entry
 
@@ -52,7 +52,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if diagnosis.verdict.cause != "model.compute":
         return None
     evidence = [Evidence("share of the step that the loop waits for data", "data_wait_fraction",
-                         step_share(diagnosis, "wait"), HOOK)]  # fmt: skip
+                         step_share(diagnosis, "wait"), waited(diagnosis))]  # fmt: skip
     for name, text in PARTS:
         share = step_share(diagnosis, name)
         if share > 0:

@@ -43,7 +43,7 @@ from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
-from .advice import HOOK, WORTH, spread, step_share
+from .advice import WORTH, spread, step_share, waited
 from .computing import Factor, blind, case_of, optimizer_s, optimizers, place, spared
 from .entry import Case, Entry
 from .timed_computing import as_timed, times_as_fast
@@ -81,7 +81,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("tensors that it updates one by one", "optimizer_tensors", float(slow[0].tensors), SOURCE),
         Evidence("numbers in them", "optimizer_elements", float(slow[0].elements), SOURCE),
         Evidence("share of the step that the loop waits for data", "data_wait_fraction",
-                 step_share(diagnosis, "wait"), HOOK),
+                 step_share(diagnosis, "wait"), waited(diagnosis)),
     ]  # fmt: skip
     return Finding(ID, "host.launch", evidence, [cure], place(slow[0]))
 

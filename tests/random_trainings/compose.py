@@ -178,7 +178,7 @@ def _assembled(draft: Draft, plan: Plan, choice: random.Random) -> str:
     blocks = _blocks(draft, plan)
     setup = joined(draft.setup)
     if plan.threads and plan.launcher != "torchrun":
-        setup = f"torch.set_num_threads({plan.threads})\n{setup}"
+        setup = f'if "threads" not in SKIP:\n    torch.set_num_threads({plan.threads})\n{setup}'
     setup = f"torch.manual_seed({choice.randint(0, 99)})\n{setup}"
     loop = f'$mark("start")\n{_filled(LOOPS[plan.loop], **blocks)}\nfinish()'
     layout = LAYOUTS.get(plan.layout, _in_main)

@@ -49,6 +49,8 @@ EXTRAS = {
 def parts(plan: Plan) -> list[Part]:
     """The parts of one training that can be taken out, one at a time."""
     found = [Part("model", ids("cpu"), MODEL)]
+    if plan.threads and plan.launcher == "none":
+        found.append(Part("threads", ids("cpu"), ids("model.threads")))
     if plan.step == "rl":
         return [*found, Part("environment", ids("cpu"), ids("host.python"))]
     if plan.launcher != "none":
