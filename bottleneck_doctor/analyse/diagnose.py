@@ -58,17 +58,8 @@ def diagnose(profile: Profile) -> Diagnosis:
         quality=_quality(profile, window, main),
         phases=phases,
         rhythms=find_rhythms(profile, loop, main.steps),
-        drift=find_drift(_unbroken(loop, main.steps)),
+        drift=find_drift(main.steps),
     )
-
-
-def _unbroken(loop: Loop | None, steps: list[Step]) -> list[Step]:
-    """The same stretch with the steps under py-spy: growth along a line is not seen across holes in it."""
-    if loop is None or not steps:
-        return steps
-    rows = zip(steps_of(loop.table), loop.table.set_aside, strict=True)
-    begin, end = steps[0].t, steps[-1].t
-    return [step for step, flag in rows if begin <= step.t <= end and flag in ("", "stacks")]
 
 
 def _over_all_phases(main: Diagnosis, window: Window) -> Diagnosis:

@@ -16,12 +16,12 @@ from ..model.profile import Location, Profile, Stack
 
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "<")
 OURS = ("/bottleneck_doctor/agent/", "/bottleneck_doctor/inject/")
-# By the first frame below the loop that matches: part, words that begin its function, parts of its file.
+# By the first frame below the loop that matches: part, the name of its function, parts of its file.
 KNOWN = (
     ("data", "", ("/torch/utils/data/",)),
-    ("zero_grad", "zero_grad ", ("/torch/",)),
-    ("backward", "backward ", ("/torch/_tensor.py", "/torch/autograd/")),
-    ("backward", "grad ", ("/torch/autograd/",)),
+    ("zero_grad", "zero_grad", ("/torch/",)),
+    ("backward", "backward", ("/torch/_tensor.py", "/torch/autograd/")),
+    ("backward", "grad", ("/torch/autograd/",)),
     ("optimizer", "", ("/torch/optim/", "/torch/amp/grad_scaler.py")),
     ("checkpoint", "", ("/torch/serialization.py", "/safetensors/")),
     ("logging", "", ("/logging/", "/tqdm/", "/tensorboard/", "/wandb/", "/mlflow/")),
@@ -134,14 +134,12 @@ def _in_body(frame: str, body: LoopBody) -> bool:
 
 
 def _part(frame: str) -> str:
-    return next(
-        (
-            part
-            for part, begin, files in KNOWN
-            if frame.startswith(begin) and any(one in frame for one in files)
-        ),
-        "",
-    )
+    name = frame.partition(" (")[0].rpartition(".")[2]  # newer Pythons say which class a method is of
+    known = (
+        part for part, function, files in KNOWN
+        if function in ("", name) and any(one in frame for one in files)
+    )  # fmt: skip
+    return next(known, "")
 
 
 def parse_frame(frame: str) -> Location | None:

@@ -16,8 +16,7 @@ WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within thes
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)
 NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
-ENOUGH_STEPS = 60  # undisturbed, from which those under py-spy are set aside: twice what a gate wants (ours)
-LONGER = 1.25  # times the undisturbed: more than py-spy does to steps, so that is what these steps are (ours)
+COUNTING = ("", "stacks")  # older profiles say which steps py-spy looked at
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
 STRETCH_SHARE = 0.1  # of a run at least, for a later phase (ours)
 STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (ours)
@@ -69,14 +68,10 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
         seen += step.steps
         if seen > warmup:
             rows.append((step, flag))
-    # Stacks are taken from outside, at some hundredths of a core: a short run has no steps to spare for them.
-    # And a window falls on long steps rather than on short ones: without these the rest would say too little.
-    count, mean_s = _mean(rows, "")
-    spared = count < ENOUGH_STEPS or _mean(rows, "stacks")[1] > LONGER * mean_s
     kept: list[Step] = []
     aside: dict[str, int] = {}
     for step, flag in rows:
-        if not flag or (spared and flag == "stacks"):
+        if flag in COUNTING:
             kept.append(step)
         else:
             aside[flag] = aside.get(flag, 0) + step.steps
@@ -86,13 +81,6 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
     begins = [0, *cuts_of(kept, epoch)]
     stretches = [kept[begin:end] for begin, end in pairwise([*begins, len(kept)])] if kept else []
     return Window(stretches, warmup, aside, len(begins) > 1 and is_early(kept, begins[1], epoch))
-
-
-def _mean(rows: list[tuple[Step, str]], flag: str) -> tuple[int, float]:
-    """How many steps have this flag, and their mean time in seconds."""
-    mine = [step for step, one in rows if one == flag]
-    count = sum(step.steps for step in mine)
-    return count, sum(step.wall * step.steps for step in mine) / count if count else 0.0
 
 
 def cuts_of(steps: list[Step], epoch: int) -> list[int]:

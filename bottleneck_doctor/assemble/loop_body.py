@@ -10,6 +10,7 @@ import ast
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ..model.loops import Feed, LoopBody
 from ..model.profile import Location
@@ -103,12 +104,29 @@ def _statements(node: ast.AST) -> Iterator[_Statement]:
 
 
 def _statement(node: ast.stmt, first: int, last: int, parts: Sequence[ast.AST]) -> _Statement:
-    names = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Name)]
-    uses = {one.id for one in names if isinstance(one.ctx, ast.Load)}
-    binds = {one.id for one in names if isinstance(one.ctx, ast.Store)} | set(_changed(node))
+    names = [one for part in parts for one in _names(part)]
+    uses = {_name(one) for one in names if isinstance(one.ctx, ast.Load)}
+    binds = {_name(one) for one in names if isinstance(one.ctx, ast.Store)} | set(_changed(node))
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         binds.add(node.name)
     return _Statement(first, last, frozenset(binds), frozenset(uses))
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
+    """Names in it; of ``self.x.y`` the attribute ``self.x``, for all methods share ``self``."""
+    if isinstance(node, ast.Name) or _is_own(node):
+        yield node
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _names(child)
+
+
+def _is_own(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _name(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else f"self.{node.attr}"
 
 
 def _changed(node: ast.stmt) -> Iterator[str]:
@@ -122,7 +140,7 @@ def _changed(node: ast.stmt) -> Iterator[str]:
         called = node.value.func
         targets = [called] if isinstance(called, ast.Attribute) and called.attr in FILLS else []
     for target in targets:
-        while isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
+        while isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)) and not _is_own(target):
             target = target.value
-        if isinstance(target, ast.Name):
-            yield target.id
+        if isinstance(target, ast.Name) or _is_own(target):
+            yield _name(target)

@@ -9,7 +9,7 @@ still counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean
@@ -96,11 +96,13 @@ class Stretch:
 
 def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stretch]:
     passes = [row for row in diary.of(wire.PASS) if row.thread == thread]
-    gaps = {row.a: row for row in diary.of(wire.FORWARD) if row.thread == thread}
+    gaps = {row.a: _without_hooked(row, marks) for row in diary.of(wire.FORWARD) if row.thread == thread}
     ends = {row.a: row for row in diary.of(wire.AFTER_LOOK) if row.thread == thread}
 
     def used(before: Row, row: Row) -> Used:
-        apart = sum(kind.between(before.t, row.t) for kind in (marks.checkpoint, marks.logging, away))
+        apart = sum(
+            kind.between(before.t, row.t) for kind in (marks.checkpoint, marks.logging, marks.exchange, away)
+        )
         wall, cpu = max(1, row.t - before.t - apart), max(0, row.b - before.b)
         return Used(min(cpu, wall), max(0, wall - cpu))
 
@@ -112,6 +114,14 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
             first = used(before, end) if end is not None else None
             found.append(Stretch(before, row, wall, used(before, row), first, gaps.get(before.a)))
     return found
+
+
+def _without_hooked(gap: Row, marks: Marks) -> Row:
+    """The gap without what has rows of its own."""
+    end = gap.t + gap.duration
+    hooked = sum(kind.between(gap.t, end) for kind in (marks.checkpoint, marks.logging, marks.exchange))
+    left = max(0, gap.duration - hooked)
+    return replace(gap, duration=left, b=min(gap.b, left)) if hooked else gap
 
 
 @dataclass(frozen=True)

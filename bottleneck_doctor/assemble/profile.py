@@ -137,14 +137,14 @@ def _loops(
     windows: list[Window],
     origin: int,
 ) -> list[Loop]:
-    """The loops over loaders, those with most steps first; steps in instruments' windows are set aside."""
+    """The loops over loaders, those with most steps first; steps under torch.profiler are set aside. py-spy
+    looks from outside, at some hundredths of a core: steps under it are like the others."""
     every = (read_loops(diary, iterations[diary.pid], origin, bodies[diary.pid]) for diary in diaries)
     loops = sorted((loop for found in every for loop in found), key=lambda loop: -loop.steps)[:64]
     kept = _fitting(loops)
+    spans = [(one.start_s, one.end_s) for one in windows if one.instrument == "torch.profiler"]
     for loop in kept:
-        for reason, instrument in (("instrument", "torch.profiler"), ("stacks", "py-spy")):
-            spans = [(one.start_s, one.end_s) for one in windows if one.instrument == instrument]
-            flag(loop.table, spans, reason)
+        flag(loop.table, spans, "instrument")
     return kept
 
 

@@ -41,8 +41,9 @@ def waited(diagnosis: Diagnosis) -> str:
 def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """How long the loop waits, and where the making of a batch spends its time."""
     inputs = diagnosis.inputs
-    found = [Evidence("share of the step that the loop waits for data", "data_wait_fraction",
-                      diagnosis.wait_s / diagnosis.step_s if diagnosis.step_s else None, waited(diagnosis))]  # fmt: skip
+    share = diagnosis.wait_s / diagnosis.step_s if diagnosis.step_s else None
+    text = "share of the step that the loop waits for data"
+    found = [Evidence(text, "data_wait_fraction", share, waited(diagnosis))]
     parts = (
         ("CPU time to make a batch", "fetch_cpu_s", inputs.cpu, BOOKS),
         ("time a batch's maker waits for a core", "fetch_queue_s", inputs.queue, "schedstat"),

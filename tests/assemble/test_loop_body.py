@@ -70,6 +70,19 @@ for step in range(100):  # loop
     if step:
         loss.backward()  # trains
 """
+JOINED = """\
+for step in range(100):  # loop
+    x = get_batch()
+    loss = model(x).mean(); optimizer.zero_grad(); loss.backward()  # trains
+"""
+METHOD = """\
+while self.step < self.steps:  # loop
+    self.step += 1
+    batch = self.draw(self.step)
+    self.loss = self.model(batch)
+    self.loss.backward()  # trains
+    self.seen.append(self.loss)
+"""
 
 
 def line(source: str, mark: str) -> int:
@@ -89,7 +102,10 @@ def read(folder: Path, source: str) -> LoopBody | None:
 def told(body: LoopBody) -> dict[int, set[int]]:
     """By the first line of each feed, those of what it needs, itself apart: what calls a method may change
     the object."""
-    return {one.first: {body.feeds[place].first for place in one.needs} - {one.first} for one in body.feeds}
+    found: dict[int, set[int]] = {}
+    for one in body.feeds:
+        found.setdefault(one.first, set()).update(body.feeds[place].first for place in one.needs)
+    return {first: needs - {first} for first, needs in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -101,8 +117,19 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         (CLOSURE, "outer", {2: set(), 3: {2}, 7: {3}}),
         (ACCUMULATED, "inner", {4: set(), 5: {4}, 6: {5}, 7: {6}}),
         (CHANGED, "inner", {2: set(), 3: set(), 4: {2, 3}, 6: {2, 4}, 8: {6}}),
+        (JOINED, "inner", {2: set(), 3: {2}}),
+        (METHOD, "inner", {2: set(), 3: {2}, 4: {3}, 5: {4}}),
     ],
-    ids=["for", "while", "a function that is called", "a closure", "accumulation", "a list that is filled"],
+    ids=[
+        "for",
+        "while",
+        "a function that is called",
+        "a closure",
+        "accumulation",
+        "a list that is filled",
+        "semicolons",
+        "a method",
+    ],
 )
 def test_lines_feed_what_is_differentiated_by_the_names_they_bind(
     tmp_path: Path, source: str, function: str, feeds: dict[int, set[int]]

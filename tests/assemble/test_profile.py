@@ -120,12 +120,13 @@ def test_the_agents_own_cost_is_per_step_of_the_busiest_process(tmp_path: Path) 
     assert assemble(remains(tmp_path)).cost.agent_s_per_step == pytest.approx(1e-4)
 
 
-def test_steps_under_py_spy_are_set_aside(tmp_path: Path) -> None:
+def test_steps_under_torch_profiler_are_set_aside_and_those_under_py_spy_are_not(tmp_path: Path) -> None:
     file = book(tmp_path, 100)
     for look in range(1, 6):
         file.row(wire.NEXT, look * 10**9, 1000, look, 10, 1000 * look, look, look, 1)
         file.row(wire.LOOP, look * 10**9, 1, 0, 0, 0, 0, 0, 1)
     left = remains(tmp_path)
-    left.windows.append(Window("py-spy", 3.2, 3.4))
+    left.windows.append(Window("py-spy", 1.2, 2.4))
+    left.windows.append(Window("torch.profiler", 3.2, 3.4))
     (loop,) = assemble(left).loops
-    assert loop.table.set_aside == ["", "", "stacks", ""]
+    assert loop.table.set_aside == ["", "", "instrument", ""]
