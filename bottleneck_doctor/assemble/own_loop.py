@@ -9,7 +9,7 @@ still counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean
@@ -100,9 +100,7 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
     ends = {row.a: row for row in diary.of(wire.AFTER_LOOK) if row.thread == thread}
 
     def used(before: Row, row: Row) -> Used:
-        apart = sum(
-            kind.between(before.t, row.t) for kind in (marks.checkpoint, marks.logging, marks.exchange, away)
-        )
+        apart = _hooked(marks, before.t, row.t) + away.between(before.t, row.t)
         wall, cpu = max(1, row.t - before.t - apart), max(0, row.b - before.b)
         return Used(min(cpu, wall), max(0, wall - cpu))
 
@@ -118,10 +116,13 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
 
 def _without_hooked(gap: Row, marks: Marks) -> Row:
     """The gap without what has rows of its own."""
-    end = gap.t + gap.duration
-    hooked = sum(kind.between(gap.t, end) for kind in (marks.checkpoint, marks.logging, marks.exchange))
+    hooked = _hooked(marks, gap.t, gap.t + gap.duration)
     left = max(0, gap.duration - hooked)
-    return replace(gap, duration=left, b=min(gap.b, left)) if hooked else gap
+    return gap._replace(duration=left, b=min(gap.b, left)) if hooked else gap
+
+
+def _hooked(marks: Marks, begin: int, end: int) -> int:
+    return sum(kind.between(begin, end) for kind in (marks.checkpoint, marks.logging, marks.exchange))
 
 
 @dataclass(frozen=True)
