@@ -41,6 +41,11 @@ class _Loop:
 _told: list[bool] = []
 
 
+def is_alone() -> bool:
+    """Whether this process trains without a loader."""
+    return _Loop.since > 0
+
+
 @quiet
 def passed(name: str) -> None:
     """A backward pass has ended; ``name`` is that of the function."""

@@ -26,20 +26,20 @@ def _never() -> bool:
     return False
 
 
-_tracing: Callable[[], bool] = _never
+tracing: Callable[[], bool] = _never
 
 
 def know(torch: Any) -> None:
     """torch is complete: from now on we can tell whether a graph is being traced."""
-    global _tracing
-    _tracing = torch.compiler.is_compiling
+    global tracing
+    tracing = torch.compiler.is_compiling
 
 
 def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:
     """The hook, and nothing while a graph is traced: this much the tracer may read, and folds away."""
 
     def untraced(*args: Any) -> None:
-        if not _tracing():
+        if not tracing():
             hook(*args)
 
     return untraced
@@ -53,7 +53,7 @@ def patch_module(module: Any) -> None:
 
     def call(original: Callable[..., Any]) -> Callable[..., Any]:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not _tracing() and state.close:
+            if not tracing() and state.close:
                 called_module()
             return original(self, *args, **kwargs)
 

@@ -8,7 +8,7 @@ from threading import get_native_id
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import compilation, device_clock, exchange, optimizers, own_loop, switches, wire
+from . import compilation, device_clock, exchange, optimizers, own_loop, patch_compiler, switches, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
 from .pulse import state
@@ -104,12 +104,28 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
 def patch_optimizer(module: Any) -> None:
     """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
     optimizers.watch(module)
+    replace(module.Optimizer, "zero_grad", _zeroing)
     before = module.register_optimizer_step_pre_hook(_untraced_before)
     after = module.register_optimizer_step_post_hook(_untraced_after)
     _ears.hooks = [
         (before.hooks_dict_ref(), before.id, _untraced_before),
         (after.hooks_dict_ref(), after.id, _untraced_after),
     ]
+
+
+def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop without a loader gets its batch beside this; it frees memory, which takes its time."""
+
+    def zero_grad(*args: Any, **kwargs: Any) -> Any:
+        if patch_compiler.tracing() or not state.close or not own_loop.is_alone():
+            return original(*args, **kwargs)
+        start, cpu = now(), thread_time_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.row(wire.ZEROED, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
+
+    return zero_grad
 
 
 class _Open:

@@ -27,8 +27,9 @@ KNOWN = (
     ("logging", "", ("/logging/", "/tqdm/", "/tensorboard/", "/wandb/", "/mlflow/")),
     ("exchange", "", ("/torch/distributed/",)),
     ("loss", "", ("/torch/nn/modules/loss.py",)),
-    ("forward", "", ("/torch/nn/modules/", "/torch/_dynamo/")),
+    ("forward", "", ("/torch/nn/modules/",)),
     ("loss", "", ("/torch/nn/functional.py",)),
+    ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known
 )
 TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (ours)
 OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
@@ -119,7 +120,8 @@ def _sample(stack: Stack, body: LoopBody | None) -> Sample | None:
         line = int(frames[depth].rstrip(")").rpartition(":")[2])
         frames = frames[depth + 1 :]
     frames = [frame for frame in frames if not any(mark in frame for mark in OURS)]
-    part = next((part for frame in frames if (part := _part(frame))), "")
+    parts = [part for frame in frames if (part := _part(frame))]
+    part = next((one for one in parts if one != "compiled"), "forward" if parts else "")
     users = next((frame for frame in frames if not any(mark in frame for mark in LIBRARIES)), None)
     called = parse_frame(users) if users is not None else None
     return Sample(part or ("user" if called is not None else "line"), line, called, stack, depth)
@@ -135,11 +137,10 @@ def _in_body(frame: str, body: LoopBody) -> bool:
 
 def _part(frame: str) -> str:
     name = frame.partition(" (")[0].rpartition(".")[2]  # newer Pythons say which class a method is of
-    known = (
-        part for part, function, files in KNOWN
-        if function in ("", name) and any(one in frame for one in files)
-    )  # fmt: skip
-    return next(known, "")
+    for part, function, files in KNOWN:
+        if function in ("", name) and any(one in frame for one in files):
+            return part
+    return ""
 
 
 def parse_frame(frame: str) -> Location | None:

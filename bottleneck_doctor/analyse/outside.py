@@ -16,7 +16,7 @@ FEW = 5  # the same where the source tells which lines get a batch: then the gap
 SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
-APART = (*TRAINS, "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
+APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,13 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     samples = training_samples(profile, outside.pid, body)
     data = data_samples(samples, body)
     begin, end = _trains(samples, {one.line for one in data})
-    early = [one for one in samples if one.part not in APART and not begin <= one.line <= end]
+    operations = [one for one in profile.operations if one.kind in APART]
+    hooked = {one.location.line for one in operations if one.location is not None}
+    early = [
+        one for one in samples
+        if one.part not in APART and not begin <= one.line <= end
+        and not (one.part == "line" and one.line in hooked)
+    ]  # fmt: skip
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)
     beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)

@@ -8,23 +8,18 @@ still counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import sqrt
-from statistics import fmean
 
 from ..agent import wire
 from ..model.loops import LoopBody
 from ..model.profile import Location, Outside
 from .arrivals import Iteration
+from .estimate import Line
 from .loop_body import read_body
 from .loops import pieces
 from .rows import Diary, Row
 from .steps import ROWS_AT_MOST, Marks, S, Sums, read_marks, sums, used_between
-
-BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met, and no gap (ours)
-ENOUGH = 8  # looked-at steps that tell how gaps and steps vary together (ours)
 
 
 def read_outside(
@@ -116,41 +111,14 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
 
 def _without_hooked(gap: Row, marks: Marks) -> Row:
     """The gap without what has rows of its own."""
-    hooked = _hooked(marks, gap.t, gap.t + gap.duration)
+    end = gap.t + gap.duration
+    hooked = _hooked(marks, gap.t, end) + marks.zeroed.between(gap.t, end)
     left = max(0, gap.duration - hooked)
     return gap._replace(duration=left, b=min(gap.b, left)) if hooked else gap
 
 
 def _hooked(marks: Marks, begin: int, end: int) -> int:
     return sum(kind.between(begin, end) for kind in (marks.checkpoint, marks.logging, marks.exchange))
-
-
-@dataclass(frozen=True)
-class Line:
-    """How the gap is estimated from the step, for CPU or the rest: both means, and how much of what a step
-    takes beyond its mean is gap."""
-
-    gap: float = 0.0
-    step: float = 0.0
-    slope: float = 0.0
-
-    @classmethod
-    def of(cls, gaps: Sequence[int], steps: Sequence[int], rest: int, count: int) -> Line:
-        """From looked-at steps, for ``count`` others that took ``rest`` nanoseconds together."""
-        gap, step = fmean(gaps), fmean(steps)
-        spread = sum((one - step) ** 2 for one in steps)
-        if len(steps) < ENOUGH or not spread or not count:
-            return cls(gap, step)
-        error = sqrt(spread / (len(steps) - 1) * count * (1 + count / len(steps)))
-        if abs(rest - count * step) > BEYOND * error:
-            return cls(gap, step)
-        together = sum((one - gap) * (other - step) for one, other in zip(gaps, steps, strict=True))
-        return cls(gap, step, min(1.0, max(0.0, together / spread)))
-
-    def estimate(self, rest: int, count: int) -> int:
-        """Nanoseconds of gap in ``count`` steps that took ``rest`` together."""
-        found = count * self.gap + self.slope * (rest - count * self.step)
-        return round(min(float(rest), max(0.0, found)))
 
 
 @dataclass(frozen=True)
@@ -184,8 +152,8 @@ def _gap(one: Stretch, unseen: Unseen | None) -> tuple[int, int, int] | None:
     taken, on = gap.duration * steps, gap.b * steps
     if one.first is not None and unseen is not None:
         rest = one.whole - one.first
-        on = gap.b + unseen.on.estimate(rest.on, steps - 1)
-        taken = on + max(0, gap.duration - gap.b) + unseen.off.estimate(rest.off, steps - 1)
+        on = gap.b + round(unseen.on.estimate(rest.on, steps - 1))
+        taken = on + max(0, gap.duration - gap.b) + round(unseen.off.estimate(rest.off, steps - 1))
     taken = max(0, min(taken, one.wall))
     on = max(0, min(on, taken))
     return taken, on, max(0, min(gap.c * steps, taken - on))

@@ -10,10 +10,12 @@ from itertools import pairwise
 from ..agent import wire
 from ..model.profile import StepTable
 from .arrivals import Arrival, Iteration
+from .estimate import Line
 from .rows import Diary, Row
 
 S = 1e-9
 ROWS_AT_MOST = 4096
+FIRST_ROWS = 10  # their steps are warm-up
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Marks:
     fetch_queue: Sums
     exchange: Sums
     passes: Sums  # backward passes inside of optimizer steps
+    zeroed: Sums
     usage: dict[int, Row]  # by the instant of the look that it belongs to
 
 
@@ -71,8 +74,11 @@ def read_marks(diary: Diary, thread: int) -> Marks:
     queue = sums((row.t, max(0, row.b)) for row in diary.rows if row.kind == wire.FETCH)
     inside = sums((row.t, int(whole.between(row.t, row.t + row.duration) > 0)) for row in steps)
     collect = of(wire.COLLECTION)
+    zeroed = of(wire.ZEROED)
     usage = {row.t: row for row in diary.rows if row.kind == wire.USAGE and row.thread == thread}
-    return Marks(backward, optimizer, checkpoint, logging, copy, collect, queue, exchange, inside, usage)
+    return Marks(
+        backward, optimizer, checkpoint, logging, copy, collect, queue, exchange, inside, zeroed, usage
+    )
 
 
 def exchanges(diary: Diary, thread: int) -> list[tuple[int, int]]:
@@ -135,7 +141,28 @@ def tabulate(points: list[Point], marks: Marks, gone: Gone, others: Sums, origin
     table = StepTable()
     for before, point in pairwise(points):
         _append(table, before, point, marks, gone, others, origin)
+    for column in (table.backward_s, table.optimizer_s, table.copy_s, table.exchange_s):
+        _estimate(table, column)
     return thin(table)
+
+
+def _estimate(table: StepTable, column: list[float] | list[float | None]) -> None:
+    """A part's time in rows of several steps, of which one was looked at, by what these took as a whole.
+    Where that tells nothing of the part, all of them are taken to be like the one."""
+    own = [
+        wall - wait - saved - logged for wall, wait, saved, logged
+        in zip(table.wall_s, table.wait_s, table.checkpoint_s, table.logging_s, strict=True)
+    ]  # fmt: skip
+    counted = [place for place, aside in enumerate(table.set_aside) if not aside and place >= FIRST_ROWS]
+    single = [place for place in counted if table.steps[place] == 1]
+    several = [place for place in counted if table.steps[place] > 1]
+    if not single or not several:
+        return
+    rest, count = sum(own[place] for place in several), sum(table.steps[place] for place in several)
+    parts = [column[place] or 0.0 for place in single]
+    line = Line.of(parts, [own[place] for place in single], rest, count)
+    for place in several if line.slope else ():
+        column[place] = line.estimate(max(0.0, own[place]), table.steps[place])
 
 
 def _append(

@@ -175,10 +175,12 @@ def add_step(draft: Draft, plan: Plan, choice: random.Random) -> None:
     if plan.step == "accumulate":
         draft.constant("ACCUMULATE", choice.choice([2, 4]))
     lines = tidy(choice.choice(STEPS[plan.step]))
+    if plan.launcher != "none":  # a table's weights are few to compute with, and many to update
+        lines = lines.replace("$opt.step()", 'if "model" not in SKIP: $opt.step()')
     if plan.launcher != "none" and not plan.seed % 2:
-        lines = lines.replace("$opt.step()", "average($model)\n$opt.step()", 1)
-        if plan.step == "accumulate":
-            lines = lines.replace("average($model)\n", "average($model)\n    ")
+        update = 'if "model" not in SKIP: $opt.step()'
+        inner = "    " if plan.step == "accumulate" else ""
+        lines = lines.replace(update, f"average($model)\n{inner}{update}", 1)
         draft.define("""
             def average(network):
                 # after every backward, as DistributedDataParallel would
