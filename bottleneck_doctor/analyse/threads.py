@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model.diagnosis import Change, Host, Scenario
-from ..model.profile import Loop, Profile
+from ..model.profile import Loop, Operator, Profile
 from .causes import gain
 from .host import strangers
 from .split import anatomy_of
@@ -18,6 +18,11 @@ NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for th
 HELD = 0.1  # share of the step for which a crowd of threads has no core [catalogue F59]
 MOST_HELD = 0.8  # of the step that we are ready to promise back (ours)
 SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
+# What each surplus thread per core adds to a large operator, whose threads wait for the last; and what a
+# crowd costs where operators are so large that this is little (ours, measured: two cores, 3 to 32 threads).
+DELAY_S = (2e-4, 8e-4, 2e-3)
+DELAYED_AT_MOST = (0.5, 0.8, 0.95)  # of the operators' time
+CROWD = (1.0, 1.2, 1.4)
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def judge_threads(
         return known
     ranks = max(1, sum(one.role == "trainer" and bool(one.torch_threads) for one in profile.processes))
     if count * ranks > host.cores + SURPLUS and count > 1:
-        return _crowd(known, scenario, host, held, ranks)
+        return _crowd(known, scenario, host, held, ranks, profile, loop)
     lonely = count == 1 and idle is not None and idle >= IDLE_CORES
     if not lonely or (large or 0.0) < LARGE_SHARE or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
         return known
@@ -56,18 +61,45 @@ def judge_threads(
     return Threads("few", count, wanted, idle, large, (low, likely, high))
 
 
-def _crowd(known: Threads, scenario: Scenario, host: Host, held: float, ranks: int) -> Threads:
-    """Each parallel region waits for threads that wait for a core: the time held up is what they cost.
+def _crowd(
+    known: Threads,
+    scenario: Scenario,
+    host: Host,
+    held: float,
+    ranks: int,
+    profile: Profile,
+    loop: Loop | None,
+) -> Threads:
+    """Each parallel region waits for threads that wait for a core: the time held up is what they cost, and
+    what they spin away, which no clock tells from computing.
 
     Strangers on the same cores would hold up one thread as well; they are left their part.
     """
     surplus = (known.count or 1) * ranks - host.cores
     ours = min(MOST_HELD, held * surplus / (surplus + strangers(host)))
-    if scenario.workers or ours < HELD:
+    alone = ranks == 1 and (host.foreign_cores or 0.0) <= NEIGHBOUR_CORES
+    divided = alone and (known.large or 0.0) >= LARGE_SHARE
+    if scenario.workers or (ours < HELD and not divided):
         return known
     wanted = max(1, int(host.cores) // ranks)
     factor = (1.0, 1 / (1 - ours / 2), 1 / (1 - ours))
+    if divided:
+        waits = _delayed(profile.operators, surplus / max(host.cores, 1.0))
+        own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
+        gained = [1 / (1 - own * one) for one in waits]
+        low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
+        factor = (low, likely, high)
     return Threads("many", known.count, wanted, known.idle, known.large, factor)
+
+
+def _delayed(operators: list[Operator], surplus: float) -> list[float]:
+    """The shares of the operators' time that waits for surplus threads, cautious first."""
+    whole = sum(one.self_cpu_s for one in operators)
+    regions = sum(one.calls for one in operators if one.self_cpu_s >= LARGE_S * max(one.calls, 1))
+    return [
+        min(most, regions * delay * surplus / whole) if whole > 0 else 0.0
+        for delay, most in zip(DELAY_S, DELAYED_AT_MOST, strict=True)
+    ]
 
 
 def _count(profile: Profile, loop: Loop | None) -> int | None:

@@ -11,7 +11,7 @@ from bottleneck_doctor.analyse.threads import judge_threads
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.computing import Anatomy, Computing, Switches
 from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
-from bottleneck_doctor.model.profile import Process, Profile
+from bottleneck_doctor.model.profile import Operator, Process, Profile
 from tests.analyse.runs import run_of
 
 BASE = Scenario((Work(2e-4),), (Turn(0.02),), cores=4.0)
@@ -64,10 +64,22 @@ def test_else_one_thread_is_left_alone(profile: Profile, host: Host) -> None:
 
 
 def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> None:
-    assert trouble(run(16), held=0.4) == "many"
-    assert trouble(run(16), held=0.02) == ""
+    assert trouble(run(16, large=0.2), held=0.4) == "many"
+    assert trouble(run(16, large=0.2), held=0.02) == ""
     assert trouble(run(3, 3), held=0.4) == "many"  # two ranks share the cores
     assert trouble(run(16), held=0.4, workers=2) == ""  # then workers may be the crowd
+
+
+def test_large_operators_wait_for_all_threads_although_no_clock_says_so() -> None:
+    """Threads that wait for the last of them spin: to the kernel that is computing."""
+    profile = run(16)
+    operators = [Operator("aten::addmm", 20, 0.018), Operator("aten::view", 200, 0.002)]
+    few = judge_threads(profile, profile.loops[0], BASE, IDLE, 0.0)
+    many = judge_threads(replace(profile, operators=operators), profile.loops[0], BASE, IDLE, 0.0)
+    assert (few.trouble, few.wanted, few.factor) == ("many", 4, pytest.approx((1.0, 1.2, 1.4)))
+    assert 1.5 < many.factor[0] < many.factor[1] < many.factor[2]
+    busy = replace(IDLE, foreign_cores=1.0)
+    assert trouble(profile, busy) == "", "strangers would hold one thread up as well"
 
 
 def test_strangers_are_left_their_part_of_the_blame() -> None:
