@@ -191,20 +191,40 @@ def _statements(tree: ast.AST) -> tuple[ast.stmt, ...]:
 
 
 @lru_cache(maxsize=64)
-def needed_to_train(source: Source, also: Names = NO_NAMES) -> Names:
-    """Names whose values the losses of a function come from."""
+def free_names(source: Source) -> Names:
+    """Names that a function takes from the module around it."""
+    tree = tree_of(source)
+    if tree is None:
+        return NO_NAMES
+    nodes = list(ast.walk(tree))
+    arguments = {one.arg for one in nodes if isinstance(one, ast.arg)}
+    bound = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return names_read(tree) - arguments - bound
+
+
+def calls(source: Source, function: str) -> bool:
+    """Whether a function calls one of that name."""
+    tree = tree_of(source)
+    nodes = ast.walk(tree) if tree is not None else ()
+    return any(isinstance(one, ast.Call) and called(one) == function for one in nodes)
+
+
+@lru_cache(maxsize=64)
+def needed_to_train(source: Source, also: Names = NO_NAMES, elsewhere: Names = NO_NAMES) -> Names:
+    """Names whose values the losses of a function come from; ``elsewhere`` those that functions which it may
+    call take from the module."""
     tree = tree_of(source)
     if tree is None:
         return NO_NAMES
     sinks = list(_sinks(tree, also))
     if source.function in RETURNS_LOSS:
         sinks += [one for one in _statements(tree) if isinstance(one, ast.Return)]
-    return _origins(tree, sinks)
+    return _origins(tree, sinks, elsewhere)
 
 
-def _origins(tree: ast.AST, sinks: list[ast.stmt]) -> Names:
+def _origins(tree: ast.AST, sinks: list[ast.stmt], elsewhere: Names = NO_NAMES) -> Names:
     """Everything that flows into some statements, through assignments, changes in place, and conditions."""
-    needed = {name for sink in sinks for part in header(sink) for name in names_read(part)}
+    needed = {name for sink in sinks for part in header(sink) for name in names_read(part)} | elsewhere
     statements = [(names_bound(one), _reads(one, tree)) for one in _statements(tree)]
     before = -1
     while len(needed) != before:
@@ -222,9 +242,11 @@ def _reads(statement: ast.stmt, tree: ast.AST) -> Names:
     return frozenset().union(*map(names_read, parts))
 
 
-def feeds_training(source: Source, statement: ast.stmt, also: Names = NO_NAMES) -> bool:
+def feeds_training(
+    source: Source, statement: ast.stmt, also: Names = NO_NAMES, elsewhere: Names = NO_NAMES
+) -> bool:
     """Whether what a statement does becomes part of a loss, or decides what does."""
-    tree, needed = tree_of(source), needed_to_train(source, also)
+    tree, needed = tree_of(source), needed_to_train(source, also, elsewhere)
     assert tree is not None, "a statement was found in it"
     sinks = set(_sinks(tree, also))
     below = [one for one in ast.walk(statement) if isinstance(one, ast.stmt)]

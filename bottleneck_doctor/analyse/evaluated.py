@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import dataclass, replace
 
 from ..model.profile import Location, Loop, Outside, Profile
+from ..model.source import Source
+from . import code
 from .loop_parts import Sample, training_samples
-from .purpose import BESIDE, LOG, MEASURE, purpose_of
+from .purpose import BESIDE, LOG, MEASURE, purpose_of, users_path
 
 PART = "evaluation"
 Call = tuple[int, str]  # the loop's line, and the user's function that it calls
+GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")
 FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (ours)
 SAMPLES_AT_LEAST = 20  # of one call: below, its share of the loop is a guess (ours)
 
@@ -56,7 +61,24 @@ def _evaluates(profile: Profile, group: list[Sample]) -> bool:
     forwards = _count([one for one in group if one.part in ("forward", "loss")])
     if total < SAMPLES_AT_LEAST or forwards < FORWARDS * total:
         return False
-    return purpose_of(profile.sources, [one.stack for one in group]).what in (BESIDE, MEASURE, LOG)
+    stacks = [one.stack for one in group]
+    if purpose_of(profile.sources, stacks).what not in (BESIDE, MEASURE, LOG):
+        return False
+    return any(
+        _says_so(profile.sources, place) for place in users_path(max(stacks, key=lambda one: one.count))
+    )
+
+
+def _says_so(sources: list[Source], place: Location) -> bool:
+    """Whether gradients are off there, or the model is told to evaluate: by the function that is called, or
+    around the training loop's own line."""
+    source = code.source_at(sources, place)
+    if source is None or not code.runs_backward(source):
+        return source is not None and GRADIENTS_OFF.search(source.text) is not None
+    tree = code.tree_of(source)
+    around = code.statements_around(tree, place.line) if tree is not None else []
+    heads = [ast.unparse(part) for one in around if isinstance(one, ast.With) for part in code.header(one)]
+    return any(GRADIENTS_OFF.search(head) is not None for head in heads)
 
 
 def _count(samples: list[Sample]) -> int:

@@ -82,6 +82,14 @@ def trainers(sources: tuple[Source, ...]) -> code.Names:
         known |= found
 
 
+@lru_cache(maxsize=64)
+def taken_from_module(sources: tuple[Source, ...], caller: Source) -> code.Names:
+    """Names through which the functions that run a backward pass for ``caller`` get what it does not hand
+    them."""
+    known = [one for one in sources if one is not caller and code.runs_backward(one, trainers(sources))]
+    return code.NO_NAMES.union(*(code.free_names(one) for one in known if code.calls(caller, one.function)))
+
+
 @lru_cache(maxsize=1024)
 def _purpose(sources: tuple[Source, ...], path: tuple[Location, ...]) -> Purpose:
     """Follow a path from the loop that trains to the function that was seen."""
@@ -105,11 +113,14 @@ def _at_training(
 ) -> Purpose:
     """What a line of a function that trains is for."""
     training, place = trainers(sources), path[depth]
+    shared = taken_from_module(sources, source)
     below = path[depth + 1] if depth + 1 < len(path) else None
     within = code.training_statement(source, training)
     repeats = code.is_repeated(source, place.line, within)
     seldom = within is not None and code.is_seldom(source, statement, within)
-    if (below is not None and _last(below) in training) or code.feeds_training(source, statement, training):
+    if (below is not None and _last(below) in training) or code.feeds_training(
+        source, statement, training, shared
+    ):
         what = TRAINING
     elif code.is_written(source, statement):
         what = LOG
@@ -128,7 +139,7 @@ def _may_change(
     sources: tuple[Source, ...], below: Location | None, source: Source, statement: ast.stmt
 ) -> bool:
     """Whether a call whose result nobody needs may change what the training needs, given to it."""
-    needed = code.needed_to_train(source, trainers(sources))
+    needed = code.needed_to_train(source, trainers(sources), taken_from_module(sources, source))
     given = [
         name
         for call in code.calls_in(statement)

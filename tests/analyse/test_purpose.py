@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, UNKNOWN, Purpose, purpose_of
+from bottleneck_doctor.analyse.purpose import (
+    BESIDE,
+    LOG,
+    MEASURE,
+    TRAINING,
+    UNKNOWN,
+    Purpose,
+    purpose_at,
+    purpose_of,
+)
 from bottleneck_doctor.model.profile import Source, Stack
 
 PPO = """\
@@ -184,3 +193,32 @@ def test_few_samples_elsewhere_do_not_hide_what_most_are_for() -> None:
     odd = Stack(1, "trainer", "MainThread", ["fit (u.py:30)", "accuracy (t.py:402)"], 1)
     assert purpose_of(SOURCES, [measured, odd]).what == MEASURE
     assert purpose_of(SOURCES, [measured, Stack(1, "trainer", "MainThread", odd.frames, 9)]).what == UNKNOWN
+
+
+REINFORCE = """\
+def main():
+    for episode in count():
+        action = select_action(state)
+        state, reward = env.step(action)
+        policy.rewards.append(reward)
+        running = watch(state)
+        finish_episode()
+"""
+FINISH = """\
+def finish_episode():
+    returns = [one for one in policy.rewards]
+    loss = sum(returns)
+    loss.backward()
+"""
+
+
+def test_what_the_training_takes_from_the_module_is_part_of_it() -> None:
+    """A rollout's rewards are handed over by a global, not by an argument."""
+    sources = [Source("rl.py", "main", 1, REINFORCE), Source("rl.py", "finish_episode", 20, FINISH)]
+
+    def what(number: int) -> str:
+        frames = [f"main (rl.py:{number})", "forward (/x/site-packages/torch/nn/modules/linear.py:1)"]
+        return purpose_at(sources, Stack(1, "trainer", "MainThread", frames, 1)).what
+
+    assert [what(number) for number in (3, 4, 5)] == [TRAINING] * 3
+    assert what(6) == BESIDE
