@@ -141,24 +141,44 @@ def _await_forward() -> None:
     number = state.thread()
 
     def hook(called: Any, inputs: Any) -> None:
-        if state.thread() == number:
-            called_module()
-        else:
+        if state.thread() != number:
             _forget()  # another model's thread: its clocks say nothing of this one
+        elif called_module():
+            _await_return(called)
 
     _Loop.handle = module.register_module_forward_pre_hook(hook)
 
 
-def called_module() -> None:
-    """A module is called: until now the loop was getting its batch, unless an optimizer calls its closure."""
+@quiet
+def _await_return(module: Any) -> None:
+    """Register a hook that removes itself when this call of the module ends, whichever way."""
+
+    def hook(called: Any, inputs: Any, output: Any) -> None:
+        handle.remove()
+        returned()
+
+    handle = module.register_forward_hook(hook, always_call=True)
+
+
+@quiet
+def returned() -> None:
+    """The module that was called first has returned: the next batch may be got before the backward pass."""
+    if state.close and not state.stepping:
+        state.row(wire.FORWARDED, now(), 0, state.trained, thread=state.thread())
+
+
+def called_module() -> bool:
+    """A module is called: until now the loop was getting its batch, unless an optimizer calls its closure.
+    Whether it is the one that was waited for."""
     end, since = now(), _Loop.since
     _forget()
     if not since or not state.close:
-        return
+        return False
     device_clock.got(_Loop)
     taken = 0 if state.stepping else end - since
     used, waited = thread_time_ns() - _Loop.cpu, clocks.run_queue() - _Loop.queue
     state.row(wire.FORWARD, since, taken, state.trained, used, waited, thread=state.thread())
+    return True
 
 
 def _forget() -> None:

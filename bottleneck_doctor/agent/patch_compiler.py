@@ -48,14 +48,17 @@ def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:
 def patch_module(module: Any) -> None:
     """``module`` is torch._dynamo.eval_frame: the call of a compiled module ends the gap before it."""
     from .guard import replace
-    from .own_loop import called_module
+    from .own_loop import called_module, returned
     from .pulse import state
 
     def call(original: Callable[..., Any]) -> Callable[..., Any]:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not tracing() and state.close:
-                called_module()
-            return original(self, *args, **kwargs)
+            if tracing() or not state.close or not called_module():
+                return original(self, *args, **kwargs)
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                returned()
 
         return __call__
 

@@ -61,6 +61,7 @@ PASS = 34  # a step of a loop without a loader ends, with its backward pass; a..
 AFTER_LOOK = (
     27  # the step after a PASS has ended, and no other is looked at yet: a steps so far, b thread CPU
 )
+FORWARDED = 38  # the module of that FORWARD has returned: a steps so far
 ZEROED = 37  # gradients were zeroed, in a step that is looked at: a thread CPU
 USAGE = 35  # follows LOOP or PASS: a system CPU of the whole process, b minor faults
 FORWARD = 14  # the first module called after a PASS: from the last backward pass or optimizer step before it,

@@ -57,6 +57,11 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     if not timed:  # no module was called: samples alone can tell
         share, spread = _share(_count(data), _count(samples))
         return Gap(0.0, *_interval(share, spread), _hottest(data), share)
+    measured = _late_share(outside, samples, data, end)
+    if measured is not None:
+        beside, loose = measured, loose / 2
+        if not inside:
+            return Gap(0.0, *_interval(measured, loose), _hottest(data), beside)
     least, most = (one * (1 - of_step) for one in _interval(beside, loose))
     if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
         share = 0.5 if of_step < SLIGHT else 1.0
@@ -64,6 +69,20 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     share, spread = _share(inside, _count(early))
     low, high = (one * of_step for one in _interval(share, spread))
     return Gap(share, low + least, high + most, _hottest(data), beside)
+
+
+def _late_share(outside: Outside, samples: list[Sample], data: list[Sample], last: int) -> float | None:
+    """The share of the step beside the gap in which a batch is got between the model's return and the
+    backward pass; None where no data line lies there, or nobody timed it."""
+    rows = zip(outside.late_s, outside.gap_s, outside.wall_s, strict=True) if outside.late_s else ()
+    timed = [(late, wall - (gap or 0.0)) for late, gap, wall in rows if late is not None]
+    late_s, rest_s = sum(late for late, _ in timed), sum(rest for _, rest in timed)
+    model = max((one.line for one in samples if one.part == "forward" and one.line < last), default=0)
+    between = [one for one in samples if model < one.line < last]
+    got = _count(one for one in data if model < one.line < last)
+    if not got or late_s <= 0 or rest_s <= 0:
+        return None
+    return got / _count(between) * min(1.0, late_s / rest_s)
 
 
 def gap_stacks(profile: Profile, outside: Outside) -> list[Stack]:

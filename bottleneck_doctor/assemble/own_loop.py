@@ -8,6 +8,7 @@ still counts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -68,7 +69,8 @@ class Used:
 @dataclass(frozen=True)
 class Stretch:
     """From one look to the next: ``whole`` is without evaluations and what has rows of its own, ``first`` the
-    same of the first step, where its end was seen; and the ``gap`` of that, where it has one."""
+    same of the first step, where its end was seen; and the ``gap`` of that, where it has one; ``late`` is the
+    time from its forward pass to its backward pass."""
 
     before: Row
     row: Row
@@ -76,6 +78,7 @@ class Stretch:
     whole: Used
     first: Used | None
     gap: Row | None
+    late: int | None
 
     @property
     def steps(self) -> int:
@@ -93,6 +96,8 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
     passes = [row for row in diary.of(wire.PASS) if row.thread == thread]
     gaps = {row.a: _without_hooked(row, marks) for row in diary.of(wire.FORWARD) if row.thread == thread}
     ends = {row.a: row for row in diary.of(wire.AFTER_LOOK) if row.thread == thread}
+    returns = {row.a: row for row in diary.of(wire.FORWARDED) if row.thread == thread}
+    backwards = sorted(row.t for row in diary.of(wire.BACKWARD) if row.thread == thread)
 
     def used(before: Row, row: Row) -> Used:
         apart = _hooked(marks, before.t, row.t) + away.between(before.t, row.t)
@@ -105,8 +110,15 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
             end = row if row.a == before.a + 1 else ends.get(before.a + 1)
             wall = max(1, row.t - before.t - away.between(before.t, row.t))
             first = used(before, end) if end is not None else None
-            found.append(Stretch(before, row, wall, used(before, row), first, gaps.get(before.a)))
+            late = _late(returns.get(before.a), backwards)
+            found.append(Stretch(before, row, wall, used(before, row), first, gaps.get(before.a), late))
     return found
+
+
+def _late(returned: Row | None, backwards: list[int]) -> int | None:
+    """From a module's return to the next backward pass."""
+    place = bisect_left(backwards, returned.t) if returned is not None else len(backwards)
+    return backwards[place] - returned.t if returned is not None and place < len(backwards) else None
 
 
 def _without_hooked(gap: Row, marks: Marks) -> Row:
@@ -175,6 +187,7 @@ def _append(result: Outside, one: Stretch, unseen: Unseen | None, marks: Marks, 
     result.gap_s.append(None if gap is None else gap * S)
     result.gap_cpu_s.append(None if gap_cpu is None else gap_cpu * S)
     result.gap_runq_s.append(None if gap_runq is None else gap_runq * S)
+    result.late_s.append(None if one.late is None else share(one.late))
     result.cpu_s.append(max(0, min(row.b - before.b, wall)) * S)
     result.process_cpu_s.append(max(0, row.c - before.c) * S)
     result.runq_s.append(max(0, min(row.d - before.d, wall)) * S)
@@ -191,7 +204,7 @@ def _append(result: Outside, one: Stretch, unseen: Unseen | None, marks: Marks, 
 
 
 SUMMED = (
-    "steps wall_s gap_s gap_cpu_s gap_runq_s cpu_s process_cpu_s runq_s backward_s optimizer_s copy_s "
+    "steps wall_s gap_s gap_cpu_s gap_runq_s late_s cpu_s process_cpu_s runq_s backward_s optimizer_s copy_s "
     "exchange_s checkpoint_s logging_s collect_s system_s minor_faults"
 ).split()
 

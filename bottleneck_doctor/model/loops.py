@@ -142,7 +142,8 @@ class Outside:
     A row covers ``steps`` steps and ends at ``t``; seconds are sums over them. ``gap_s`` is the time from the
     pass, or the optimizer step behind it, to the next call of a module, of which ``gap_cpu_s`` on the CPU and
     ``gap_runq_s`` waiting for one; None where no module was called. The other columns are those of
-    ``StepTable``, but ``cpu_s`` and ``runq_s`` are those of the whole step. ``body`` is the
+    ``StepTable``, but ``cpu_s`` and ``runq_s`` are those of the whole step. ``late_s`` is the time from that
+    module's return to the next backward pass. ``body`` is the
     innermost loop around the pass in the source.
     """
 
@@ -155,6 +156,7 @@ class Outside:
     gap_s: list[float | None] = field(default_factory=list)
     gap_cpu_s: list[float | None] = field(default_factory=list)
     gap_runq_s: list[float | None] = field(default_factory=list)
+    late_s: list[float | None] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
     runq_s: list[float] = field(default_factory=list)
     exchange_s: list[float | None] = field(default_factory=list)

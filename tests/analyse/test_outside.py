@@ -49,6 +49,16 @@ def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
     assert found.low < 0.2 * 0.4 < found.high
 
 
+def test_what_passes_between_model_and_backward_is_timed() -> None:
+    """The next batch is got there, in a quarter of the rest of the step; few samples only say so."""
+    body = LoopBody(
+        "/home/ann/train.py", "main", 40, 50, [Feed(43, 43), Feed(42, 42, [0]), Feed(44, 44, [1])]
+    )
+    timed = own_loop(100, body, wall_s=0.010, gap_s=0.002, late_s=0.002)
+    told = judged(timed, (42, "model", 30), (43, "batch", 3), (44, "backward", 40))
+    assert (told.share, told.beside) == (0.0, pytest.approx(0.25))
+
+
 def test_where_no_module_is_called_the_samples_alone_tell() -> None:
     found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
     assert (found.share, found.beside) == (0.0, 0.6)
