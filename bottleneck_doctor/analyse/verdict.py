@@ -16,7 +16,7 @@ BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
 IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (ours)
-CROWDED = 1.1  # step time over the step time without workers in the model's way (ours)
+CROWDED = 1.2  # step time over the step time without workers in the model's way (ours)
 WIDER = 1.2  # what another number of threads would likely gain, to be the cause and not a footnote (ours)
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
 

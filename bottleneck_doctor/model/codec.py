@@ -233,7 +233,7 @@ def _check_columns(table: Any, where: str) -> None:
         column = getattr(table, item.name)
         columns = column if item.name == "values" else {item.name: column}
         for key, cells in columns.items():
-            if isinstance(cells, list) and len(cells) != len(rows) and (cells or key not in NEW_COLUMNS):
+            if isinstance(cells, list) and len(cells) != len(rows):
                 raise BadProfile(
                     f"{where}: column {_quoted(key)} has {len(cells)} rows, its time axis has {len(rows)}"
                 )

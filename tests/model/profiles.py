@@ -66,6 +66,7 @@ PROFILE = Profile(
             gap_s=[0.01],
             gap_cpu_s=[0.0],
             gap_runq_s=[0.0],
+            late_s=[0.001],
             cpu_s=[0.05],
             runq_s=[0.0],
             exchange_s=[None],
