@@ -95,7 +95,16 @@ def cause_gains(
 # Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
 # side is the one to look at, into however many causes it divides.
 SIDES = {
-    "input": ("input.preprocess", "input.collate", "input.indexing", "input.ipc", "input.worker_startup"),
+    "input": (
+        "input.preprocess",
+        "input.collate",
+        "input.indexing",
+        "input.ipc",
+        "input.worker_startup",
+        "input.storage",
+        "input.network",
+        "input.wait",
+    ),
     "model": ("model.compute", "host.launch"),
     "ranks": ("comm.allreduce", "comm.straggler"),
 }
@@ -104,7 +113,7 @@ SIDES = {
 def side_gains(base: Scenario) -> dict[str, float]:
     """What removing all causes of a side together would gain."""
     return {
-        "input": gain(base, Change(cpu=0, collate=0, ipc=0, startup=0)),
+        "input": gain(base, Change(cpu=0, collate=0, storage=0, network=0, wait=0, ipc=0, startup=0)),
         "model": gain(base, Change(compute=0, launch=0)),
         "ranks": gain(base, Change(comm=0, straggler=0)),
     }
