@@ -65,6 +65,8 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     least, most = (one * (1 - of_step) for one in _interval(beside, loose))
     if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
         share = 0.5 if of_step < SLIGHT else 1.0
+        if body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # then few of all samples are in the gap
+            share = min(1.0, (inside + 0.5) / (_count(samples) + 1) / max(of_step, 1e-12))
         return Gap(share, 0.0, of_step + most, _hottest(data), beside)
     share, spread = _share(inside, _count(early))
     low, high = (one * of_step for one in _interval(share, spread))

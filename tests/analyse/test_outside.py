@@ -26,6 +26,8 @@ BUSY = own_loop(
     100, BODY, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.002, gap_runq_s=0.004, cpu_s=0.003, runq_s=0.007
 )
 
+SHORT = own_loop(100, BODY, wall_s=0.010, gap_s=0.0006)
+
 
 def judged(outside: Outside, *lines: tuple[int, str, int]) -> Gap:
     return judge_gap(profile(*[stack(*one) for one in lines]), outside)
@@ -47,6 +49,12 @@ def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
     found = judged(BUSY, (47, "act", 60), (42, "model", 40), (43, "batch", 20), (44, "backward", 40))
     assert (found.share, found.beside) == (0.0, pytest.approx(0.2))
     assert found.low < 0.2 * 0.4 < found.high
+
+
+def test_a_line_that_was_never_seen_getting_a_batch_gets_it_quickly() -> None:
+    """Four samples of the gap are a measure; none of a hundred gets the batch."""
+    told = judged(SHORT, (47, "act", 4), (42, "model", 50), (44, "backward", 50))
+    assert told.share * 0.06 == pytest.approx(0.5 / 105)
 
 
 def test_what_passes_between_model_and_backward_is_timed() -> None:

@@ -26,6 +26,12 @@ TABLE = [
         "input.storage",
     ),
     ("an object store", {"workers": 1, "network": 20 * MS, "idle": 3 * MS}, "io", "input.network"),
+    (
+        "an object store and a decode, together longer than the model",
+        {"network": 6 * MS, "cpu": 4 * MS, "compute": 9 * MS},
+        "io",
+        "input.network",
+    ),
     ("a loader that sleeps", {"workers": 1, "sleep": 20 * MS, "idle": 3 * MS}, "latency", "input.wait"),
     (
         "a heavy model, a light loader",
