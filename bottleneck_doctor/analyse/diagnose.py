@@ -19,7 +19,7 @@ from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, work
 from .interpreter_lock import background
 from .intervals import ratio_interval
 from .ledger import life_of
-from .logged import with_logging
+from .logged import with_written
 from .metrics import measure
 from .outside import Gap, as_loop, judge_gap
 from .own_inputs import disagreement, feeder_share, own_inputs, own_works, split_waits, with_feeder
@@ -42,7 +42,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     if outside is not None and gap is not None:
         loop = as_loop(profile, outside, gap)
     window = _window(loop, loader)
-    stretches = [with_logging(profile, loop, steps) for steps in window.stretches]
+    stretches = [with_written(profile, loop, steps) for steps in window.stretches]
     window = replace(window, stretches=stretches)
 
     def judge(steps: list[Step]) -> Diagnosis:

@@ -1,4 +1,4 @@
-"""Finds logging that no hook times, such as a dump into a file, by stacks and the user's source."""
+"""Finds logging and saving that no hook times, a dump into a file say, by stacks and the user's source."""
 
 from __future__ import annotations
 
@@ -39,14 +39,25 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
     return Logged(count / total, count, found.most_common(1)[0][0])
 
 
-def with_logging(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
-    """The steps with that time called logging, in place of the rest that nothing explains."""
-    share = logged(profile, loop).share
+def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
+    """The steps with what stacks say of logging and saving called that, in place of the rest that nothing
+    explains."""
+    samples = own_samples(profile, loop)
+    total = sum(one.stack.count for one in samples)
+    saved = sum(one.stack.count for one in samples if one.part == "checkpoint")
+    steps = _moved(steps, "logging", logged(profile, loop).share)
+    return _moved(steps, "checkpoint", saved / total if saved >= SAMPLES_AT_LEAST else 0.0)
+
+
+def _moved(steps: list[Step], part: str, share: float) -> list[Step]:
+    """The steps with such a share of their own time in a part, as far as its hooks did not see it."""
     whole = sum((step.wall - step.wait) * step.steps for step in steps)
     rest = sum(step.compute * step.steps for step in steps)
-    hooked = sum(step.logging * step.steps for step in steps)
+    hooked = sum(getattr(step, part) * step.steps for step in steps)
     more = min(1.0, max(0.0, share * whole - hooked) / rest) if rest > 0 else 0.0
+    if not more:
+        return steps
     return [
-        replace(step, logging=step.logging + more * step.compute, compute=(1 - more) * step.compute)
+        replace(step, compute=(1 - more) * step.compute, **{part: getattr(step, part) + more * step.compute})
         for step in steps
-    ] if more else steps  # fmt: skip
+    ]

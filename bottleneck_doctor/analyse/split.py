@@ -40,6 +40,7 @@ class Split:
 TORCHS = re.compile(
     r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor|/bottleneck_doctor/agent/"
 )  # not a user's folder
+SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (ours)
 NOTHING = Split()
 
 
@@ -202,7 +203,27 @@ def own_samples(profile: Profile, loop: Loop | None) -> list[Sample]:
         return []
     samples = training_samples(profile, loop.pid, loop.body)
     data = data_samples(samples, loop.body) if not loop.loader else []
-    return [one for one in samples if one.part != "data" and one not in data and one.stack.frames]
+    return saving([one for one in samples if one.part != "data" and one not in data and one.stack.frames])
+
+
+def saving(samples: list[Sample]) -> list[Sample]:
+    """The samples, with all of what a function does that saves called a checkpoint: it also copies weights,
+    renames files and waits for the disk where no hook is."""
+    calls: dict[tuple[int, str], list[Sample]] = {}
+    for one in samples:
+        if one.called is not None:
+            calls.setdefault((one.line, one.called.function), []).append(one)
+    saved: set[tuple[int, str]] = set()
+    for call, group in calls.items():
+        total = sum(one.stack.count for one in group)
+        hooked = sum(one.stack.count for one in group if one.part == "checkpoint")
+        if total >= SAMPLES_AT_LEAST and hooked >= SAVES * total:
+            saved.add(call)
+    return [
+        replace(one, part="checkpoint")
+        if one.called is not None and (one.line, one.called.function) in saved else one
+        for one in samples
+    ]  # fmt: skip
 
 
 def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:

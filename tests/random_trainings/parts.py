@@ -30,7 +30,8 @@ COSTS = {
     "disk": Part("input", ids("io"), ids("input.storage")),
     "network": Part("input", ids("io"), ids("input.network")),
     "rows": Part("input", ids("cpu"), ids("input.indexing", "input.collate")),
-    "fields": Part("input", ids("cpu"), ids("input.collate", "input.ipc")),
+    # Many short tensors are made in the data set, then put together or moved.
+    "fields": Part("input", ids("cpu"), ids("input.preprocess", "input.collate", "input.ipc")),
     "collate": Part("input", ids("cpu"), ids("input.collate")),
     "index": Part("index", ids("cpu"), ids("input.worker_startup")),
     "respawn": Part("respawn", ids("cpu"), ids("input.worker_startup")),
