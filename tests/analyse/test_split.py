@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.split import is_library, split_of
+from bottleneck_doctor.analyse.loop_parts import Sample
+from bottleneck_doctor.analyse.split import is_library, saving, split_of
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.computing import Anatomy, Compilation, Computing
 from bottleneck_doctor.model.diagnosis import Host
-from bottleneck_doctor.model.profile import Operation, Process, Profile, Stack, Window
+from bottleneck_doctor.model.profile import Location, Operation, Process, Profile, Stack, Window
 from tests.analyse.runs import run_of
 
 MS = 1e-3
@@ -173,3 +174,21 @@ def test_stacks_without_the_lock_say_nothing_of_it() -> None:
     run = run_of(cpu=0.2 * MS, compute=10 * MS)
     own = Stack(1, "trainer", "MainThread", [USER], 100, 100)
     assert split_of(replace(run, stacks=[own]), run.loops[0], STEPS, Host(cores=2.0)).python == 0.0
+
+
+def test_all_of_a_function_that_saves_is_a_checkpoint() -> None:
+    """Torch's own saving is a third of it; the rest copies weights and renames the file."""
+    save = Location("train.py", 70, "save_checkpoint")
+    step = Location("train.py", 80, "learn")
+
+    def sample(part: str, line: int, called: Location, count: int) -> Sample:
+        return Sample(part, line, called, Stack(1, "trainer", "MainThread", [], count))
+
+    samples = [
+        sample("checkpoint", 12, save, 10),
+        sample("user", 12, save, 20),
+        sample("user", 13, step, 60),
+        sample("checkpoint", 14, step, 3),
+    ]
+    assert [one.part for one in saving(samples)] == ["checkpoint", "checkpoint", "user", "checkpoint"]
+    assert [one.part for one in saving([sample("user", 13, step, 60)])] == ["user"]
