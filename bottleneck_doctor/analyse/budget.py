@@ -85,7 +85,7 @@ def _named(parts: list[BudgetPart], samples: list[Sample]) -> list[BudgetPart]:
     named = [
         (name, count / total)
         for name, count in seen.most_common(NAMED_AT_MOST)
-        if rest.share * count / total >= NAMED_AT_LEAST
+        if rest.share * count / total >= NAMED_AT_LEAST and name != OTHERS
     ]
     left = 1 - sum(share for _, share in named)
     named += [(OTHERS, left)] if left > LITTLE else []
