@@ -17,7 +17,7 @@ STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is t
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
 IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (ours)
 CROWDED = 1.2  # step time over the step time without workers in the model's way (ours)
-WIDER = 1.2  # what another number of threads would likely gain, to be the cause and not a footnote (ours)
+WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
 
 # Judged below, beside the cause that they would be mistaken for.
