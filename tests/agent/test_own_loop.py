@@ -99,7 +99,18 @@ COMPILED = """
     seen = torch._dynamo.utils.counters
     counters.update(breaks=sum(seen["graph_break"].values()), graphs=seen["stats"]["unique_graphs"])
 """
+AHEAD = """
+    x = get_batch()
+    for step in range(STEPS):
+        loss = model(x).square().mean()
+        x = get_batch()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    say(hooks=len(model._forward_hooks))
+"""
 LOOPS = {
+    "next batch ahead": AHEAD,
     "generator": GENERATOR, "no optimizer": BY_HAND, "grad only": FUNCTIONAL, "a penalty": PENALTY,
     "closure": CLOSURE, "accumulation": ACCUMULATED, "compiled": COMPILED,
 }  # fmt: skip
@@ -149,6 +160,15 @@ def test_the_batch_is_got_before_the_model_is_called(runs: Any, name: str) -> No
     assert len(known) >= len(found.t) - 2
     steps = sum(found.steps) - 2
     assert 0.9 * 0.002 * steps < sum(gap for gap, _ in known) < 0.95 * sum(wall for _, wall in known)
+
+
+def test_the_next_batch_is_got_between_the_model_and_the_backward_pass(runs: Any) -> None:
+    found = outside(runs("next batch ahead"))
+    late = [value for value in found.late_s if value is not None]
+    assert len(late) >= len(found.t) - 2
+    assert sum(late) > 0.9 * 0.002 * (sum(found.steps) - 2)
+    assert sum(gap or 0.0 for gap in found.gap_s) < 0.2 * sum(late)
+    assert said(runs("next batch ahead"))["hooks"] == 0, "hooks come and go with a call"
 
 
 @pytest.mark.parametrize("name", ["no optimizer", "grad only"])
