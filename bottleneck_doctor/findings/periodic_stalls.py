@@ -81,8 +81,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if seldom is None:
         return Finding(ID, "host.python", evidence)
     place, share = seldom
-    if place == diagnosis.whole.evaluated_at:
-        return None  # evaluation-heavy speaks of it
+    if place == diagnosis.whole.evaluated_at:  # evaluation-heavy says what to do
+        return Finding(ID, "host.python", evidence, [], place)
     text = f"share of the loop's samples at {named(place)}, which is not done in each step"
     evidence.append(Evidence(text, "seldom_share", share, STACKS))
     evidence.append(Evidence("nothing that is trained needs what this line makes"))
@@ -185,7 +185,7 @@ def cases() -> tuple[Case, ...]:
              scenario=patient(Work(1e-4), Turn(0.01, idle=0.01)).scenario), "fires", "stall-less-often"),
         Case("what the steps train on is collected", _case(STALL, 5, "collect (train.py:40)"), "fires"),
         Case("nobody saw what it is", _case(STALL), "fires"),
-        Case("the training loop evaluates there", replace(_case(STALL, 7), whole=EVALUATED), "silent"),
+        Case("the training loop evaluates there", replace(_case(STALL, 7), whole=EVALUATED), "fires"),
         Case("they are checkpoints", _case(replace(STALL, part="checkpoint")), "silent"),
         Case("they take a hundredth of the time", _case(replace(STALL, share=0.01)), "silent"),
         Case("no step was seen", replace(_case(STALL), scenario=None, steps=[]), "abstains"),
