@@ -35,9 +35,13 @@ def patch_autograd(module: Any) -> None:
     """``module`` is torch.autograd; ``Tensor.backward`` looks ``backward`` up there at each call."""
     os.register_at_fork(after_in_child=listen)  # the child may train without any loader
     for name in ("backward", "grad"):
-        original = getattr(module, name)
-        replace(module, name, _backward)
-        _ears.functions.append((module, name, getattr(module, name), original))
+        _put_on(module, name, _backward)
+
+
+def _put_on(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name)
+    replace(owner, name, build)
+    _ears.functions.append((owner, name, getattr(owner, name), original))
 
 
 @quiet
@@ -104,7 +108,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
 def patch_optimizer(module: Any) -> None:
     """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
     optimizers.watch(module)
-    replace(module.Optimizer, "zero_grad", _zeroing)
+    _put_on(module.Optimizer, "zero_grad", _zeroing)
     before = module.register_optimizer_step_pre_hook(_untraced_before)
     after = module.register_optimizer_step_post_hook(_untraced_after)
     _ears.hooks = [

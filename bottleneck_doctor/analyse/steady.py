@@ -13,6 +13,7 @@ from .levels import APART, find_cut
 from .ranks import pick
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
+UNSETTLED = 1.5  # times what the loop itself takes later: it still warms up (ours)
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)
 NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
@@ -61,8 +62,7 @@ def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> L
 
 def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: float = 0.0) -> Window:
     """Split warm-up, steps set aside, and the stretches of the rest; the first may be a beginning apart."""
-    total = sum(step.steps for step in steps)
-    warmup = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * total))
+    warmup = _warmup_of(steps, slots)
     rows, seen = [], 0
     for step, flag in zip(steps, flags, strict=True):
         seen += step.steps
@@ -81,6 +81,21 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
     begins = [0, *cuts_of(kept, epoch)]
     stretches = [kept[begin:end] for begin, end in pairwise([*begins, len(kept)])] if kept else []
     return Window(stretches, warmup, aside, len(begins) > 1 and is_early(kept, begins[1], epoch))
+
+
+def _warmup_of(steps: list[Step], slots: int) -> int:
+    """How many steps are warm-up: until workers have filled their queue and the loop's own work has settled.
+    A batch that is waited for long is no warm-up: of a cold first epoch nothing is lost."""
+    at_most = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * sum(step.steps for step in steps)))
+    usual = median(step.wall - step.wait for step in steps) if steps else 0.0
+    warmup, seen = min(2 * slots, at_most), 0
+    for step in steps:
+        seen += step.steps
+        if seen > at_most:
+            break
+        if step.wall - step.wait > UNSETTLED * usual:
+            warmup = max(warmup, seen)
+    return warmup
 
 
 def cuts_of(steps: list[Step], epoch: int) -> list[int]:

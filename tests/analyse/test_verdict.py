@@ -103,6 +103,15 @@ def test_a_cold_first_stretch_is_a_phase_of_its_own_and_does_not_count():
     assert diagnosis.phases[0].to_step == pytest.approx(100, abs=12)
 
 
+def test_warm_up_lasts_until_the_loops_own_work_has_settled_and_a_late_batch_is_none():
+    own, batch = run_of(cpu=4 * MS, compute=4 * MS), run_of(cpu=4 * MS, compute=4 * MS)
+    own.loops[0].table.wall_s[2] += 1.0
+    batch.loops[0].table.wall_s[2] += 1.0
+    batch.loops[0].table.wait_s[2] += 1.0
+    assert diagnose(own).quality.warmup_steps == sum(own.loops[0].table.steps[:3])
+    assert diagnose(batch).quality.warmup_steps == 0
+
+
 def test_strangers_take_cores_from_the_prediction():
     alone, crowded = (
         run_of(workers=1, cpu=20 * MS, idle=MS),
