@@ -14,21 +14,22 @@ class Account:
     """What we know of one iterator.
 
     ``rate`` = (backward passes, optimizer steps) of the step after the last close look, taken for the steps
-    until the next one, ``countdown`` of them. ``seen`` = how many there had been at that look, ``left_ns`` =
-    when its batch was there, ``spent_ns`` = what the look took of the loop's time after that. ``beside`` =
-    what the iterator whose steps count had arrived at by then.
+    from the arrival ``rested`` on until the next look, ``countdown`` of them. ``seen`` = how many there had
+    been at that look, ``left_ns`` = when its batch was there, ``spent_ns`` = what the look took of the loop's
+    time after that. ``beside`` = what the iterator whose steps count had arrived at by then. ``tallied`` =
+    the (arrivals, wait) that the process's totals hold already.
     """
 
     __slots__ = (
-        "arrivals", "beside", "countdown", "left_ns", "loader", "looked", "number", "rate", "seen",
-        "spent_ns", "thread", "wait_ns",
+        "arrivals", "beside", "countdown", "left_ns", "loader", "looked", "number", "rate", "rested", "seen",
+        "spent_ns", "tallied", "thread", "wait_ns",
     )  # fmt: skip
 
     def __init__(self, loader: int, number: int, thread: int) -> None:
         self.loader, self.number, self.thread = loader, number, thread
         self.arrivals = self.looked = self.wait_ns = self.countdown = self.left_ns = self.spent_ns = 0
-        self.beside = 0
-        self.seen = self.rate = (0, 0)
+        self.beside = self.rested = 0
+        self.seen = self.rate = self.tallied = (0, 0)
 
 
 def settle(account: Account) -> None:
@@ -37,8 +38,7 @@ def settle(account: Account) -> None:
         _count()
         if state.heard is account:
             _learn(account)
-    elif account is state.pacer:
-        assume(account)
+    state.catch_up(account)
     account.seen = (state.backwards, state.optimizer_steps)
     account.beside = state.pacer.arrivals if state.pacer is not None else 0
     state.heard = account
@@ -55,7 +55,9 @@ def heard(account: Account) -> None:
     if state.heard is account:
         _learn(account)
         state.heard, state.close = None, False
-        if state.pacer is not None and account.rate[0]:
+        pacer = state.pacer
+        if pacer is not None and account.rate[0]:
+            pacer.rested = pacer.arrivals - (pacer is not account)  # another's step goes on
             rest()
             state.hooks_ns += now() - entry
 
@@ -77,11 +79,3 @@ def _learn(account: Account) -> None:
         state.pacer = account if pacer is None or pacer.arrivals == account.beside else pacer
     elif pacer is account:
         state.pacer = None
-
-
-def assume(account: Account) -> None:
-    """A step ended that nobody heard: it is taken to have done what the last one heard did."""
-    backwards, steps = account.rate
-    state.backwards = state.seen = state.backwards + backwards
-    state.optimizer_steps += steps
-    state.trained += 1

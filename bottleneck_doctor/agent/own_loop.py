@@ -12,14 +12,15 @@ from threading import get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
-from . import clocks, compilation, device_clock, wire
-from .guard import quiet
+from . import clocks, compilation, device_clock, patch_compiler, wire
+from .guard import quiet, replace
 from .profiler import end_window
 from .pulse import state
 from .stop import due, stop
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -39,11 +40,6 @@ class _Loop:
 
 
 _told: list[bool] = []
-
-
-def is_alone() -> bool:
-    """Whether this process trains without a loader."""
-    return _Loop.since > 0
 
 
 @quiet
@@ -138,6 +134,9 @@ def _await_forward() -> None:
     device_clock.ask(_Loop, 0, True)
     if compilation.compiling():
         return
+    optimizers: Any = sys.modules.get("torch.optim.optimizer")
+    if optimizers is not None:
+        replace(optimizers.Optimizer, "zero_grad", _zeroing)
     number = state.thread()
 
     def hook(called: Any, inputs: Any) -> None:
@@ -165,6 +164,21 @@ def returned() -> None:
     """The module that was called first has returned: the next batch may be got before the backward pass."""
     if state.close and not state.stepping:
         state.row(wire.FORWARDED, now(), 0, state.trained, thread=state.thread())
+
+
+def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """It frees memory, which takes its time, and stands where such a loop gets its batch."""
+
+    def zero_grad(*args: Any, **kwargs: Any) -> Any:
+        if patch_compiler.tracing() or not state.close or not _Loop.since:
+            return original(*args, **kwargs)
+        start, cpu = now(), thread_time_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.row(wire.ZEROED, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
+
+    return zero_grad
 
 
 def called_module() -> bool:

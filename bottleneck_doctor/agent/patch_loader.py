@@ -7,7 +7,7 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
 from . import clocks, compilation, device_clock, wire
-from .counting import Account, assume, heard, settle
+from .counting import Account, heard, settle
 from .describe import loader_facts
 from .grad_mode import await_forward
 from .guard import quiet, replace
@@ -16,7 +16,6 @@ from .patch_sampler import close_sampler, open_sampler
 from .patch_training import listen
 from .profiler import end_window
 from .pulse import state
-from .stop import due, stop
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
     device_clock.drop()
     taken = now() - start
     account.wait_ns += taken
-    state.wait_ns += taken
+    if account.thread == state.trainer:
+        state.tally(account)
     state.row(wire.EPOCH, start, taken, account.number, thing=account.loader, thread=account.thread)
     if account.loader == state.trained_on:
         state.book.post(wire.EPOCH_AT, state.trained)
@@ -112,26 +112,18 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
         if account.countdown <= 0:
             return _closely(original, self, account)
         account.countdown -= 1
-        ours = account.thread == state.trainer
-        if ours:
-            if not state.resting:
-                heard(account)
-            elif account is state.pacer:
-                assume(account)
-            if state.stop_at and due():
-                stop()
+        if not state.resting and account.thread == state.trainer:
+            heard(account)
         start = now()
         try:
             batch = original(self)
         except BaseException as ending:
             _ended(account, start, ending)
             raise
-        taken = now() - start
-        account.wait_ns += taken
+        account.wait_ns += now() - start
         account.arrivals += 1
-        if ours:
-            state.wait_ns += taken
-            state.arrivals += 1
+        if not state.resting and account.thread == state.trainer:
+            state.tally(account)
         return batch
 
     return __next__
@@ -170,8 +162,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     account.wait_ns += taken
     account.arrivals += 1
     if ours:
-        state.wait_ns += taken
-        state.arrivals += 1
+        state.tally(account)
     _write(account, start, taken, (cpu, process, queue, ready, done - cpu, queued))
     if account.left_ns:
         spent = account.spent_ns + start - entry
@@ -220,7 +211,9 @@ def _ended(account: Account, start: int, ending: BaseException) -> None:
     how = 1 if isinstance(ending, StopIteration) else 2
     taken = now() - start
     account.wait_ns += taken
-    state.wait_ns += taken
+    if account.thread == state.trainer:
+        state.tally(account)
+        state.catch_up(account)
     state.row(
         wire.END, start, taken, account.number, how, account.wait_ns, account.arrivals, state.backwards,
         account.loader, account.thread,

@@ -8,7 +8,7 @@ from threading import get_native_id
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import compilation, device_clock, exchange, optimizers, own_loop, patch_compiler, switches, wire
+from . import compilation, device_clock, exchange, optimizers, own_loop, switches, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
 from .pulse import state
@@ -35,13 +35,9 @@ def patch_autograd(module: Any) -> None:
     """``module`` is torch.autograd; ``Tensor.backward`` looks ``backward`` up there at each call."""
     os.register_at_fork(after_in_child=listen)  # the child may train without any loader
     for name in ("backward", "grad"):
-        _put_on(module, name, _backward)
-
-
-def _put_on(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
-    original = getattr(owner, name)
-    replace(owner, name, build)
-    _ears.functions.append((owner, name, getattr(owner, name), original))
+        original = getattr(module, name)
+        replace(module, name, _backward)
+        _ears.functions.append((module, name, getattr(module, name), original))
 
 
 @quiet
@@ -108,28 +104,12 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
 def patch_optimizer(module: Any) -> None:
     """``module`` is torch.optim.optimizer; its global hooks fire for every subclass."""
     optimizers.watch(module)
-    _put_on(module.Optimizer, "zero_grad", _zeroing)
     before = module.register_optimizer_step_pre_hook(_untraced_before)
     after = module.register_optimizer_step_post_hook(_untraced_after)
     _ears.hooks = [
         (before.hooks_dict_ref(), before.id, _untraced_before),
         (after.hooks_dict_ref(), after.id, _untraced_after),
     ]
-
-
-def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A loop without a loader gets its batch beside this; it frees memory, which takes its time."""
-
-    def zero_grad(*args: Any, **kwargs: Any) -> Any:
-        if patch_compiler.tracing() or not state.close or not own_loop.is_alone():
-            return original(*args, **kwargs)
-        start, cpu = now(), thread_time_ns()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            state.row(wire.ZEROED, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
-
-    return zero_grad
 
 
 class _Open:

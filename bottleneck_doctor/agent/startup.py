@@ -54,4 +54,5 @@ def _ends() -> None:
         return
     if _marks["torch_end_ns"] and not _told[0]:
         tell(moves=False)
+    state.catch_up(None)
     state.book.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)

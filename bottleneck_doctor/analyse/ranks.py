@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import fmean
+from typing import TypeVar
 
 from ..model.profile import Loop, Outside, Profile
 
 Beat = Loop | Outside  # a loop of one rank, with or without a loader
+AnyBeat = TypeVar("AnyBeat", Loop, Outside)
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
 COMPARED_AT_LEAST = 8  # aligned stretches, or nothing is said about who waits for whom (ours)
@@ -99,10 +101,10 @@ def world_size(profile: Profile) -> int:
     return max(known, default=1)
 
 
-def pick(ranks: Sequence[Loop]) -> Loop:
+def pick(ranks: Sequence[AnyBeat]) -> AnyBeat:
     """The rank that a report is about: the one that waits most, for data or for the others, whichever tells
     the ranks further apart. Without any exchange, for data."""
-    data = [one.wait_s for one in ranks]
+    data = [one.wait_s if isinstance(one, Loop) else sum(_column(one, "gap_s")) for one in ranks]
     slept = [sum(_column(one, "exchange_s")) for one in ranks]
     telling = data if max(data) - min(data) >= max(slept) - min(slept) else slept
     return ranks[telling.index(max(telling))]

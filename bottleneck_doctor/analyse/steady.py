@@ -10,7 +10,7 @@ from statistics import median
 from ..model.diagnosis import Step
 from ..model.profile import Loader, Loop, Outside, Profile, StepTable
 from .levels import APART, find_cut
-from .ranks import pick
+from .ranks import exchanging, pick
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
 UNSETTLED = 1.5  # times what the loop itself takes later: it still warms up (ours)
@@ -46,7 +46,8 @@ def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
     if best is not None and (outside is None or best.wall_s > sum(outside.wall_s)):
         ranks = [loop for loop in training if loop.loader.split(":")[-1] and loop.steps >= 0.9 * best.steps]
         return pick(ranks), None
-    return None, outside
+    together = [one for one in exchanging(profile) if isinstance(one, Outside)]
+    return None, pick(together) if len(together) > 1 else outside
 
 
 def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Loader | None:

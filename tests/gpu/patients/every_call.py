@@ -17,7 +17,7 @@ def looked_at_closely() -> bool:
         vars(one) for one in list(sys.modules.values()) if "CLOSE_LOOK_SHARE" in getattr(one, "__dict__", {})
     ]
     for watcher in found:
-        watcher["CLOSE_LOOK_SHARE"] = 1e9
+        watcher["CLOSE_LOOK_SHARE"] = watcher["LATER_SHARE"] = 1e9
     return bool(found)
 
 
