@@ -88,8 +88,15 @@ def cause_gains(
     if host.accelerated:
         found |= device_gains(base, host, device)
     pools = gain(base, Change(cpu=1 / crowding(inputs, base.workers, base.serialise)))
-    found["input.oversubscribed"] = max(fewer_workers(base), uncrowded(base, held), pools)
+    found["input.oversubscribed"] = max(
+        fewer_workers(base), uncrowded(base, held), pools, without_feeders(base)
+    )
     return found
+
+
+def too_many_feeders(base: Scenario) -> bool:
+    """Whether more of the job's own threads and processes make batches than there are cores."""
+    return base.feeders > base.cores + 0.5
 
 
 # Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
@@ -171,6 +178,14 @@ def uncrowded(base: Scenario, held: float) -> float:
         return 1.0
     ours = base.workers / (base.workers + base.strangers)
     return 1 / max(0.1, 1 - ours * held)
+
+
+def without_feeders(base: Scenario) -> float:
+    """What the loop would gain if those that make its batches never had the core that it wants, where they
+    are more than there are cores."""
+    if not too_many_feeders(base):
+        return 1.0
+    return step_seconds(base) / max(1e-12, step_seconds(replace(base, crowded=0.0)))
 
 
 def fewer_workers(base: Scenario) -> float:

@@ -14,7 +14,8 @@ from .contention import uncontended
 from .device import find_gaps, view_device
 from .drift import find_drift
 from .evaluated import PART, find_evaluated
-from .host import measure_host
+from .feeders import Feeders, find_feeders
+from .host import measure_host, strangers
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
 from .interpreter_lock import background
 from .intervals import ratio_interval
@@ -22,7 +23,7 @@ from .ledger import life_of
 from .logged import with_written
 from .metrics import measure
 from .outside import Gap, as_loop, judge_gap
-from .own_inputs import disagreement, feeder_share, own_inputs, own_works, split_waits, with_feeder
+from .own_inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
 from .phases import tell_apart
 from .replay import step_seconds
 from .rhythms import find_rhythms
@@ -107,15 +108,20 @@ def _judge(
     table = fetches_of(profile, loader.key if loader is not None else None, beside)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[Work, ...] = ()
+    feeders = Feeders()
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
     elif loop is not None and not loop.loader:
-        split = with_feeder(split_waits(profile, loop, begin, end), feeder_share(profile, loop))
+        feeders = find_feeders(profile, loop.pid)
+        split = with_feeders(split_waits(profile, loop, begin, end), min(1.0, feeders.cores))
         works, inputs = own_works(steps, split), own_inputs(steps, split)
     device = view_device(profile, begin, end, loop, look_aside(steps))
     host = measure_host(profile, begin, end, device)
     scenario = build_scenario(profile, loop, loader, steps, works, inputs, host, device) if steps else None
+    if scenario is not None and feeders.count:
+        crowded = _held(steps) * feeders.cores / (feeders.cores + strangers(host))
+        scenario = replace(scenario, feeders=feeders.count, crowded=crowded * fmean_wall(steps))
     step_s = fmean_wall(steps)
     error = _model_error(scenario, step_s)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from ..model.diagnosis import Inputs
 from ..model.profile import Loader, Location, Outside, Profile, Stack
+from .feeders import find_feeders
 from .loop_parts import parse_frame
 from .outside import gap_stacks
 
 FETCH = "torch/utils/data/_utils/fetch.py:"
 LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/([^/:]+)|/lib/python3\.\d+t?/([^/:]+)|/(bottleneck_doctor)/agent/"
+    r"/(?:site|dist)-packages/([^/:]+)|/lib/python3\.\d+t?/(?!(?:site|dist)-packages/)([^/:]+)"
+    r"|/(bottleneck_doctor)/agent/"
 )
 OURS = "bottleneck_doctor"
 SAMPLES_AT_LEAST = 20  # below which a share is a guess: 90 % intervals are then wider than 0.18 (ours)
@@ -53,7 +55,9 @@ def hot_lines(profile: Profile, loader: Loader | None, outside: Outside | None =
     if loader is not None and loader.kind == "dataloader":
         below = (_within_fetch(profile, loader, stack) for stack in profile.stacks)
         return _judge([stack for stack in below if stack.frames])
-    return _judge(gap_stacks(profile, outside)) if outside is not None else HotLines()
+    if outside is None:
+        return HotLines()
+    return _judge(list(find_feeders(profile, outside.pid).stacks) or gap_stacks(profile, outside))
 
 
 def least_cpu_share(line: Line, inputs: Inputs) -> float:

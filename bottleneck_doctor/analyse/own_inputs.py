@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..model.diagnosis import Inputs, Step, Work
-from ..model.profile import Loop, Profile, Stack
+from ..model.profile import Loop, Profile
 from .inputs import Split, shares_of
 from .turns import spaced
 
@@ -46,24 +46,8 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
     return abs(min(1.0, awake / wall) - running / (running + other))
 
 
-def feeder_share(profile: Profile, loop: Loop) -> float:
-    """The share of time in which another Python thread of the process is busy: a loop that waits in a lock
-    for batches then waits for that thread's CPU. 0 where the stacks did not say."""
-    threads: dict[str, list[Stack]] = {}
-    for stack in profile.stacks:
-        if stack.pid == loop.pid and stack.role == "trainer":
-            threads.setdefault(stack.thread, []).append(stack)
-    windows = max((sum(one.count for one in seen) for seen in threads.values()), default=0)
-    busy = [
-        sum(one.running or 0 for one in seen) / windows
-        for name, seen in threads.items()
-        if "Main" not in name and windows >= SAMPLES_AT_LEAST
-    ]
-    return min(1.0, max(busy, default=0.0))
-
-
-def with_feeder(split: Split, busy: float) -> Split:
-    """Waiting in a lock for a busy thread is the making of batches: CPU, as far as that thread has any."""
+def with_feeders(split: Split, busy: float) -> Split:
+    """Waiting in a lock for busy feeders is the making of batches: CPU, as far as they have any."""
     waits = {name: share * (1 - busy if name == "lock" else 1.0) for name, share in split.waits.items()}
     return replace(split, waits=waits, made=split.waits.get("lock", 0.0) * busy)
 

@@ -9,7 +9,7 @@ from ..model.diagnosis import Host, Inputs, Scenario
 from ..model.profile import Loader
 from ..model.report import Verdict
 from .accelerated import is_clocked
-from .causes import RESOURCE, cause_gains, gains, side_gains, side_of
+from .causes import RESOURCE, cause_gains, gains, side_gains, side_of, without_feeders
 from .crowding import crowding
 
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
@@ -126,6 +126,8 @@ def decide(
         cause = "model.threads"
     if cause == "input.preprocess" and crowding(inputs, base.workers, base.serialise) >= CROWDED:
         cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
+    if cause == "input.preprocess" and without_feeders(base) >= CROWDED:
+        cause = "input.oversubscribed"
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
     others = [

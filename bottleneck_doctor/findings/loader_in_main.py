@@ -35,6 +35,7 @@ asynchronous data loading and augmentation".
 from __future__ import annotations
 
 from ..analyse.causes import is_indexing
+from ..analyse.feedback import is_fed_back
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location
@@ -95,6 +96,10 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s:
         return None
     assert diagnosis.scenario is not None
+    if diagnosis.scenario.feeders:
+        return None  # threads or processes of the script's own make them
+    if is_fed_back(diagnosis.profile, diagnosis.outside):
+        return None  # the next batch depends on this step
     scenario, marked = diagnosis.scenario, diagnosis.loader
     place = marked.location if marked is not None else diagnosis.source
     best = best_setting(scenario)

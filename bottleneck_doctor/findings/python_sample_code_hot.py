@@ -40,7 +40,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse import code
-from ..analyse.causes import gain, is_indexing
+from ..analyse.causes import gain, is_indexing, too_many_feeders
 from ..analyse.hot_lines import Line, least_cpu_share
 from ..analyse.makings import making_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
@@ -95,7 +95,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     scenario, inputs, loader = diagnosis.scenario, _inputs(diagnosis), diagnosis.loader
     if scenario is None:
         return Abstention(ID, "a training loop")
-    if not waits(diagnosis) or gain(scenario, Change(cpu=0)) < WORTH or is_indexing(inputs, loader):
+    waited = waits(diagnosis) or scenario.crowded > 0
+    if not waited or gain(scenario, Change(cpu=0)) < WORTH or is_indexing(inputs, loader):
         return None
     if diagnosis.outside is not None and inputs.storage + inputs.network >= inputs.cpu:
         return None  # the line reads, and its CPU is the kernel's for that
@@ -106,7 +107,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
             ID, "stack samples of whoever makes the batches (py-spy, and some seconds of training)"
         )
     share = least_cpu_share(line, inputs)
-    if share < HOT_SHARE or lines.library in IMAGES or _spoken_for(diagnosis) or crowded(diagnosis):
+    # Decoding is another finding's, where fetches are timed.
+    pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
+    many = crowded(diagnosis) or too_many_feeders(scenario)
+    if share < HOT_SHARE or pictures or _spoken_for(diagnosis) or many:
         return None
     change = Change(cpu=1 - min(1.0, share))
     if gain(scenario, change) < WORTH:
@@ -159,7 +163,7 @@ def _ways(diagnosis: Diagnosis, library: str, does: str) -> list[str]:
         return ["pretokenize-offline"]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
-    unknown = repeats is None and not diagnosis.inputs.batches
+    unknown = repeats is None and (not diagnosis.inputs.batches or library in IMAGES)
     return ["columnar-numpy"] * bool(does) + (["precompute-deterministic"] if fixed or unknown else [])
 
 

@@ -1,4 +1,4 @@
-"""Libraries inside the workers start thread pools that fight each other for the cores.
+"""Workers, or libraries inside them, start more threads than there are cores, which fight for them.
 
 ## What it means
 NumPy's BLAS, OpenCV, Arrow and others compute with as many threads as there are cores, in every worker. Torch
@@ -10,10 +10,12 @@ meanwhile: CPU is burnt, and nothing is computed.
 
 ## How it is measured
 CPU of the process's other threads during a fetch, less what the pipe's feeder thread needs to serialise a
-batch; and how long the fetching thread stood ready without a core (schedstat).
+batch; and how long the fetching thread stood ready without a core (schedstat). Of a pool of the script's own
+processes or threads: how many of them run, by stack samples, and how long the training loop had no core.
 
 ## Thresholds
-Other threads use 0.2 of a worker's CPU, and a fetch waits for a core for 0.25 of its time.
+Other threads use 0.2 of a worker's CPU, and a fetch waits for a core for 0.25 of its time. A pool of the
+script's own: more of it than cores, which a sixth of the step waits for.
 
 ## When this advice is wrong
 One worker beside idle cores may use them with a pool. `OMP_NUM_THREADS=1` in the environment also takes the
@@ -21,7 +23,8 @@ model's threads away, when it computes on the CPU: set the limit inside the work
 
 ## Prediction
 Replay with the CPU of the fetching thread alone; nothing where the pool's work was all useful; at best what a
-NumPy data set on two cores gave: 85.0 to 15.8 ms a batch (measured).
+NumPy data set on two cores gave: 85.0 to 15.8 ms a batch (measured). A pool of the script's own: from half of
+the time in which the loop had no core to all of it.
 
 ## Remedies
 `worker-threads-1`.
@@ -34,6 +37,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import too_many_feeders, without_feeders
 from ..analyse.crowding import crowding, pool_cpu
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
 from ..model.report import Evidence, Fix
@@ -41,10 +45,11 @@ from ..model.trial import Treatment
 from .advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
-from .lines import hottest_place, line_evidence
+from .lines import STACKS, hottest_place, line_evidence
 
 ID = "worker-thread-oversubscription"
 OTHERS_SHARE = 0.2  # of a worker's CPU in other threads [catalogue F05]
+CROWDED = 1.2  # what the loop would gain with a core whenever it wants one (ours)
 BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool [catalogue F05, measured]
 
 ONE_THREAD = """\
@@ -53,9 +58,15 @@ def one_thread(_):                                   # import threadpoolctl, cv2
 {call}
 # or, where the model needs no CPU: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
 
+OWN_POOL = """\
+def one_thread(): torch.set_num_threads(1)           # and what else computes in it, as above
+pool = multiprocessing.Pool({count}, initializer=one_thread)"""
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when pools inside several workers crowd the cores and the loop waits."""
+    if diagnosis.scenario is not None and too_many_feeders(diagnosis.scenario):
+        return _own_pool(diagnosis, diagnosis.scenario)
     blind = unlooped(diagnosis, ID)
     loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
     if blind is not None or loader is None or scenario is None or loader.num_workers < 2:
@@ -97,6 +108,30 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))
 
 
+def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
+    """The same of threads and processes that the script itself started."""
+    gained = without_feeders(scenario)
+    if gained < CROWDED:
+        return None
+    count, place = max(1, int(scenario.cores)), hottest_place(diagnosis)
+    evidence = [
+        Evidence("threads and processes that make batches", "feeders", float(scenario.feeders), STACKS),
+        Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group"),
+        Evidence("share of the step for which the loop had no core", "held_share",
+                 scenario.crowded / diagnosis.step_s, "schedstat"),
+        *line_evidence(diagnosis),
+    ]  # fmt: skip
+    cure = Cure(
+        id="worker-threads-1",
+        title="one thread inside each process of the pool, and no more of them than cores",
+        fix=Fix("limit them where the pool is started", OWN_POOL.format(count=count), place),
+        factor=(1.0, 2 * gained / (1 + gained), gained),
+        risk="sums in another order change the last digits",
+        basis="range",
+    )
+    return Finding(ID, "input.oversubscribed", evidence, [cure], place)
+
+
 def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
     """20 ms of CPU a batch in the fetching thread, and so much in a pool; the fetch queues for a core."""
     work, turn = Work(0.02 + pool), Turn(0.0, 0.002)
@@ -104,6 +139,12 @@ def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
     scene = Scenario((work,), (turn,), workers=workers, cores=2.0)
     base = patient(work, turn, workers=workers, inputs=inputs, scenario=scene)
     return replace(base, host=replace(base.host, job_cores=None))
+
+
+def _pooled(feeders: int) -> Diagnosis:
+    """A loop of 20 ms that has no core for half of it, beside so many processes of a pool."""
+    scene = Scenario((Work(0.001),), (Turn(0.009),), cores=2.0, feeders=feeders, crowded=0.01)
+    return replace(_case(0.0, 0.0), scenario=scene, loader=None, inputs=Inputs(), step_s=0.02)
 
 
 def cases() -> tuple[Case, ...]:
@@ -114,6 +155,8 @@ def cases() -> tuple[Case, ...]:
         Case("pools with cores of their own", _case(0.02, 0.001), "silent"),
         Case("only the pipe's feeder is busy", _case(0.001, 0.025), "silent"),
         Case("nobody counted waits for a core", _case(0.02, 0.0), "abstains"),
+        Case("four processes of a pool on two cores", _pooled(4), "fires", "worker-threads-1"),
+        Case("two processes of a pool on two cores", _pooled(2), "abstains"),
         Case("no fetch was timed", replace(_case(0.02, 0.025), inputs=Inputs()), "abstains"),
     )
 

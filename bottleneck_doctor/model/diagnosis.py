@@ -99,7 +99,9 @@ class Scenario:
     0 = no limit known, and ``served`` says it better where it was timed: (reads at once, seconds each over
     the measured ones), by rising depth; ``ahead`` how many turns' worth of accelerator work the loop may
     leave unfinished when it goes on, 0 = it waits for all; ``undivided`` says that in what the turns call its
-    computing the accelerator may as well be waiting to be given work.
+    computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
+    and processes that make batches beside a loop without a loader, ``crowded`` the seconds of a step in which
+    they left it no core.
     """
 
     works: tuple[Work, ...]
@@ -123,6 +125,8 @@ class Scenario:
     ahead: float = 0.0
     served: tuple[tuple[float, float], ...] = ()
     undivided: bool = False
+    feeders: int = 0
+    crowded: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.ranks import compare
+from bottleneck_doctor.analyse.steady import choose_loop
 from bottleneck_doctor.model.profile import Process, Profile
-from tests.analyse.runs import run_of
+from tests.analyse.runs import own_loop, run_of
 
 EXCHANGE_S = 0.004
 STEPS = 120
@@ -146,3 +147,14 @@ def test_parts_of_the_step_still_sum_to_it() -> None:
     diagnosis = diagnose(ranks(even(0.01), even(0.03)))
     assert sum(part.share for part in diagnosis.budget) == pytest.approx(1.0)
     assert diagnosis.budget[0].part == "waiting for other ranks"
+
+
+def test_of_loops_without_a_loader_the_rank_that_waits_is_told() -> None:
+    slow, waiting = (
+        replace(own_loop(STEPS, wall_s=0.03, exchange_s=slept), pid=pid)
+        for pid, slept in ((1, 0.001), (2, 0.02))
+    )
+    run = replace(run_of(), loops=[], outside=[slow, waiting])
+    _, chosen = choose_loop(run)
+    assert chosen is not None
+    assert chosen.pid == 2

@@ -1,0 +1,56 @@
+"""Finds who makes batches beside a loop without a loader: threads that feed it, and processes of a pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..model.profile import Profile, Stack
+from .hot import is_ours, is_users
+from .loop_parts import parse_frame
+
+SAMPLES_AT_LEAST = 50  # of the loop's thread, below which shares are guesses (ours)
+POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
+BUSY = 0.3  # of a core, from which one is a feeder (ours)
+
+
+@dataclass(frozen=True)
+class Feeders:
+    """``cores`` = how many they keep busy together; ``processes`` = how many of the ``count`` are such;
+    ``stacks`` = their samples, from the first line of the user's own on."""
+
+    count: int = 0
+    processes: int = 0
+    cores: float = 0.0
+    stacks: tuple[Stack, ...] = ()
+
+
+def find_feeders(profile: Profile, pid: int) -> Feeders:
+    """Of the training process ``pid``; none where nobody saw which threads run."""
+    pools = {one.pid for one in profile.processes if one.ppid == pid and not one.loader}
+    looks = sum(one.count for one in profile.stacks if one.pid == pid and "Main" in one.thread)
+    if looks < SAMPLES_AT_LEAST:
+        return Feeders()
+    seen: dict[tuple[int, str], list[Stack]] = {}
+    for one in profile.stacks:
+        if one.pid in pools or (one.pid == pid and "Main" not in one.thread):
+            seen.setdefault((one.pid, one.thread), []).append(one)
+    busy = {key: sum(one.running or 0 for one in stacks) / looks for key, stacks in seen.items()}
+    found = [key for key, share in busy.items() if share >= BUSY and any(map(_users, seen[key]))]
+    return Feeders(
+        count=len(found),
+        processes=sum(key[0] in pools for key in found),
+        cores=sum(min(1.0, busy[key]) for key in found),
+        stacks=tuple(
+            replace(one, frames=below) for key in found for one in seen[key] if (below := _users(one))
+        ),
+    )
+
+
+def _users(stack: Stack) -> list[str]:
+    """The path from the user's first own frame on, below those of a pool; empty where there is none."""
+    path = stack.frames
+    below = max((depth for depth, frame in enumerate(path) if any(one in frame for one in POOLS)), default=-1)
+    for depth, place in enumerate(map(parse_frame, path)):
+        if depth > below and place is not None and is_users(place.file) and not is_ours(place.file):
+            return path[depth:]
+    return []

@@ -1,0 +1,63 @@
+"""Threads and processes that make batches beside a loop without a loader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
+from bottleneck_doctor.analyse.feeders import Feeders, find_feeders
+from bottleneck_doctor.analyse.hot_lines import hot_lines
+from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
+from bottleneck_doctor.model.profile import Process, Profile, Stack
+from tests.analyse.runs import own_loop
+from tests.analyse.test_loop_parts import FILE, profile, stack
+
+LOOP = replace(stack(44, "backward", 200), running=80)
+FEEDER = Stack(1, "trainer", "Thread-1", [f"run ({FILE}:60)", f"decode ({FILE}:70)"], 200, 190)
+STARTED = [f"main ({FILE}:88)", "start (/usr/lib/python3.11/multiprocessing/process.py:121)"]
+POOLED = [*STARTED, "worker (/usr/lib/python3.11/multiprocessing/pool.py:125)", f"degrade ({FILE}:75)"]
+
+
+def pooled(count: int) -> Profile:
+    """A loop beside so many forked processes of a pool."""
+    children = [Process(pid, 1, "other", 0.0) for pid in range(10, 10 + count)]
+    stacks = [Stack(one.pid, "trainer", "MainThread", POOLED, 200, 160) for one in children]
+    return replace(profile(LOOP, *stacks), processes=[Process(1, 0, "trainer", 0.0), *children])
+
+
+def test_a_busy_thread_of_the_users_is_a_feeder_and_its_lines_make_the_batches() -> None:
+    found = find_feeders(profile(LOOP, FEEDER), 1)
+    assert (found.count, found.processes, found.cores) == (1, 0, pytest.approx(0.95))
+    hottest = hot_lines(profile(LOOP, FEEDER), None, own_loop(100, wall_s=0.02)).hottest
+    assert hottest is not None
+    assert (hottest.location.function, hottest.location.line) == ("decode", 70)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        replace(FEEDER, running=20),
+        replace(FEEDER, frames=["wait (/usr/lib/python3.11/threading.py:320)"]),
+        replace(FEEDER, pid=2),
+    ],
+)
+def test_a_thread_that_sleeps_or_runs_no_line_of_the_users_is_none(beside: Stack) -> None:
+    assert find_feeders(profile(LOOP, beside), 1) == Feeders()
+
+
+def test_processes_of_a_pool_are_feeders_below_the_frames_of_their_parent() -> None:
+    found = find_feeders(pooled(4), 1)
+    assert (found.count, found.processes, found.cores) == (4, 4, pytest.approx(3.2))
+    assert {one.frames[0] for one in found.stacks} == {f"degrade ({FILE}:75)"}
+
+
+@pytest.mark.parametrize(("feeders", "cause"), [(1, "input.preprocess"), (4, "input.oversubscribed")])
+def test_the_core_that_feeders_keep_from_the_loop_is_the_inputs_and_not_the_models(
+    feeders: int, cause: str
+) -> None:
+    base = Scenario((Work(0.002),), (Turn(0.008),), cores=2.0, feeders=feeders, crowded=0.02)
+    found = cause_gains(base, Inputs(), None, Host(cores=2.0))
+    assert found[cause] > 2.5 > 1.5 > found["model.compute"]
+    assert (without_feeders(base) > 1) == (feeders > 2)
