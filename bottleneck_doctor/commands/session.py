@@ -144,7 +144,8 @@ class Session:
         self._end_if_steady(self.limit, progress, now_ns)
         if self.windows is not None:
             over = self.limit.due is not None  # a window that runs is finished, none is begun
-            self.windows.look([] if over else progress, now_ns, self.origin_ns)
+            processes = self.sensors.processes if self.sensors is not None else 1
+            self.windows.look([] if over else progress, now_ns, self.origin_ns, processes)
         if self.presence is not None:
             self.presence.look(now_ns)
         if self.line is not None:

@@ -86,6 +86,11 @@ class Sensors:
         self._periodic = [_Periodic(name, read, Track(now_ns)) for name, read in reads.items()]
 
     @property
+    def processes(self) -> int:
+        """How many the job has, as last read."""
+        return len(self._tree.pids)
+
+    @property
     def samples(self) -> list[Sample]:
         """Everything kept so far."""
         samples = self._gpus.samples()

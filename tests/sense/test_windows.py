@@ -16,6 +16,7 @@ from bottleneck_doctor.sense.windows import (
     PROFILER_S,
     STACKS_AFTER_S,
     Windows,
+    stacks_hz,
 )
 
 EARLY = int(1.1 * STACKS_AFTER_S * 1e9)
@@ -137,3 +138,10 @@ def test_instruments_are_over_once_each_asked_for_has_had_its_turn(looks: list[L
 
 def test_without_instruments_nothing_is_waited_for() -> None:
     assert Windows(profiler=False, py_spy=False, ask_for_profile=lambda number: None).over([], NOW)
+
+
+@pytest.mark.parametrize(
+    ("processes", "cores", "hz"), [(1, 2, 100), (2, 2, 100), (3, 2, 67), (12, 2, 40), (9, 16, 100)]
+)
+def test_more_processes_than_cores_are_looked_at_less_often(processes: int, cores: int, hz: int) -> None:
+    assert stacks_hz(processes, cores) == hz
