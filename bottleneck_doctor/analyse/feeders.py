@@ -10,6 +10,7 @@ from .loop_parts import parse_frame
 
 SAMPLES_AT_LEAST = 50  # of the loop's thread, below which shares are guesses (ours)
 POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
+WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
 BUSY = 0.3  # of a core, from which one is a feeder (ours)
 
 
@@ -35,7 +36,7 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
         if one.pid in pools or (one.pid == pid and "Main" not in one.thread):
             seen.setdefault((one.pid, one.thread), []).append(one)
     busy = {key: sum(one.running or 0 for one in stacks) / looks for key, stacks in seen.items()}
-    found = [key for key, share in busy.items() if share >= BUSY and any(map(_users, seen[key]))]
+    found = [key for key, share in busy.items() if share >= BUSY and _feeds(seen[key])]
     return Feeders(
         count=len(found),
         processes=sum(key[0] in pools for key in found),
@@ -44,6 +45,16 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
             replace(one, frames=below) for key in found for one in seen[key] if (below := _users(one))
         ),
     )
+
+
+def _feeds(stacks: list[Stack]) -> bool:
+    """Whether it is the user's code that mostly runs there, and does something else than write."""
+    makes = [one.running or 0 for one in stacks if _users(one) and not any(map(_writes, one.frames))]
+    return sum(makes) > 0.5 * sum(one.running or 0 for one in stacks)
+
+
+def _writes(frame: str) -> bool:
+    return any(one in frame for one in WRITERS)
 
 
 def _users(stack: Stack) -> list[str]:

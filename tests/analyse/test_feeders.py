@@ -12,7 +12,7 @@ from bottleneck_doctor.analyse.hot_lines import hot_lines
 from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
 from bottleneck_doctor.model.profile import Process, Profile, Stack
 from tests.analyse.runs import own_loop
-from tests.analyse.test_loop_parts import FILE, profile, stack
+from tests.analyse.test_loop_parts import FILE, TORCH, profile, stack
 
 LOOP = replace(stack(44, "backward", 200), running=80)
 FEEDER = Stack(1, "trainer", "Thread-1", [f"run ({FILE}:60)", f"decode ({FILE}:70)"], 200, 190)
@@ -41,9 +41,10 @@ def test_a_busy_thread_of_the_users_is_a_feeder_and_its_lines_make_the_batches()
         replace(FEEDER, running=20),
         replace(FEEDER, frames=["wait (/usr/lib/python3.11/threading.py:320)"]),
         replace(FEEDER, pid=2),
+        replace(FEEDER, frames=[f"save ({FILE}:61)", f"_save ({TORCH}serialization.py:900)"]),
     ],
 )
-def test_a_thread_that_sleeps_or_runs_no_line_of_the_users_is_none(beside: Stack) -> None:
+def test_a_thread_that_sleeps_writes_or_runs_no_line_of_the_users_is_none(beside: Stack) -> None:
     assert find_feeders(profile(LOOP, beside), 1) == Feeders()
 
 
