@@ -73,8 +73,10 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
         for turn in base.turns
     )
     works = tuple(replace(work, wait=work.wait * (1 - share)) for work in base.works) if alone else base.works
-    beside = base.strangers + min(1.0, seen.others)  # it wants a core as strangers do
-    return replace(base, turns=turns, works=works, threads=1.0, strangers=beside)
+    busy = min(1.0, seen.others)
+    stored = base.stored * (1 - busy)  # a log that sleeps waits for the thread that writes it, not for a disk
+    beside = base.strangers + busy  # it wants a core as strangers do
+    return replace(base, turns=turns, works=works, threads=1.0, strangers=beside, stored=stored)
 
 
 def _waited(main: list[Stack]) -> int:

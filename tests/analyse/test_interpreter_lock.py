@@ -51,8 +51,9 @@ def test_without_knowing_who_was_awake_nothing_is_said() -> None:
 
 
 def test_time_without_the_lock_is_the_interpreters() -> None:
-    base = Scenario((Work(0.001),), (Turn(0.004, 0.006),), threads=2.0)
+    base = Scenario((Work(0.001),), (Turn(0.004, 0.006),), threads=2.0, stored=0.8)
     held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
+    assert held.stored == pytest.approx(0.04), "a log waits for the thread that writes it"
     assert held.threads == 1.0
     assert held.turns[0].python == pytest.approx(0.006), "nothing else explains why it stood still"
     assert held.turns[0].idle == pytest.approx(0.0)
