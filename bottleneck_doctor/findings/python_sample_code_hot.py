@@ -37,6 +37,7 @@ py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "ma
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..analyse import code
@@ -63,6 +64,8 @@ PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson"
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
+RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
+DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
 PARSES, LOOPS = "parses", "loops"
 SEEN = {PARSES: "it parses text", LOOPS: "it runs in a loop, for one element after the other"}
 TITLES = {
@@ -122,7 +125,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]
     does = _does(diagnosis, line.location, lines.library)
     evidence += [Evidence(SEEN[does])] if does else []
-    cures = [_cure(one, scenario, line, share, does) for one in _ways(diagnosis, lines.library, does)]
+    ways = _ways(diagnosis, line.location, lines.library, does)
+    cures = [_cure(one, scenario, line, share, does) for one in ways]
     return Finding(ID, "input.preprocess", evidence, cures, line.location)
 
 
@@ -151,19 +155,25 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
     statement = code.statement_at(source, place.line) if source is not None else None
     if source is None or statement is None:
         return ""
-    if any(code.called(call) in PARSING_CALLS for call in code.calls_in(statement)):
+    called = {code.called(call) for call in code.calls_in(statement)}
+    if called & DATABASE_CALLS:
+        return ""
+    if called & PARSING_CALLS:
         return PARSES
     return LOOPS if code.is_repeated(source, place.line) else ""
 
 
-def _ways(diagnosis: Diagnosis, library: str, does: str) -> list[str]:
+def _ways(diagnosis: Diagnosis, place: Location, library: str, does: str) -> list[str]:
     """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
-    once."""
+    once, as samples that came again say, or else the source of the function."""
     if library in TEXTS:
         return ["pretokenize-offline"]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     unknown = repeats is None and (not diagnosis.inputs.batches or library in IMAGES)
+    source = code.source_at(diagnosis.profile.sources, place)
+    if repeats is None and source is not None and does:
+        unknown |= RANDOM.search(source.text) is None
     return ["columnar-numpy"] * bool(does) + (["precompute-deterministic"] if fixed or unknown else [])
 
 
