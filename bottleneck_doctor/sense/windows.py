@@ -16,7 +16,8 @@ PROFILE_AFTER_S = 3.0  # so long after the first batch: lazy initialisation is n
 PROFILER_S = 10.0  # a wish that is not being granted by then is given up: steps are very slow
 STACKS_AFTER_S = 0.7  # after the first batch: a run of two seconds has stacks, too
 STACKS_S = 1
-STACKS_HZ, CROWDED_HZ = 100, 40  # where each core has a process of the job, and where each has several
+STACKS_HZ, CROWDED_HZ = 100, 30
+CROWDED = 2  # processes of the job for each core: with more, they are looked at less often (ours)
 RARER = 1.8  # times the run's age at a window's end, until the next: epochs and evaluation get their share
 
 
@@ -92,9 +93,9 @@ class Windows:
 
 def stacks_hz(processes: int, cores: int) -> int:
     """How often to look: py-spy works for each process, and threads that spin for each other lose whole
-    slices of time to it. Ten of them on two cores took 42 and 32 s at 100 Hz, 27 and 28 s at 30, 25 s
-    without bdoc."""
-    return max(CROWDED_HZ, round(STACKS_HZ * min(1.0, cores / max(1, processes))))
+    slices of time to it. A pool with ten of them on two cores took 42 and 32 s at 100 Hz, 27 and 28 s at 30,
+    25 s without bdoc."""
+    return STACKS_HZ if processes <= CROWDED * cores else CROWDED_HZ
 
 
 def _late(asked_ns: int, now_ns: int) -> bool:

@@ -140,8 +140,6 @@ def test_without_instruments_nothing_is_waited_for() -> None:
     assert Windows(profiler=False, py_spy=False, ask_for_profile=lambda number: None).over([], NOW)
 
 
-@pytest.mark.parametrize(
-    ("processes", "cores", "hz"), [(1, 2, 100), (2, 2, 100), (3, 2, 67), (12, 2, 40), (9, 16, 100)]
-)
-def test_more_processes_than_cores_are_looked_at_less_often(processes: int, cores: int, hz: int) -> None:
+@pytest.mark.parametrize(("processes", "cores", "hz"), [(1, 2, 100), (4, 2, 100), (5, 2, 30), (9, 16, 100)])
+def test_several_processes_to_a_core_are_looked_at_less_often(processes: int, cores: int, hz: int) -> None:
     assert stacks_hz(processes, cores) == hz
