@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ..model.profile import Gap, Stack, Window
 from ..model.progress import Progress
+from .machine import affinity_cores
 from .pyspy import add_up, compared
 from .stacks import StackWindow, start_window
 
@@ -55,7 +56,7 @@ class Windows:
             self._begun_ns, self._first_ns = now_ns, front.first_ns
             pids = [one.pid for one in progress]
             kinds = ((True, False), (False, False), (False, True))
-            rate_hz = stacks_hz(processes, len(os.sched_getaffinity(0)))
+            rate_hz = stacks_hz(processes, affinity_cores() or os.cpu_count() or 1)
             self._looks = [start_window(pids, STACKS_S, rate_hz, idle=idle, gil=gil) for idle, gil in kinds]
 
     def disturbs(self, progress: list[Progress]) -> bool:

@@ -27,7 +27,7 @@ class Windows:
     def __init__(self) -> None:
         self.told: list[list[Progress]] = []
 
-    def look(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
+    def look(self, progress: list[Progress], now_ns: int, origin_ns: int, processes: int) -> None:
         self.told.append(progress)
 
     def disturbs(self, progress: list[Progress]) -> bool:
