@@ -6,7 +6,8 @@ in the wall time alone.
 
 from __future__ import annotations
 
-from statistics import fmean, median
+from operator import mul
+from statistics import median
 
 from ..model.diagnosis import Step
 from ..model.rhythm import Drift
@@ -23,6 +24,8 @@ OWN = ("compute", "backward", "optimizer", "copy")  # which the replay knows as 
 
 def find_drift(steps: list[Step]) -> Drift | None:
     """The growth of the step over the steady window, None where it does not grow steadily."""
+    if not steps:
+        return None
     cpu = [step.cpu for step in steps if step.cpu is not None]
     fetched = [step.wait_cpu for step in steps if step.wait_cpu is not None]
     if len(cpu) == len(fetched) == len(steps):
@@ -37,22 +40,23 @@ def find_drift(steps: list[Step]) -> Drift | None:
 
 
 def _grows(values: list[float], steps: list[Step]) -> bool:
-    levels = blocks_of(values)[1] if values else []
-    if len(levels) < BLOCKS_AT_LEAST or not is_straight(levels):
+    blocks = blocks_of(values, [step.steps for step in steps])
+    if len(blocks.levels) < BLOCKS_AT_LEAST or not is_straight(blocks):
         return False
-    line = fit_line(levels)
+    line = fit_line(blocks)
     grown = line.last - line.first
-    clear = max(CLEAR * line.misfit / len(levels), MATTERS * median(step.wall for step in steps))
+    clear = max(CLEAR * line.misfit / len(blocks.levels), MATTERS * median(step.wall for step in steps))
     return line.rising >= RISING and line.last >= GROWN * max(0.0, line.first) and grown > clear
 
 
 def _drift(values: list[float], parts: dict[str, list[float]], steps: list[Step]) -> Drift:
-    whole = fit_line(blocks_of(values)[1])
-    lines = {name: fit_line(blocks_of(part)[1]) for name, part in parts.items()}
+    counts = [step.steps for step in steps]
+    whole = fit_line(blocks_of(values, counts))
+    lines = {name: fit_line(blocks_of(part, counts)) for name, part in parts.items()}
     part = max(lines, key=lambda name: lines[name].last - lines[name].first)
     first = max(0.0, lines[part].first)
     together = [name for name in parts if name == part or (name in OWN and part in OWN)]
-    base = sum(fmean(parts[name]) for name in together)
-    left = 1 - max(0.0, fmean(parts[part]) - first) / base if base > 0 else 1.0
-    count = sum(step.steps for step in steps)
-    return Drift(max(0.0, whole.first), whole.last, part, first, lines[part].last, left, count)
+    means = {name: sum(map(mul, parts[name], counts)) / sum(counts) for name in together}
+    base = sum(means.values())
+    left = 1 - max(0.0, means[part] - first) / base if base > 0 else 1.0
+    return Drift(max(0.0, whole.first), whole.last, part, first, lines[part].last, left, sum(counts))

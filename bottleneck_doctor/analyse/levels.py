@@ -3,13 +3,14 @@
 Rows are put together into blocks, each without its slowest rows: a single stall then moves nothing, and
 batches that are long and short by turns look alike everywhere. Two levels are believed when they fit the
 blocks better than one straight line does, and lie further apart than blocks of the same level do; ratios are
-compared, since a slow level is also a noisy one.
+compared, since a slow level is also a noisy one. Lines run over steps, not over rows: the first rows of a
+table hold one step each, later ones many.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import accumulate, combinations, pairwise
 from math import log
 from statistics import fmean, median
 
@@ -25,8 +26,17 @@ NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their dis
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Neighbouring rows together: rows in each, mean of each without its slowest rows, step at its middle."""
+
+    rows: int
+    levels: list[float]
+    middles: list[float]
+
+
+@dataclass(frozen=True)
 class Line:
-    """A straight line through the levels of blocks: value at the first and at the last step."""
+    """A straight line through the levels of blocks: value at the first and at the last block."""
 
     first: float
     last: float
@@ -34,45 +44,49 @@ class Line:
     rising: float
 
 
-def blocks_of(values: list[float]) -> tuple[int, list[float]]:
-    """(rows per block, mean of each block without its slowest rows); a rest joins the last block."""
+def blocks_of(values: list[float], steps: list[int]) -> Blocks:
+    """Blocks of rows, each of so many steps; a rest joins the last block."""
     size = max(BLOCK_ROWS, -(-len(values) // BLOCKS_AT_MOST))
     starts = range(0, max(1, len(values) - size + 1), size)
-    ends = [*starts[1:], len(values)]
-    return size, [_level(values[begin:end]) for begin, end in zip(starts, ends, strict=True)]
+    edges = list(pairwise([*starts, len(values)]))
+    until = [0, *accumulate(steps)]
+    middles = [(until[begin] + until[end]) / 2 for begin, end in edges]
+    return Blocks(size, [_level(values[begin:end]) for begin, end in edges], middles)
 
 
 def find_cut(steps: list[Step]) -> int | None:
     """The row at which the level changes, None where it does not."""
-    size, walls = blocks_of([step.wall for step in steps])
-    _, waits = blocks_of([step.wait for step in steps])
-    places = range(SIDE_BLOCKS, len(walls) - SIDE_BLOCKS + 1)
-    if not places or min(walls) <= 0:
+    counts = [step.steps for step in steps]
+    walls = blocks_of([step.wall for step in steps], counts)
+    waits = blocks_of([step.wait for step in steps], counts)
+    places = range(SIDE_BLOCKS, len(walls.levels) - SIDE_BLOCKS + 1)
+    if not places or min(walls.levels) <= 0:
         return None
-    paces = [log(wall) for wall in walls]
-    shares = [wait / wall for wait, wall in zip(waits, walls, strict=True)]
-    cut = min(places, key=lambda place: _broken(paces, place) + _broken(shares, place))
+    paces = [log(wall) for wall in walls.levels]
+    shares = replace(walls, levels=[a / b for a, b in zip(waits.levels, walls.levels, strict=True)])
+    cut = min(places, key=lambda place: _broken(paces, place) + _broken(shares.levels, place))
     slower = _is_jump(paces, cut, log(APART)) and not _is_line(walls, cut)
-    waiting = _is_jump(shares, cut, WAITING) and not _is_line(shares, cut)
-    return _exactly(steps, cut * size, size) if slower or waiting else None
+    waiting = _is_jump(shares.levels, cut, WAITING) and not _is_line(shares, cut)
+    return _exactly(steps, cut * walls.rows, walls.rows) if slower or waiting else None
 
 
-def fit_line(levels: list[float]) -> Line:
+def fit_line(blocks: Blocks) -> Line:
     """The median of all slopes, and the share of pairs of blocks in which the later one is higher."""
+    levels, middles = blocks.levels, blocks.middles
     pairs = list(combinations(range(len(levels)), 2))
     if not pairs:
         return Line(levels[0], levels[0], 0.0, 0.0)
-    slope = median((levels[b] - levels[a]) / (b - a) for a, b in pairs)
-    start = median(level - slope * place for place, level in enumerate(levels))
-    misfit = sum(abs(level - start - slope * place) for place, level in enumerate(levels))
+    slope = median((levels[b] - levels[a]) / (middles[b] - middles[a]) for a, b in pairs)
+    start = median(level - slope * middle for level, middle in zip(levels, middles, strict=True))
+    misfit = sum(abs(level - start - slope * middle) for level, middle in zip(levels, middles, strict=True))
     rising = sum(levels[b] > levels[a] for a, b in pairs) / len(pairs)
-    return Line(start, start + slope * (len(levels) - 1), misfit, rising)
+    return Line(start + slope * middles[0], start + slope * middles[-1], misfit, rising)
 
 
-def is_straight(levels: list[float]) -> bool:
+def is_straight(blocks: Blocks) -> bool:
     """Whether one line explains the levels better than any two levels would."""
-    places = range(SIDE_BLOCKS, len(levels) - SIDE_BLOCKS + 1)
-    return fit_line(levels).misfit <= min((_broken(levels, place) for place in places), default=0.0)
+    places = range(SIDE_BLOCKS, len(blocks.levels) - SIDE_BLOCKS + 1)
+    return fit_line(blocks).misfit <= min((_broken(blocks.levels, place) for place in places), default=0.0)
 
 
 def _level(values: list[float]) -> float:
@@ -97,8 +111,8 @@ def _is_jump(levels: list[float], cut: int, least: float) -> bool:
     return abs(after - before) > max(least, noise)
 
 
-def _is_line(levels: list[float], cut: int) -> bool:
-    return fit_line(levels).misfit <= _broken(levels, cut)
+def _is_line(blocks: Blocks, cut: int) -> bool:
+    return fit_line(blocks).misfit <= _broken(blocks.levels, cut)
 
 
 def _exactly(steps: list[Step], near: int, reach: int) -> int:

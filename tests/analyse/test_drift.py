@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
 from bottleneck_doctor.analyse.drift import find_drift
+from bottleneck_doctor.analyse.steady import cuts_of
 from bottleneck_doctor.model.diagnosis import Step
 
 MS = 1e-3
@@ -52,6 +55,22 @@ def test_a_step_that_grows_is_seen_whatever_the_strangers_do(seed: int, noise: f
 )
 def test_nothing_else_is_a_drift(steps, seed: int) -> None:  # type: ignore[no-untyped-def]
     assert find_drift(steps(seed)) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_of_more_and_more_steps_are_a_line_over_the_steps(seed: int) -> None:
+    rows, taken = [], grown(2 * MS, 6 * MS, 0.2, seed, 700)
+    while taken:
+        together, taken = taken[: 1 + len(rows) // 6], taken[1 + len(rows) // 6 :]
+        parts = {name: fmean(getattr(one, name) for one in together) for name in ("wall", "cpu", "compute")}
+        rows.append(replace(together[0], steps=len(together), **parts))
+    drift = find_drift(rows)
+    assert drift is not None
+    assert drift.steps == 700
+    assert drift.part_first_s == pytest.approx(2 * MS, rel=0.2)
+    assert drift.part_last_s == pytest.approx(6 * MS, rel=0.2)
+    assert drift.left == pytest.approx(0.5, abs=0.1), "two of four milliseconds on average"
+    assert cuts_of(rows, 0) == []
 
 
 def test_without_the_threads_clock_the_wall_time_says_which_part_grows() -> None:

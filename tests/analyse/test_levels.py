@@ -90,8 +90,8 @@ def test_few_rows_are_never_cut() -> None:
 
 def test_a_line_is_told_from_noise_by_its_pairs() -> None:
     chance = random.Random(3)
-    _, rising = blocks_of(healthy("slower and slower", chance))
-    _, flat = blocks_of(noisy(10 * MS, 400, chance))
+    rising = blocks_of(healthy("slower and slower", chance), [1] * 400)
+    flat = blocks_of(noisy(10 * MS, 400, chance), [1] * 400)
     assert fit_line(rising).rising > 0.9
     assert fit_line(rising).last > 2 * fit_line(rising).first
     assert fit_line(flat).rising < 0.75
