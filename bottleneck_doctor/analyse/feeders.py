@@ -16,11 +16,10 @@ BUSY = 0.3  # of a core, from which one is a feeder (ours)
 
 @dataclass(frozen=True)
 class Feeders:
-    """``cores`` = how many they keep busy together; ``processes`` = how many of the ``count`` are such;
-    ``stacks`` = their samples, from the first line of the user's own on."""
+    """``count`` of them keep ``cores`` busy together; ``stacks`` are their samples, from the first line of
+    the user's own on."""
 
     count: int = 0
-    processes: int = 0
     cores: float = 0.0
     stacks: tuple[Stack, ...] = ()
 
@@ -39,7 +38,6 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
     found = [key for key, share in busy.items() if share >= BUSY and _feeds(seen[key])]
     return Feeders(
         count=len(found),
-        processes=sum(key[0] in pools for key in found),
         cores=sum(min(1.0, busy[key]) for key in found),
         stacks=tuple(
             replace(one, frames=below) for key in found for one in seen[key] if (below := _users(one))

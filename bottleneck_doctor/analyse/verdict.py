@@ -11,6 +11,7 @@ from ..model.report import Verdict
 from .accelerated import is_clocked
 from .causes import RESOURCE, cause_gains, gains, side_gains, side_of, without_feeders
 from .crowding import crowding
+from .replay import step_seconds
 
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
@@ -139,6 +140,8 @@ def decide(
     sure, words = confidence(trust, inputs, clocked), SENTENCES[cause]
     if cause in ("model.compute", "host.launch", "model.threads"):
         words += _input_beside(trust.waits, base.workers)
+    elif cause == "input.preprocess":
+        words += _core_taken(base)
     if not clocked:
         said = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
@@ -152,6 +155,14 @@ def _unclocked(cause: str, host: Host, device: DeviceView | None) -> str:
         return {"host.launch": AHEAD}.get(cause, UNDIVIDED if cause in UNCLOCKED else "")
     known = host.device_busy is not None
     return UNCLOCKED[cause] if known and cause in UNCLOCKED else UNASKED if cause in UNCLOCKED else ""
+
+
+def _core_taken(base: Scenario) -> str:
+    """Why an input that is hardly waited for is the bottleneck."""
+    share = base.crowded / step_seconds(base)
+    if share < IN_TIME:
+        return ""
+    return f"; what feeds the loop leaves it no core for {100 * share:.0f} % of the step"
 
 
 def _input_beside(waits: float, workers: int) -> str:

@@ -37,11 +37,12 @@ py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "ma
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 
 from ..analyse import code
-from ..analyse.causes import gain, is_indexing, too_many_feeders
+from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import Line, least_cpu_share
 from ..analyse.makings import making_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
@@ -51,7 +52,7 @@ from .advice import WORTH, repeats_of, spread, wait_evidence, waits
 from .case import patient
 from .entry import Case, Entry
 from .lines import STACKS, line_evidence, lines_of
-from .pools import crowded
+from .pools import crowd_evidence, crowded
 
 ID = "python-sample-code-hot"
 HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
@@ -65,6 +66,7 @@ TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk"
 
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
+OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
 DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
 PARSES, LOOPS = "parses", "loops"
 SEEN = {PARSES: "it parses text", LOOPS: "it runs in a loop, for one element after the other"}
@@ -112,13 +114,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share = least_cpu_share(line, inputs)
     # Decoding is another finding's, where fetches are timed.
     pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
-    many = crowded(diagnosis) or too_many_feeders(scenario)
-    if share < HOT_SHARE or pictures or _spoken_for(diagnosis) or many:
+    if share < HOT_SHARE or pictures or _spoken_for(diagnosis) or crowded(diagnosis):
         return None
     change = Change(cpu=1 - min(1.0, share))
     if gain(scenario, change) < WORTH:
         return None
     evidence = [
+        *crowd_evidence(diagnosis),
         *line_evidence(diagnosis),
         Evidence("share of a batch's CPU that this line has, at least", "line_cpu_share", share, STACKS),
         *wait_evidence(diagnosis),
@@ -170,11 +172,22 @@ def _ways(diagnosis: Diagnosis, place: Location, library: str, does: str) -> lis
         return ["pretokenize-offline"]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
-    unknown = repeats is None and (not diagnosis.inputs.batches or library in IMAGES)
+    unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
+    once = ["precompute-deterministic"] * bool(fixed or (repeats is None and unknown))
+    return ["columnar-numpy"] * bool(does) + once
+
+
+def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
+    """Whether the source shows work that gives the same each time: a picture that is opened, or a function
+    that parses or loops, with nothing random in it."""
     source = code.source_at(diagnosis.profile.sources, place)
-    if repeats is None and source is not None and does:
-        unknown |= RANDOM.search(source.text) is None
-    return ["columnar-numpy"] * bool(does) + (["precompute-deterministic"] if fixed or unknown else [])
+    statement = code.statement_at(source, place.line) if source is not None else None
+    if source is None or statement is None:
+        return False
+    if library in IMAGES:
+        opens = any(code.called(call) in OPENING_CALLS for call in code.calls_in(statement))
+        return opens and RANDOM.search(ast.unparse(statement)) is None
+    return bool(does) and RANDOM.search(source.text) is None
 
 
 def _cure(id: str, scenario: Scenario, line: Line, share: float, does: str) -> Cure:

@@ -39,17 +39,18 @@ from dataclasses import replace
 
 from ..analyse.causes import too_many_feeders, without_feeders
 from ..analyse.crowding import crowding, pool_cpu
+from ..analyse.verdict import CROWDED
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
 from .advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
-from .lines import STACKS, hottest_place, line_evidence
+from .lines import hottest_place, line_evidence
+from .pools import crowd_evidence
 
 ID = "worker-thread-oversubscription"
 OTHERS_SHARE = 0.2  # of a worker's CPU in other threads [catalogue F05]
-CROWDED = 1.2  # what the loop would gain with a core whenever it wants one (ours)
 BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool [catalogue F05, measured]
 
 ONE_THREAD = """\
@@ -59,7 +60,7 @@ def one_thread(_):                                   # import threadpoolctl, cv2
 # or, where the model needs no CPU: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
 
 OWN_POOL = """\
-def one_thread(): torch.set_num_threads(1)           # and what else computes in it, as above
+def one_thread(): torch.set_num_threads(1)           # threadpoolctl and cv2 limit what else computes
 pool = multiprocessing.Pool({count}, initializer=one_thread)"""
 
 
@@ -113,23 +114,21 @@ def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
     gained = without_feeders(scenario)
     if gained < CROWDED:
         return None
-    count, place = max(1, int(scenario.cores)), hottest_place(diagnosis)
+    count = max(1, int(scenario.cores))
     evidence = [
-        Evidence("threads and processes that make batches", "feeders", float(scenario.feeders), STACKS),
+        *crowd_evidence(diagnosis),
         Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group"),
-        Evidence("share of the step for which the loop had no core", "held_share",
-                 scenario.crowded / diagnosis.step_s, "schedstat"),
         *line_evidence(diagnosis),
-    ]  # fmt: skip
+    ]
     cure = Cure(
         id="worker-threads-1",
-        title="one thread inside each process of the pool, and no more of them than cores",
-        fix=Fix("limit them where the pool is started", OWN_POOL.format(count=count), place),
+        title="as many threads or processes that make batches as there are cores, each with one thread",
+        fix=Fix("limit them where they are started", OWN_POOL.format(count=count)),
         factor=(1.0, 2 * gained / (1 + gained), gained),
         risk="sums in another order change the last digits",
         basis="range",
     )
-    return Finding(ID, "input.oversubscribed", evidence, [cure], place)
+    return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))
 
 
 def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:

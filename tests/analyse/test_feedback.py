@@ -30,6 +30,10 @@ BODY = LoopBody(FILE, "main", 41, 45, [Feed(42, 42), Feed(43, 43, [0]), Feed(44,
         ("log.sample(64)", "history.append(loss.item())", False),
         ("log.sample(64)", "log.flush()", False),
         ("next(batches)", "optimizer.step(loss)", False),
+        ("self.buffer.sample(64)", "self.buffer.push(x, loss)", True),
+        ("self.get_batch(step)", "self.add_scalar('loss', loss)", False),
+        ("self.buffer.sample(64)", "self.meter.update(loss)", False),
+        ("trainer.get_batch()", "trainer.report(loss)", False),
     ],
 )
 def test_what_is_handed_to_the_source_is_feedback(source: str, after: str, fed_back: bool) -> None:

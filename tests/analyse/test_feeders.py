@@ -29,7 +29,7 @@ def pooled(count: int) -> Profile:
 
 def test_a_busy_thread_of_the_users_is_a_feeder_and_its_lines_make_the_batches() -> None:
     found = find_feeders(profile(LOOP, FEEDER), 1)
-    assert (found.count, found.processes, found.cores) == (1, 0, pytest.approx(0.95))
+    assert (found.count, found.cores) == (1, pytest.approx(0.95))
     hottest = hot_lines(profile(LOOP, FEEDER), None, own_loop(100, wall_s=0.02)).hottest
     assert hottest is not None
     assert (hottest.location.function, hottest.location.line) == ("decode", 70)
@@ -50,7 +50,7 @@ def test_a_thread_that_sleeps_writes_or_runs_no_line_of_the_users_is_none(beside
 
 def test_processes_of_a_pool_are_feeders_below_the_frames_of_their_parent() -> None:
     found = find_feeders(pooled(4), 1)
-    assert (found.count, found.processes, found.cores) == (4, 4, pytest.approx(3.2))
+    assert (found.count, found.cores) == (4, pytest.approx(3.2))
     assert {one.frames[0] for one in found.stacks} == {f"degrade ({FILE}:75)"}
 
 

@@ -46,6 +46,18 @@ def test_the_deepest_line_that_holds_half_is_named_with_what_it_calls() -> None:
     assert [line.location.line for line in found.lines] == [20, 7, 22]
 
 
+@pytest.mark.parametrize(
+    ("below", "library"),
+    [
+        ("load (/x/.venv/lib/python3.11/site-packages/PIL/ImageFile.py:370)", "PIL"),
+        ("load (/usr/lib/python3/dist-packages/PIL/ImageFile.py:370)", "PIL"),
+        ("loads (/usr/lib/python3.11/json/__init__.py:346)", "json"),
+    ],
+)
+def test_the_library_is_named_wherever_it_is_installed(below: str, library: str) -> None:
+    assert hot_lines(profile(worker([FETCH, GET, below], 70)), LOADER).library == library
+
+
 def test_where_no_line_holds_half_the_one_with_most_is_named() -> None:
     lines = [worker([FETCH, f"f (/data/train.py:{n})"], count) for n, count in ((1, 40), (2, 35), (3, 25))]
     hottest = hot_lines(profile(*lines), LOADER).hottest
