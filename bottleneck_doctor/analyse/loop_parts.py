@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.loops import LoopBody
 from ..model.profile import Location, Profile, Stack
@@ -58,23 +58,33 @@ def training_samples(profile: Profile, pid: int, body: LoopBody | None) -> list[
     stacks = [
         one for one in profile.stacks if one.pid == pid and one.role == "trainer" and "Main" in one.thread
     ]
-    found = [_sample(one, body) for one in stacks]
-    return [one for one in found if one is not None]
+    found = [one for one in (_sample(stack, body) for stack in stacks) if one is not None]
+    lines = _data_lines(found, body)
+    return [replace(one, part="user") if _transforms(one, lines) else one for one in found]
 
 
 def data_samples(samples: Iterable[Sample], body: LoopBody | None) -> list[Sample]:
     """Those in which a loop without a loader got its batch."""
     seen = list(samples)
-    if body is None or not body.feeds:
-        return []
     lines = _data_lines(seen, body)
-    return [one for one in seen if one.own and any(first <= one.line <= last for first, last in lines)]
+    return [one for one in seen if one.own and _is_in(one.line, lines)]
 
 
-def _data_lines(samples: list[Sample], body: LoopBody) -> list[tuple[int, int]]:
+def _transforms(sample: Sample, lines: list[tuple[int, int]]) -> bool:
+    """Whether a function of the user's that gets a batch calls ``torch.nn.functional``: that is no loss."""
+    return sample.part == "loss" and sample.called is not None and _is_in(sample.line, lines)
+
+
+def _is_in(line: int, spans: list[tuple[int, int]]) -> bool:
+    return any(first <= line <= last for first, last in spans)
+
+
+def _data_lines(samples: list[Sample], body: LoopBody | None) -> list[tuple[int, int]]:
     """Lines that the model's input comes from: what calls the model needs them, directly or through others,
     and they need nothing that the model gave. Where no line was seen calling it, those that need no other."""
-    feeds = body.feeds
+    feeds = body.feeds if body is not None else []
+    if body is None or not feeds:
+        return []
     needs = {place: set(feed.needs) for place, feed in enumerate(feeds)}
     needed_by = {place: {other for other in needs if place in needs[other]} for place in needs}
     models = _calling(samples, body)
@@ -90,11 +100,12 @@ def _data_lines(samples: list[Sample], body: LoopBody) -> list[tuple[int, int]]:
 
 
 def _calling(samples: list[Sample], body: LoopBody) -> set[int]:
-    """The feeds that were seen calling the model."""
+    """The feeds that were seen calling the model: a module, or functions where there is none."""
     seen: Counter[int] = Counter()
+    calls = ("forward",) if any(one.part == "forward" for one in samples) else ("forward", "loss")
     for one in samples:
         for place, feed in enumerate(body.feeds):
-            if one.part in ("forward", "loss") and feed.first <= one.line <= feed.last:
+            if one.part in calls and feed.first <= one.line <= feed.last:
                 seen[place] += one.stack.count
     return {place for place, count in seen.items() if count > TORN * sum(seen.values())}
 

@@ -19,6 +19,7 @@ CALLS = {
     "batch": [f"get_batch ({FILE}:9)"],
     "play": [f"play ({FILE}:13)", f"_call_impl ({TORCH}nn/modules/module.py:1)"],
     "act": [f"act ({FILE}:14)"],
+    "augment": [f"get_batch ({FILE}:9)", f"augment ({FILE}:17)", f"interpolate ({TORCH}nn/functional.py:1)"],
     "itself": [],
 }
 
@@ -66,6 +67,8 @@ HEAD, MODEL, TRAINS = Feed(40, 40), Feed(42, 42, [0]), Feed(44, 44, [1])
     [
         ("a generator in the head", (HEAD, MODEL, TRAINS), [(40, "batch"), (42, "model"), (44, "backward")],
          {40}),
+        ("a batch that torch.nn.functional is used for", (HEAD, MODEL, TRAINS),
+         [(40, "augment"), (42, "model"), (43, "loss"), (44, "backward")], {40}),
         ("metrics behind the optimizer", (HEAD, MODEL, TRAINS),
          [(40, "batch"), (42, "model"), (44, "backward"), (47, "batch"), (48, "itself")], {40}),
         # x = get_batch() before the loop and, for the next step, between the model and its loss
