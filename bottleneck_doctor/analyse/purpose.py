@@ -75,8 +75,9 @@ def trainers(sources: tuple[Source, ...]) -> code.Names:
     """Functions that run a backward pass, themselves or by what they call."""
     known = code.NO_NAMES
     while True:
-        found = frozenset(one.function for one in sources if code.trains(one, known))
-        found -= {"<module>", "forward", "__call__"}
+        training = [one for one in sources if code.trains(one, known)]
+        found = frozenset(name for one in training for name in (one.function, one.alias))
+        found -= {"<module>", "forward", "__call__", ""}
         if found <= known:
             return known
         known |= found
@@ -87,7 +88,13 @@ def taken_from_module(sources: tuple[Source, ...], caller: Source) -> code.Names
     """Names through which the functions that run a backward pass for ``caller`` get what it does not hand
     them."""
     known = [one for one in sources if one is not caller and code.runs_backward(one, trainers(sources))]
-    return code.NO_NAMES.union(*(code.free_names(one) for one in known if code.calls(caller, one.function)))
+    return code.NO_NAMES.union(
+        *(
+            code.free_names(one)
+            for one in known
+            if code.calls(caller, one.function) or code.calls(caller, one.alias)
+        )
+    )
 
 
 @lru_cache(maxsize=1024)

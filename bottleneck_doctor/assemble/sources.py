@@ -7,8 +7,9 @@ import io
 import os
 import tokenize
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from ..model.profile import Operation, Stack
 from ..model.source import Source
@@ -16,6 +17,7 @@ from .calls import source_of
 from .quotes import Mask, masked, parsed
 
 FUNCTIONS_AT_MOST = 24  # with the most samples
+PAIRS_AT_MOST = 64  # of caller and function, of which another name is looked for
 LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the line that was seen
 LIBRARIES = (
     "/site-packages/",
@@ -28,6 +30,7 @@ INDENTED = "if 1:\n"  # makes a method's text Python by itself
 KINDS = ("checkpoint", "logging", "flush")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
+BLOCKS = (*LOOPS, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,47 @@ def read_sources(
         source = _read(place, cwd, mask) if not _is_kept(place, found) and mask is not None else None
         if source is not None:
             found.setdefault((source.file, source.first), source)
-    return list(found.values())
+    seen = _names_seen(stacks, cwd) if found else {}
+    return [replace(one, alias=seen.get((one.file, one.function), "")) for one in found.values()]
+
+
+def _names_seen(stacks: list[Stack], cwd: str) -> dict[tuple[str, str], str]:
+    """By (file, function): the variable that a call of it was written with, as far as there is one."""
+    pairs: Counter[tuple[Place, Place]] = Counter()
+    for stack in stacks:
+        places = [_place(frame) for frame in stack.frames]
+        for caller, called in pairwise(places):
+            if caller is not None and called is not None and not called.function.startswith("<"):
+                pairs[caller, called] += stack.count
+    names: dict[tuple[str, str], str] = {}
+    for (caller, called), _ in pairs.most_common(PAIRS_AT_MOST):
+        name, written = _last(called.function), _calls_at(caller, cwd)
+        if len(written) == 1 and name not in written:
+            names.setdefault((called.file, name), written.pop())
+    return names
+
+
+def _calls_at(place: Place, cwd: str) -> set[str]:
+    """The names that the innermost statement on a line calls, without attributes of other objects."""
+    text = source_of(os.path.join(cwd, place.file))
+    tree = _tree(text) if text is not None else None
+    nodes = ast.walk(tree) if tree is not None else ()
+    holding = [node for node in nodes if isinstance(node, ast.stmt) and _holds(node, place.line)]
+    innermost = max(holding, key=lambda node: node.lineno, default=None)
+    if innermost is None or isinstance(innermost, BLOCKS):
+        return set()
+    calls = (node.func for node in ast.walk(innermost) if isinstance(node, ast.Call))
+    return {func.id for func in calls if isinstance(func, ast.Name)}
 
 
 def _places(stacks: list[Stack], operations: list[Operation]) -> list[Place]:
-    """A function's own samples count as those of what it calls: callers say what a result is for."""
+    """A function's own samples count as those of what it calls: callers say what a result is for.
+    Threads beside a main one count while they run: those that feed the loop do, others wait."""
     seen: Counter[Place] = Counter()
     for stack in stacks:
-        if "Main" in stack.thread:
-            for place in {place for frame in stack.frames if (place := _place(frame))}:
-                seen[place] += stack.count
+        count = stack.count if "Main" in stack.thread else stack.running or 0
+        for place in {place for frame in stack.frames if count and (place := _place(frame))}:
+            seen[place] += count
     places = [place for place, _ in seen.most_common()]
     for one in operations:
         if one.kind in KINDS and one.location is not None and one.location.file:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 class Source:
     """The text of a function, or of a module's statement, whose first line is ``first``.
 
-    Comments and docstrings are blanked, secrets masked; lines are as in the file.
+    Comments and docstrings are blanked, secrets masked; lines are as in the file. ``alias`` is another name
+    that its callers were seen to call it by, a variable that holds it; empty where there is none.
     """
 
     file: str
     function: str
     first: int
     text: str
+    alias: str = ""

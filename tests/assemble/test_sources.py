@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.analyse.code import tree_of
+from bottleneck_doctor.analyse.purpose import trainers
 from bottleneck_doctor.assemble.sources import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
 from bottleneck_doctor.launch.masking import mask
 from bottleneck_doctor.model.profile import Location, Operation, Source, Stack
@@ -68,7 +69,7 @@ def test_secrets_comments_and_docstrings_are_not_kept(script: str, secret: str) 
     assert not any(secret in one.text for one in found.values())
 
 
-def test_nothing_is_kept_without_a_mask_or_of_libraries_and_workers_threads(
+def test_nothing_is_kept_without_a_mask_or_of_libraries_and_threads_that_wait(
     script: str, tmp_path: Path
 ) -> None:
     stack = seen(script, ("main", 16))
@@ -77,8 +78,13 @@ def test_nothing_is_kept_without_a_mask_or_of_libraries_and_workers_threads(
     library.mkdir()
     (library / "x.py").write_text(SCRIPT)
     assert kept(script, seen(str(library / "x.py"), ("main", 16))) == {}
-    other = Stack(1, "trainer", "Thread-1", stack.frames, 10)
-    assert kept(script, other) == {}
+    waits = Stack(1, "trainer", "Thread-1", stack.frames, 10, running=0)
+    assert kept(script, waits) == {}
+
+
+def test_a_thread_that_feeds_the_loop_is_kept(script: str) -> None:
+    frames = seen(script, ("main", 16)).frames
+    assert set(kept(script, Stack(1, "trainer", "feeder", frames, 10, running=8))) == {"main"}
 
 
 def test_lines_that_write_are_kept_too(script: str) -> None:
@@ -105,3 +111,15 @@ def test_a_script_that_changed_meanwhile_is_not_quoted_as_something_else(script:
     assert kept(script, seen(script, ("evaluate", 16))) == {}
     Path(script).write_text("def main(:\n")
     assert kept(script, seen(script, ("main", 1))) == {}
+
+
+def test_a_function_that_a_variable_holds_has_its_name_too(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "def make():\n    def inner(x):\n        x.backward()\n    return inner\n\n"
+        "do_step = make()\nfor x in data:\n    loss = do_step(x)\n    print(len(x))\n"
+    )
+    file = str(tmp_path / "train.py")
+    found = kept(file, seen(file, ("<module>", 8), ("make.<locals>.inner", 3)))
+    assert found["inner"].alias == "do_step"
+    assert found["<module>"].alias == ""
+    assert trainers(tuple(found.values())) == {"inner", "do_step"}
