@@ -31,7 +31,8 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
     found: Counter[Purpose] = Counter()
     for one in find_evaluated(profile, loop, None).mark(samples):
         purpose = purpose_at(profile.sources, one.stack)
-        if purpose.what == LOG and one.part != PART:  # what an evaluation finds is written out too
+        # What an evaluation finds is written out too: there the model is called.
+        if purpose.what == LOG and one.part not in (PART, "forward"):
             found[purpose] += one.stack.count
     count = sum(found.values())
     if total < SAMPLES_AT_LEAST or count < SHARE * total:
