@@ -14,8 +14,8 @@ from .contention import uncontended
 from .device import find_gaps, view_device
 from .drift import find_drift
 from .evaluated import PART, find_evaluated
-from .feeders import Feeders, find_feeders
-from .host import measure_host, strangers
+from .feeders import NOBODY, find_feeders
+from .host import measure_host
 from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
 from .interpreter_lock import background
 from .intervals import ratio_interval
@@ -27,7 +27,7 @@ from .own_inputs import disagreement, own_inputs, own_works, split_waits, with_f
 from .phases import tell_apart
 from .replay import step_seconds
 from .rhythms import find_rhythms
-from .scenario import build_scenario, fmean_wall
+from .scenario import build_scenario, fmean_wall, held_share
 from .split import is_logged, own_samples
 from .steady import Window, choose_loop, find_window, loader_of, steps_of
 from .threads import judge_threads
@@ -108,7 +108,7 @@ def _judge(
     table = fetches_of(profile, loader.key if loader is not None else None, beside)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[Work, ...] = ()
-    feeders = Feeders()
+    feeders = NOBODY
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
@@ -118,14 +118,13 @@ def _judge(
         works, inputs = own_works(steps, split), own_inputs(steps, split)
     device = view_device(profile, begin, end, loop, look_aside(steps))
     host = measure_host(profile, begin, end, device)
-    scenario = build_scenario(profile, loop, loader, steps, works, inputs, host, device) if steps else None
-    if scenario is not None and feeders.count:
-        crowded = _held(steps) * feeders.cores / (feeders.cores + strangers(host))
-        scenario = replace(scenario, feeders=feeders.count, crowded=crowded * fmean_wall(steps))
+    scenario = (
+        build_scenario(profile, loop, loader, steps, works, inputs, host, device, feeders) if steps else None
+    )
     step_s = fmean_wall(steps)
     error = _model_error(scenario, step_s)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
-                  inputs.blocked_samples, _noise(steps), _held(steps),
+                  inputs.blocked_samples, _noise(steps), held_share(steps),
                   _waits(steps), disagreement(profile, loop, steps))  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, trust.held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
@@ -167,13 +166,6 @@ def _model_error(scenario: Scenario | None, step_s: float) -> float:
         return 1.0
     fitted = 0.5 * scenario.transfer / step_s  # a number chosen to fit proves nothing by fitting
     return max(fitted, abs(step_seconds(scenario) / step_s - 1))
-
-
-def _held(steps: list[Step]) -> float:
-    """Share of the steady window in which the loop, outside of ``next``, was ready and had no core."""
-    walls = sum(step.wall * step.steps for step in steps)
-    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
-    return held / walls if walls > 0 else 0.0
 
 
 def _waits(steps: list[Step]) -> float:

@@ -24,12 +24,15 @@ class Feeders:
     stacks: tuple[Stack, ...] = ()
 
 
+NOBODY = Feeders()
+
+
 def find_feeders(profile: Profile, pid: int) -> Feeders:
     """Of the training process ``pid``; none where nobody saw which threads run."""
     pools = {one.pid for one in profile.processes if one.ppid == pid and not one.loader}
     looks = sum(one.count for one in profile.stacks if one.pid == pid and "Main" in one.thread)
     if looks < SAMPLES_AT_LEAST:
-        return Feeders()
+        return NOBODY
     seen: dict[tuple[int, str], list[Stack]] = {}
     for one in profile.stacks:
         if one.pid in pools or (one.pid == pid and "Main" not in one.thread):

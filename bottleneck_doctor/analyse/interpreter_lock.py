@@ -58,7 +58,8 @@ def background(profile: Profile, loop: Loop | None, workers: int) -> float:
 
 
 def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenario:
-    """Time without the lock is the interpreter's, not sleep; and another thread's CPU is not the model's.
+    """Time without the lock is the interpreter's, not sleep, or that of threads which feed the loop; and
+    another thread's CPU is not the model's.
 
     Where the loop fetches for itself, so are sleeps inside of fetches that nothing explains.
     """
@@ -68,15 +69,19 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
     alone = base.workers == 0
     asleep = sum(work.wait for work in base.works) / len(base.works) if alone and base.works else 0.0
     share = seen.asleep
+    waits = [(turn.idle + asleep) * share for turn in base.turns]
     turns = tuple(
-        replace(turn, idle=turn.idle * (1 - share), python=turn.python + (turn.idle + asleep) * share)
-        for turn in base.turns
+        replace(turn, idle=turn.idle * (1 - share), python=turn.python + (0.0 if base.feeders else wait))
+        for turn, wait in zip(base.turns, waits, strict=True)
     )
     works = tuple(replace(work, wait=work.wait * (1 - share)) for work in base.works) if alone else base.works
     busy = min(1.0, seen.others)
     stored = base.stored * (1 - busy)  # a log that sleeps waits for the thread that writes it, not for a disk
     beside = base.strangers + busy  # it wants a core as strangers do
-    return replace(base, turns=turns, works=works, threads=1.0, strangers=beside, stored=stored)
+    crowded = sum(waits) / len(waits) if base.feeders else 0.0
+    return replace(
+        base, turns=turns, works=works, threads=1.0, strangers=beside, stored=stored, crowded=crowded
+    )
 
 
 def _waited(main: list[Stack]) -> int:

@@ -37,10 +37,12 @@ LITTLE = 1e-12
 def apply(change: Change, base: Scenario) -> Scenario:
     """The scenario with a change made to it: costs are scaled, settings replaced."""
     settings = {name: value for name in SETTINGS if (value := getattr(change, name)) is not None}
+    works = _scaled(base.works, change, WORK_PARTS)
+    alone = base.spinning * (1 - _crowd_left(works, change, base)) if base.spinning else 0.0
     return replace(
         base,
-        works=_scaled(base.works, change, WORK_PARTS),
-        turns=_scaled(base.turns, change, TURN_PARTS),
+        works=works,
+        turns=_scaled(base.turns, replace(change, compute=change.compute * (1 - alone)), TURN_PARTS),
         hand_over=base.hand_over * change.ipc,
         serialise=base.serialise * change.ipc,
         transfer=base.transfer * change.ipc,
@@ -51,6 +53,17 @@ def apply(change: Change, base: Scenario) -> Scenario:
         crowded=base.crowded * change.cpu * base.cores / (change.cores or base.cores),
         **settings,
     )
+
+
+def _crowd_left(works: tuple[Work, ...], change: Change, base: Scenario) -> float:
+    """How much of the workers' demand for cores is left beside the model."""
+    makers = max(base.workers, base.feeders)
+    if change.workers == 0 or (change.cores is not None and change.cores >= makers + base.threads):
+        return 0.0
+    if base.feeders:
+        return min(1.0, change.cpu)
+    before, after = (sum(one.cpu + one.collate for one in some) for some in (base.works, works))
+    return min(1.0, after / before) if before > 0 else 1.0
 
 
 def _scaled(parts: tuple[Part, ...], change: Change, names: tuple[str, ...]) -> tuple[Part, ...]:

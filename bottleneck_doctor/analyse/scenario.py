@@ -10,6 +10,7 @@ from ..model.diagnosis import Host, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Operation, Payload, Profile
 from .accelerated import runs_ahead
 from .crowding import crowding
+from .feeders import NOBODY, Feeders
 from .fit import fitted
 from .host import strangers
 from .interpreter_lock import held_by_lock
@@ -18,6 +19,7 @@ from .memory import loop_stall_s, measure_shortage, with_stalls
 from .ranks import exchange_shares
 from .reads import judge_reads, streams_of
 from .served import Curve, held, served
+from .spinning import spinning_share
 from .split import split_of
 from .turns import Beside, spaced, turns_of
 
@@ -41,6 +43,7 @@ def build_scenario(
     inputs: Inputs,
     host: Host,
     device: DeviceView | None = None,
+    feeders: Feeders = NOBODY,
 ) -> Scenario:
     """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
     fetches for itself."""
@@ -81,8 +84,22 @@ def build_scenario(
         undivided=device is not None and device.clock is not None and device.beat is None,
         served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
-    base = held_by_lock(profile, loop, base)
-    return fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
+    base = held_by_lock(profile, loop, replace(base, feeders=feeders.count))
+    if not host.accelerated:
+        spinning = spinning_share(profile, loop, steps, base, workers or feeders.count)
+        base = replace(base, spinning=spinning)
+    base = fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
+    if not feeders.count:
+        return base
+    taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
+    return replace(base, crowded=base.crowded + taken * fmean_wall(steps))
+
+
+def held_share(steps: list[Step]) -> float:
+    """Share of the steps' time in which the loop, outside of ``next``, was ready and had no core."""
+    walls = sum(step.wall * step.steps for step in steps)
+    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
+    return held / walls if walls > 0 else 0.0
 
 
 def _tensors(profile: Profile, loader: Loader | None) -> float:

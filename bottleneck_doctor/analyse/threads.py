@@ -8,6 +8,8 @@ from ..model.diagnosis import Change, Host, Scenario
 from ..model.profile import Loop, Operator, Profile
 from .causes import gain
 from .host import strangers
+from .loop_parts import training_samples
+from .replay import step_seconds
 from .split import anatomy_of
 
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (ours)
@@ -17,6 +19,8 @@ EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (ours; with a busy neighbou
 NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [catalogue F59]
 HELD = 0.1  # share of the step for which a crowd of threads has no core [catalogue F59]
 MOST_HELD = 0.8  # of the step that we are ready to promise back (ours)
+MODEL = ("forward", "loss", "backward", "optimizer")
+SAMPLES_AT_LEAST = 20  # of the loop's thread asleep (ours)
 SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
 # What each surplus thread per core adds to a large operator, whose threads wait for the last; and what a
 # crowd costs where operators are so large that this is little (ours, measured: two cores, 3 to 32 threads).
@@ -44,7 +48,7 @@ def judge_threads(
     profile: Profile, loop: Loop | None, scenario: Scenario | None, host: Host, held: float
 ) -> Threads:
     """``held`` is the share of the step in which the loop was ready and had no core."""
-    count, idle, large = _count(profile, loop), idle_cores(host), large_share(profile, loop)
+    count, idle, large = torch_threads(profile, loop), idle_cores(host), large_share(profile, loop)
     known = Threads("", count, count or 0, idle, large)
     if count is None or scenario is None or host.accelerated:
         return known
@@ -70,19 +74,21 @@ def _crowd(
     profile: Profile,
     loop: Loop | None,
 ) -> Threads:
-    """Each parallel region waits for threads that wait for a core: the time held up is what they cost, and
-    what they spin away, which no clock tells from computing.
+    """Each parallel region waits for threads that wait for a core: the time held up or asleep meanwhile is
+    what they cost, and what they spin away, which no clock tells from computing.
 
     Strangers on the same cores would hold up one thread as well; they are left their part.
     """
     surplus = (known.count or 1) * ranks - host.cores
-    ours = min(MOST_HELD, held * surplus / (surplus + strangers(host)))
+    share = surplus / (surplus + strangers(host))
+    slept = min(MOST_HELD, share * _slept(profile, loop, scenario))
+    ours = min(MOST_HELD - slept, held * share)
     alone = ranks == 1 and (host.foreign_cores or 0.0) <= NEIGHBOUR_CORES
     divided = alone and (known.large or 0.0) >= LARGE_SHARE
-    if scenario.workers or (ours < HELD and not divided):
+    if scenario.workers or (ours + slept < HELD and not divided):
         return known
     wanted = max(1, int(host.cores) // ranks)
-    factor = (1.0, 1 / (1 - ours / 2), 1 / (1 - ours))
+    factor = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours))
     if divided:
         waits = _delayed(profile.operators, surplus / max(host.cores, 1.0))
         own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
@@ -90,6 +96,18 @@ def _crowd(
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
         factor = (low, likely, high)
     return Threads("many", known.count, wanted, known.idle, known.large, factor)
+
+
+def _slept(profile: Profile, loop: Loop | None, scenario: Scenario) -> float:
+    """Share of the step in which the loop's thread sleeps in the model: on a CPU, for its other threads."""
+    slept = {True: 0, False: 0}
+    for one in training_samples(profile, loop.pid, loop.body) if loop is not None else ():
+        if one.part != "data" and one.stack.running is not None:
+            slept[one.part in MODEL] += max(0, one.stack.count - one.stack.running)
+    idle = sum(turn.idle for turn in scenario.turns) / len(scenario.turns)
+    if sum(slept.values()) < SAMPLES_AT_LEAST:
+        return 0.0
+    return idle / step_seconds(scenario) * slept[True] / sum(slept.values())
 
 
 def _delayed(operators: list[Operator], surplus: float) -> list[float]:
@@ -102,7 +120,8 @@ def _delayed(operators: list[Operator], surplus: float) -> list[float]:
     ]
 
 
-def _count(profile: Profile, loop: Loop | None) -> int | None:
+def torch_threads(profile: Profile, loop: Loop | None) -> int | None:
+    """``torch.get_num_threads()`` of the loop's process, None where it was not asked."""
     mine = [one.torch_threads for one in profile.processes if loop is not None and one.pid == loop.pid]
     return next((count for count in mine if count), None)
 

@@ -20,6 +20,10 @@ IN_TIME = 0.05  # of the step waiting for data, below which it is there in time 
 CROWDED = 1.2  # step time over the step time without workers in the model's way (ours)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
+NEARLY, LEVEL = (
+    0.8,
+    0.9,
+)  # of what the first saves, from which a second's makes it medium, low confidence (ours)
 
 # Judged below, beside the cause that they would be mistaken for.
 APART = ("input.oversubscribed", "model.threads")
@@ -116,10 +120,13 @@ def decide(
         bound, cause = ("latency", "input.wait") if waits else ("balanced", "none")
         sure = confidence(trust, inputs, clocked)
         return Verdict(bound, cause, SENTENCES[cause], sure, None, gain), causes
+    second, close = "", 0.0
     if host.accelerated:  # host and device overlap: no single part of the step is its length
         cause = _cause_of(bound, causes)
     else:
-        cause = _largest({one: value for one, value in causes.items() if one not in APART}, base)
+        cause, second, close = _largest(
+            {one: value for one, value in causes.items() if one not in APART}, base
+        )
         bound = RESOURCE[cause] or bound
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
@@ -137,8 +144,10 @@ def decide(
         if name != bound and known[name] >= max(BALANCED, CLOSE * known.get(bound, 1e9))
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
-    sure, words = confidence(trust, inputs, clocked), SENTENCES[cause]
-    if cause in ("model.compute", "host.launch", "model.threads"):
+    sure, words = confidence(trust, inputs, clocked, close), SENTENCES[cause]
+    if close > LEVEL and side_of(second) != side_of(cause):
+        words += f"; {second} takes about as much"
+    elif cause in ("model.compute", "host.launch", "model.threads"):
         words += _input_beside(trust.waits, base.workers)
     elif cause == "input.preprocess":
         words += _core_taken(base)
@@ -173,12 +182,17 @@ def _input_beside(waits: float, workers: int) -> str:
     return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
 
 
-def _largest(causes: dict[str, float], base: Scenario) -> str:
-    """The cause whose removal gains most, of the side whose removal does."""
+def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]:
+    """The cause whose removal gains most, of the side whose removal does; that of the second side; and how
+    much that side saves of what the first does."""
     whole = {side_of(cause): value for cause, value in causes.items()} | side_gains(base)
-    side = max(whole, key=lambda one: whole[one])
-    fitting = {cause: value for cause, value in causes.items() if side_of(cause) == side}
-    return max(fitting, key=lambda cause: fitting[cause])
+    sides = sorted(whole, key=lambda one: whole[one], reverse=True)[:2]
+    first, second = (
+        max((cause for cause in causes if side_of(cause) == side), key=lambda cause: causes[cause])
+        for side in sides
+    )
+    saved = [1 - 1 / whole[side] for side in sides]
+    return first, second, saved[1] / saved[0] if saved[0] > 0 else 0.0
 
 
 def _cause_of(bound: str, causes: dict[str, float]) -> str:
@@ -187,16 +201,17 @@ def _cause_of(bound: str, causes: dict[str, float]) -> str:
     return max(fitting, key=lambda cause: fitting[cause])
 
 
-def confidence(trust: Trust, inputs: Inputs, clocked: bool = True) -> str:
-    """high, medium or low: how well the replay reproduces the run, and how much was observed.
+def confidence(trust: Trust, inputs: Inputs, clocked: bool = True, close: float = 0.0) -> str:
+    """high, medium or low: how well the replay reproduces the run, how much was observed, and how ``close``
+    the second cause comes to the first.
 
     Where a device's own clock was not read, a wait in the loop may be hidden behind it: never high.
     """
     blocked = inputs.storage + inputs.network + inputs.wait
     guessed = inputs.wall > 0 and blocked > 0.3 * inputs.wall and trust.blocked_samples < 20
-    if trust.steps < 30 or trust.model_error > 0.4 or trust.disagreement > 0.3:
+    if trust.steps < 30 or trust.model_error > 0.4 or trust.disagreement > 0.3 or close > LEVEL:
         return "low"
-    if trust.model_error > 0.15 or guessed or not clocked or trust.disagreement > 0.15:
+    if trust.model_error > 0.15 or guessed or not clocked or trust.disagreement > 0.15 or close > NEARLY:
         return "medium"
     return "high"
 

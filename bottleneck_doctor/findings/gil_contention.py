@@ -65,7 +65,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "stack samples that say which threads were awake (py-spy)")
     if seen.share < WAIT_SHARE:
         return None
-    factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))
+    if scenario.feeders:  # the replay books it with the making of batches
+        factor = (1.0, 1 / (1 - HALF * seen.share), 1 / (1 - seen.share))
+    else:
+        factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))
     if factor[1] < WORTH:
         return None
     where = f", mostly in {named(seen.location)}" if seen.location else ""
@@ -80,7 +83,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
             f"share of the time that other threads ran{where}", "other_threads_share", seen.others, STACKS
         ),
     ]
-    return Finding(ID, "host.python", evidence, [_cure(factor, seen)], seen.location)
+    cause = "input.preprocess" if scenario.feeders else "host.python"
+    return Finding(ID, cause, evidence, [_cure(factor, seen)], seen.location)
 
 
 def _cure(factor: tuple[float, float, float], seen: LockWait) -> Cure:

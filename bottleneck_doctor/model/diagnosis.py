@@ -101,7 +101,8 @@ class Scenario:
     leave unfinished when it goes on, 0 = it waits for all; ``undivided`` says that in what the turns call its
     computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
     and processes that make batches beside a loop without a loader, ``crowded`` the seconds of a step in which
-    they left it no core.
+    they left it no core; ``spinning`` is the share of ``compute`` in which threads of the model spin for one
+    that workers keep from a core.
     """
 
     works: tuple[Work, ...]
@@ -127,6 +128,7 @@ class Scenario:
     undivided: bool = False
     feeders: int = 0
     crowded: float = 0.0
+    spinning: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from bottleneck_doctor.analyse.threads import judge_threads
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.computing import Anatomy, Computing, Switches
 from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
-from bottleneck_doctor.model.profile import Operator, Process, Profile
+from bottleneck_doctor.model.profile import Operator, Process, Profile, Stack
 from tests.analyse.runs import run_of
 
 BASE = Scenario((Work(2e-4),), (Turn(0.02),), cores=4.0)
+TORCH = "/x/site-packages/torch"
 IDLE = Host(cores=4.0, job_cores=1.0, foreign_cores=0.0)
 
 
@@ -68,6 +69,18 @@ def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> No
     assert trouble(run(16, large=0.2), held=0.02) == ""
     assert trouble(run(3, 3), held=0.4) == "many"  # two ranks share the cores
     assert trouble(run(16), held=0.4, workers=2) == ""  # then workers may be the crowd
+
+
+def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
+    asleep = {"turns": (Turn(0.01, idle=0.01),)}
+    stacks = [Stack(1, "trainer", "MainThread", [f"backward ({TORCH}/autograd/graph.py:1)"], 100, 50)]
+    assert trouble(run(4, large=0.2), replace(IDLE, cores=2.0), cores=2.0, **asleep) == ""
+    seen = replace(run(4, large=0.2), stacks=stacks)
+    judged = judge_threads(
+        seen, seen.loops[0], replace(BASE, cores=2.0, **asleep), replace(IDLE, cores=2.0), 0.0
+    )
+    assert judged.trouble == "many"
+    assert judged.factor[1] == pytest.approx(2.0, rel=0.02), "half of the step"
 
 
 def test_large_operators_wait_for_all_threads_although_no_clock_says_so() -> None:

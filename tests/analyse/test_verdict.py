@@ -123,3 +123,13 @@ def test_strangers_take_cores_from_the_prediction():
 
 def test_the_same_profile_gives_the_same_diagnosis():
     assert diagnose(run_of(cpu=5 * MS, idle=5 * MS)) == diagnose(run_of(cpu=5 * MS, idle=5 * MS))
+
+
+@pytest.mark.parametrize(
+    ("compute", "confidence", "said"),
+    [(10 * MS, "low", True), (8.4 * MS, "medium", False), (4 * MS, "high", False)],
+)
+def test_two_sides_that_are_about_as_large_are_no_sure_verdict(compute, confidence, said):
+    verdict = diagnose(run_of(cpu=10 * MS, compute=compute)).verdict
+    assert verdict.confidence == confidence
+    assert ("takes about as much" in verdict.summary) == said
