@@ -65,7 +65,7 @@ def ranked_together(diagnosis: Diagnosis, mine: list[Offer], others: list[Offer]
     if not others:
         return mine
     best: dict[str, Offer] = {}
-    for offer in sorted([*others, *mine], key=partial(order, diagnosis.whole)):
+    for offer in sorted([*others, *mine], key=partial(order, diagnosis)):
         best.setdefault(offer[1].id, offer)
     return list(best.values())
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from math import floor, log
+from math import floor, log, sqrt
 
+from ..analyse.causes import side_of
 from ..analyse.predict import merge, predict, step_after, widened
 from ..analyse.replay import step_seconds
 from ..analyse.whole import with_evaluation
 from ..model.diagnosis import Change, Cure, Diagnosis, Finding
 from ..model.report import Remedy, Speedup
-from ..model.whole import Whole
 
 WORTH = 1.03  # a remedy that brings less is not said [catalogue 2.3]
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
@@ -18,7 +18,7 @@ HURTS = 0.97  # a remedy that costs this much is said as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
-TIE = log(1.1)  # lower ends within 10 % are a tie; then the easier remedy comes first
+TIE = log(1.1)  # gains within 10 % are a tie; then the easier remedy comes first
 TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "range": 3}
 
 Offer = tuple[Finding, Cure, Speedup]
@@ -27,7 +27,7 @@ Offer = tuple[Finding, Cure, Speedup]
 def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
     """Every cure with its predicted speedup; of the same remedy offered twice the better-founded."""
     best: dict[str, Offer] = {}
-    better = partial(order, diagnosis.whole)
+    better = partial(order, diagnosis)
     for finding in found:
         for cure in finding.cures:
             offer = (finding, cure, _predicted(diagnosis, cure))
@@ -46,13 +46,23 @@ def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
     return widened(diagnosis, low, likely, high, cure.basis if known else "range")
 
 
-def order(whole: Whole, offer: Offer) -> tuple[bool, int, int, int, int, float]:
-    """Steps that get faster leave evaluation as it was: what is compared is what either brings to both."""
-    _, cure, speedup = offer
-    low = speedup.low if cure.scope == "run" else with_evaluation(whole, speedup.low)
+def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int, int, float]:
+    """What treats the cause that the verdict names comes first, unless that is a guess; then what gains most,
+    between its low and its likely end.
+
+    Steps that get faster leave evaluation as it was: what is compared is what either brings to both.
+    """
+    finding, cure, speedup = offer
+    ends = [max(one, 1e-6) for one in (speedup.low, speedup.likely)]
+    if cure.scope != "run":
+        ends = [with_evaluation(diagnosis.whole, one) for one in ends]
+    named = diagnosis.verdict.confidence != "low" and side_of(finding.cause) == side_of(
+        diagnosis.verdict.cause
+    )
     return (
         promises_nothing(cure),
-        -floor(log(max(low, 1e-6)) / TIE),
+        not named,
+        -floor(log(sqrt(ends[0] * ends[1])) / TIE),
         TRUST[speedup.basis],
         EASE[cure.apply],
         EFFORT.get(cure.effort, 1),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bottleneck_doctor.findings.case import patient
 from bottleneck_doctor.model.diagnosis import Change, Cure, Diagnosis, Finding, Turn, Work
 from bottleneck_doctor.model.report import Evidence, Fix
@@ -29,3 +31,29 @@ def test_its_speedup_is_one() -> None:
     told = {remedy.id: remedy for remedy in remedies(diagnosis, offers(diagnosis, found))}
     assert told["grow-shm"].predicted_speedup.likely == 1.0
     assert told["workers-auto"].predicted_speedup.likely > 1.3
+
+
+def order_of(confidence: str) -> list[str]:
+    """A cure of the named cause that gains 20 %, and one of something else that gains 50 %."""
+    named = Cure("named", "of the cause", FIX, factor=(1.1, 1.2, 1.3))
+    other = Cure("other", "of something else", FIX, factor=(1.3, 1.5, 1.7))
+    diagnosis, _ = run()
+    verdict = replace(diagnosis.verdict, cause="input.preprocess", confidence=confidence)
+    found = [
+        Finding("log-slow", "host.logging", [Evidence("log")], [other]),
+        Finding("decode-bound", "input.collate", [Evidence("decode")], [named]),
+    ]
+    return [offer[1].id for offer in offers(replace(diagnosis, verdict=verdict), found)]
+
+
+def test_what_treats_the_named_cause_comes_first_unless_that_is_a_guess() -> None:
+    assert order_of("high") == ["named", "other"]
+    assert order_of("low") == ["other", "named"]
+
+
+def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> None:
+    sure = Cure("sure", "a little", FIX, factor=(1.15, 1.2, 1.25))
+    likely = Cure("likely", "much", FIX, factor=(1.0, 2.0, 3.0))
+    diagnosis, _ = run()
+    found = Finding("log-slow", "host.logging", [Evidence("log")], [sure, likely])
+    assert [offer[1].id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
