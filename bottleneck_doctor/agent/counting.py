@@ -65,7 +65,8 @@ def heard(account: Account) -> None:
 def _count() -> None:
     if state.backwards != state.seen:
         state.seen = state.backwards
-        state.trained += 1
+        if not state.loaderless:
+            state.trained += 1
 
 
 def _learn(account: Account) -> None:

@@ -33,6 +33,7 @@ class _Loop:
     """The loop of this process, as far as it has none of ours."""
 
     arrivals = -1  # batches from loaders when its last step ended
+    looked = 0  # steps at its last close look
     alone = 0  # passes since a batch came from one
     only_grad = True  # `autograd.grad` is all that it has called so far
     handle: Any = None  # of the hook that waits for a module to be called
@@ -51,8 +52,10 @@ def passed(name: str) -> None:
         return  # a penalty on gradients, within a step
     if not state.last_ns and not _Loop.only_grad:  # which compilers also call, while they trace
         _begin()
-    if state.arrivals != _Loop.arrivals:
-        _Loop.arrivals, _Loop.alone = state.arrivals, 0
+    came, _Loop.arrivals = state.arrivals - _Loop.arrivals, state.arrivals
+    # Several between two passes are an evaluation's, unless a loader is known to be trained on.
+    if came and (state.pacer is not None or (came == 1 and _Loop.alone <= ALONE_FROM)):
+        _Loop.alone, state.loaderless = 0, False
         return
     _Loop.alone += 1
     if not _stepped_on_device():
@@ -82,6 +85,7 @@ def _step_ended() -> None:
     if not state.last_ns:
         _begin()
     state.trained += 1
+    state.loaderless = True
     device_clock.end(_Loop)
     if state.window is not None:
         end_window()
@@ -102,7 +106,7 @@ def _step_ended() -> None:
     post(wire.TRAINER, get_native_id())
     if state.control is not None:
         state.control.look()
-    state.countdown = state.not_beyond(state.stride - 1) if state.window is None else 0
+    state.countdown = state.not_beyond(state.skip(state.trained)) if state.window is None else 0
     _Loop.since, _Loop.cpu, _Loop.queue = end, thread_time_ns(), clocks.run_queue()
     state.row(
         wire.PASS, end, 0, state.trained, _Loop.cpu, process_time_ns(), _Loop.queue, state.optimizer_steps,
@@ -110,7 +114,8 @@ def _step_ended() -> None:
     )  # fmt: skip
     state.row(wire.USAGE, end, 0, *clocks.usage(), thread=state.thread())
     _await_forward()
-    state.looked(now() - end, end, state.stride)
+    state.looked(now() - end, end, state.trained - _Loop.looked)
+    _Loop.looked = state.trained
     if not state.optimizer_steps and state.stop_at and due():
         stop()
 

@@ -68,6 +68,7 @@ class Pulse:
         self.backwards = 0
         self.seen = 0  # backward passes that belong to steps counted already
         self.optimizer_steps = 0
+        self.loaderless = False  # the steps that go by are counted by agent/own_loop.py
         self.stepping = False  # an optimizer's step is running
         self.trained = 0
         self.stop_at = 0

@@ -7,7 +7,7 @@ looks too often or too seldom; how long the steps between them took says how oft
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
@@ -42,3 +42,20 @@ class Line:
         """The part's time in ``count`` steps that took ``rest`` together."""
         found = count * self.part + self.slope * (rest - count * self.step)
         return min(rest, max(0.0, found))
+
+
+def estimate_rows(
+    column: list[float] | list[float | None], own: list[float], steps: list[int], counted: Iterable[int]
+) -> None:
+    """Estimate a part in the rows of several steps, of which one was looked at, by what these took as a whole
+    (``own``). Where that tells nothing of the part, all of them are taken to be like the one."""
+    places = list(counted)
+    single = [place for place in places if steps[place] == 1]
+    several = [place for place in places if steps[place] > 1]
+    if not single or not several:
+        return
+    rest, count = sum(own[place] for place in several), sum(steps[place] for place in several)
+    parts = [column[place] or 0.0 for place in single]
+    line = Line.of(parts, [own[place] for place in single], rest, count)
+    for place in several if line.slope else ():
+        column[place] = line.estimate(max(0.0, own[place]), steps[place])

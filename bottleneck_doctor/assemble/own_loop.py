@@ -16,11 +16,11 @@ from ..agent import wire
 from ..model.loops import LoopBody
 from ..model.profile import Location, Outside
 from .arrivals import Iteration
-from .estimate import Line
+from .estimate import Line, estimate_rows
 from .loop_body import read_body
 from .loops import pieces
 from .rows import Diary, Row
-from .steps import ROWS_AT_MOST, Marks, S, Sums, read_marks, sums, used_between
+from .steps import FIRST_ROWS, ROWS_AT_MOST, Marks, S, Sums, read_marks, sums, used_between
 
 
 def read_outside(
@@ -37,6 +37,12 @@ def read_outside(
     unseen = Unseen.of(stretches)
     for one in stretches:
         _append(result, one, unseen, marks, origin)
+    own = [
+        wall - (gap or 0.0) - (saved or 0.0) - (logged or 0.0) for wall, gap, saved, logged
+        in zip(result.wall_s, result.gap_s, result.checkpoint_s, result.logging_s, strict=True)
+    ]  # fmt: skip
+    for column in (result.backward_s, result.optimizer_s, result.copy_s, result.exchange_s):
+        estimate_rows(column, own, result.steps, range(FIRST_ROWS, len(own)))
     while len(result.t) > ROWS_AT_MOST:
         result = _halve(result)
     return [result] if result.t else []

@@ -10,7 +10,7 @@ from itertools import pairwise
 from ..agent import wire
 from ..model.profile import StepTable
 from .arrivals import Arrival, Iteration
-from .estimate import Line
+from .estimate import estimate_rows
 from .rows import Diary, Row
 
 S = 1e-9
@@ -147,22 +147,13 @@ def tabulate(points: list[Point], marks: Marks, gone: Gone, others: Sums, origin
 
 
 def _estimate(table: StepTable, column: list[float] | list[float | None]) -> None:
-    """A part's time in rows of several steps, of which one was looked at, by what these took as a whole.
-    Where that tells nothing of the part, all of them are taken to be like the one."""
+    """A part's time in rows of several steps, of which one was looked at, by what these took as a whole."""
     own = [
         wall - wait - saved - logged for wall, wait, saved, logged
         in zip(table.wall_s, table.wait_s, table.checkpoint_s, table.logging_s, strict=True)
     ]  # fmt: skip
     counted = [place for place, aside in enumerate(table.set_aside) if not aside and place >= FIRST_ROWS]
-    single = [place for place in counted if table.steps[place] == 1]
-    several = [place for place in counted if table.steps[place] > 1]
-    if not single or not several:
-        return
-    rest, count = sum(own[place] for place in several), sum(table.steps[place] for place in several)
-    parts = [column[place] or 0.0 for place in single]
-    line = Line.of(parts, [own[place] for place in single], rest, count)
-    for place in several if line.slope else ():
-        column[place] = line.estimate(max(0.0, own[place]), table.steps[place])
+    estimate_rows(column, own, table.steps, counted)
 
 
 def _append(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.own_loop import ALONE_FROM
 from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.model.profile import Outside
@@ -109,8 +111,23 @@ AHEAD = """
         optimizer.step()
     say(hooks=len(model._forward_hooks))
 """
+EVALUATED = """
+    held_out = torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2)
+    for step, x in enumerate(batches()):
+        train_on(x)
+        if step % 5 == 4:
+            with torch.no_grad():
+                for kept in held_out:
+                    model(kept)
+"""
+TWO_RANKS = """
+    from bottleneck_doctor.agent.pulse import state
+    state.ranked = True
+    for x in batches():
+        model(x).square().mean().backward()
+"""
 LOOPS = {
-    "next batch ahead": AHEAD,
+    "next batch ahead": AHEAD, "an evaluation of every fifth step": EVALUATED,
     "generator": GENERATOR, "no optimizer": BY_HAND, "grad only": FUNCTIONAL, "a penalty": PENALTY,
     "closure": CLOSURE, "accumulation": ACCUMULATED, "compiled": COMPILED,
 }  # fmt: skip
@@ -174,6 +191,16 @@ def test_the_next_batch_is_got_between_the_model_and_the_backward_pass(runs: Any
 @pytest.mark.parametrize("name", ["no optimizer", "grad only"])
 def test_without_a_module_there_is_no_such_gap(runs: Any, name: str) -> None:
     assert set(outside(runs(name)).gap_s) == {None}
+
+
+def test_looks_do_not_fall_on_the_same_step_of_each_round(tmp_path: Any) -> None:
+    """Ranks that exchange in every fourth step are looked at in others, too."""
+    told = watched(tmp_path, HEAD.replace(f"STEPS = {STEPS}", "STEPS = 400") + TWO_RANKS + TAIL)
+    (diary,) = read_diaries(told.folder)
+    steps = [row.a for row in diary.of(wire.PASS)]
+    later = [after - before for before, after in pairwise(steps) if after - before > 1]
+    assert len(later) > 5, "all steps were looked at"
+    assert len({step % 4 for step in steps[-len(later) :]}) > 1
 
 
 def test_code_is_compiled_as_without_us(runs: Any, tmp_path: Any) -> None:
