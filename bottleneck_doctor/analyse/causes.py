@@ -18,6 +18,7 @@ DEVICE_FILLED = (
 )
 ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (ours)
 KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are what is slow (ours)
+FUSED = 0.5  # of what calling small operators costs is left where they are merged (ours) [catalogue F34]
 CORES_FREE = 1e6
 
 # cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help
@@ -73,7 +74,7 @@ def cause_gains(
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0),
         "host.python": Change(python=0, sampling=0),
-        "host.launch": Change(launch=0),
+        "host.launch": Change(launch=FUSED),
         "host.memory": Change(memory=0, paging=0),
         "comm.allreduce": Change(comm=0),
         "comm.straggler": Change(straggler=0),
@@ -121,7 +122,7 @@ def side_gains(base: Scenario) -> dict[str, float]:
     """What removing all causes of a side together would gain."""
     return {
         "input": gain(base, Change(cpu=0, collate=0, storage=0, network=0, wait=0, ipc=0, startup=0)),
-        "model": gain(base, Change(compute=0, launch=0)),
+        "model": gain(base, Change(compute=0, launch=FUSED)),
         "ranks": gain(base, Change(comm=0, straggler=0)),
     }
 

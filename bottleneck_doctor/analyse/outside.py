@@ -14,6 +14,7 @@ from .loop_parts import TORN, Sample, data_samples, training_samples
 SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
 SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
+ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
@@ -54,9 +55,11 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)
     beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
-    if not timed:  # no module was called: samples alone can tell
+    seen, loose_seen = _share(inside, _count(samples))
+    if not timed or seen - 2 * loose_seen > of_step + ELSEWHERE:
+        # No module was called, or a measure calls one before the batch is got: samples alone can tell.
         share, spread = _share(_count(data), _count(samples))
-        return Gap(0.0, *_interval(share, spread), _hottest(data), share)
+        return Gap(share, *_interval(share, spread), _hottest(data), share)
     measured = _late_share(outside, samples, data, end)
     if measured is not None:
         beside, loose = measured, loose / 2

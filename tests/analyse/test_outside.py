@@ -69,8 +69,15 @@ def test_what_passes_between_model_and_backward_is_timed() -> None:
 
 def test_where_no_module_is_called_the_samples_alone_tell() -> None:
     found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
-    assert (found.share, found.beside) == (0.0, 0.6)
+    assert found.beside == 0.6
     assert 0.0 < found.low < 0.6 < found.high < 1.0
+
+
+def test_a_batch_got_behind_a_measure_that_calls_the_model_is_not_in_the_gap() -> None:
+    """An accuracy is computed between the optimizer and the next batch: there the gap ends."""
+    found = judged(SHORT, (40, "batch", 50), (42, "model", 20), (44, "backward", 30))
+    assert (found.share, found.beside) == (0.5, 0.5)
+    assert 0.3 < found.low < 0.5 < found.high < 0.7
 
 
 def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
