@@ -88,9 +88,9 @@ def _data_lines(samples: list[Sample], body: LoopBody | None) -> list[tuple[int,
     needs = {place: set(feed.needs) for place, feed in enumerate(feeds)}
     needed_by = {place: {other for other in needs if place in needs[other]} for place in needs}
     models = _calling(samples, body)
-    known = models or {len(feeds) - 1}
+    known = models | {len(feeds) - 1}  # of a small model not every call is seen
     upstream, downstream = _closure(known, needs), _closure(models, needed_by)
-    found = upstream - downstream - known - {len(feeds) - 1}
+    found = upstream - downstream - known
     # What is made of a batch that the model also gets as it is belongs to the step, as it does with a loader.
     given = set[int]().union(*(needs[place] for place in models)) & found
     found -= {place for place in given if (_closure({place}, needs) & given) - {place}}

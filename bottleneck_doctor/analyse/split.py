@@ -15,7 +15,7 @@ from ..model.computing import Anatomy
 from ..model.diagnosis import Host, Step
 from ..model.profile import Loop, Profile, Stack
 from .loop_parts import Sample, data_samples, training_samples
-from .purpose import LOG, purpose_at
+from .purpose import BESIDE, LOG, MEASURE, purpose_at
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
@@ -65,7 +65,21 @@ def split_of(profile: Profile, loop: Loop | None, steps: list[Step], host: Host)
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
     if anatomy.operators < CROWD:
         launch = 0.0  # any small model consists of small operators: a few of them are no ailment
-    return Split(python / own, max(0.0, launch) / own)
+    beside = min(max(0.0, launch), _beside(profile, loop) * own)
+    return Split((python + beside) / own, max(0.0, launch - beside) / own)
+
+
+def _beside(profile: Profile, loop: Loop) -> float:
+    """The share of the loop's own CPU in its lines that nothing trained needs, a metric element by element
+    say: the operators that these call are no part of the model."""
+    samples = own_samples(profile, loop) if profile.sources else []
+    total = sum(one.stack.running or 0 for one in samples)
+    found = sum(
+        one.stack.running or 0
+        for one in samples
+        if one.own and purpose_at(profile.sources, one.stack).what in (MEASURE, BESIDE)
+    )
+    return found / total if total >= SAMPLES_AT_LEAST else 0.0
 
 
 def _is_like(anatomy: Anatomy, own: float) -> bool:

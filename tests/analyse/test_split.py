@@ -13,7 +13,7 @@ from bottleneck_doctor.analyse.split import is_library, saving, split_of
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.computing import Anatomy, Compilation, Computing
 from bottleneck_doctor.model.diagnosis import Host
-from bottleneck_doctor.model.profile import Location, Operation, Process, Profile, Stack, Window
+from bottleneck_doctor.model.profile import Location, Operation, Process, Profile, Source, Stack, Window
 from tests.analyse.runs import run_of
 
 MS = 1e-3
@@ -70,6 +70,29 @@ def test_many_small_operators_are_the_price_of_calling() -> None:
     tiny = profiled(own=8, beyond=1.5, short=5, operators=3000)
     assert diagnose(tiny).verdict.cause == "host.launch"
     assert sum(parts(tiny)) == pytest.approx(10, rel=0.1)
+
+
+METRIC = """\
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    for one in model(x).argmax(1):
+        right += int(one.item() == 1)
+"""
+
+
+def test_small_operators_of_a_metric_are_not_the_models() -> None:
+    tiny = profiled(own=8, beyond=1.5, short=5, operators=3000)
+    lines = {5: 75, 3: 25}
+    stacks = [
+        Stack(1, "trainer", "MainThread", [f"<module> (train.py:{line})"], count, running=count)
+        for line, count in lines.items()
+    ]
+    metric = replace(tiny, stacks=stacks, sources=[Source("train.py", "<module>", 1, METRIC)])
+    python, launch, _ = parts(metric)
+    assert python == pytest.approx(7.5, rel=0.1), "three quarters of ten milliseconds"
+    assert diagnose(metric).verdict.cause == "host.python"
+    assert python + launch == pytest.approx(sum(parts(tiny)[:2]), rel=0.1)
 
 
 def test_without_a_profiled_step_nothing_is_split() -> None:
