@@ -229,4 +229,20 @@ PATIENTS = [
         never=ids("more-workers"),
         truth="epochs of sixteen short steps; each new worker parses 30,000 entries at its first sample",
     ),
+    Patient(
+        name="workers-and-threads",
+        group="ailment",
+        bounds=ids("cpu"),
+        causes=ids("input.preprocess"),
+        remedies=ids(
+            "reserve-cores",
+            "columnar-numpy",
+            "precompute-deterministic",
+            "cache-decoded-ram",
+            "pretokenize-offline",
+        ),
+        twin="precompute-deterministic",
+        never=ids("more-workers"),
+        truth="two workers count to 18000 in Python for a sample, beside a model with two threads",
+    ),
 ]
