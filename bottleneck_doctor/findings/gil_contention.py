@@ -24,7 +24,7 @@ silent. A free-threaded Python has no such lock. Samples of two seconds are few:
 
 ## Prediction
 Replay without the wait at best and likely, from half of it: samples are few, and some of the thread's work
-may have to stay.
+may have to stay. Of a thread that feeds the loop: from none of the wait to all of it, half of it likely.
 
 ## Remedies
 `processes-not-threads`.
@@ -114,10 +114,18 @@ def _case(main: tuple[int, int | None], other: int | None) -> Diagnosis:
     return replace(base, profile=replace(base.profile, stacks=stacks))
 
 
+def _fed() -> Diagnosis:
+    """The same where that thread makes the loop's batches."""
+    base = _case((100, 45), 97)
+    scene = Scenario((Work(1e-4),), (Turn(0.004),), cores=2.0, feeders=1, crowded=0.006)
+    return replace(base, scenario=scene)
+
+
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
         Case("a thread that counts in Python", _case((100, 45), 97), "fires", "processes-not-threads"),
+        Case("a thread that makes batches in Python", _fed(), "fires", "processes-not-threads"),
         Case("the line sleeps", _case((100, 2), 97), "silent"),
         Case("the other thread sleeps", _case((100, 45), 3), "silent"),
         Case("both run at once", _case((100, 97), 97), "silent"),

@@ -86,7 +86,8 @@ HEAD, MODEL, TRAINS = Feed(40, 40), Feed(42, 42, [0]), Feed(44, 44, [1])
          [(40, "batch"), (42, "model"), (44, "backward")], {40}),
         # a critic that judges the batch is so small that no sample met it
         ("a batch for a model that was never seen",
-         (HEAD, Feed(42, 42), Feed(43, 43, [0, 1]), Feed(44, 44, [2])), [(40, "augment"), (42, "model"), (44, "backward")], {40}),
+         (HEAD, Feed(42, 42), Feed(43, 43, [0, 1]), Feed(44, 44, [2])),
+         [(40, "augment"), (42, "model"), (44, "backward")], {40}),
         ("nothing is known of the lines", (), [(41, "batch"), (42, "model")], set()),
     ],
 )  # fmt: skip
