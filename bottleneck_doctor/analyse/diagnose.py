@@ -30,7 +30,7 @@ from .rhythms import find_rhythms
 from .scenario import build_scenario, fmean_wall, held_share
 from .split import is_logged, own_samples
 from .steady import Window, choose_loop, find_window, loader_of, steps_of
-from .threads import judge_threads
+from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
 from .whole import evaluations_of, judge_whole, measure_whole
 
@@ -123,10 +123,11 @@ def _judge(
     )
     step_s = fmean_wall(steps)
     error = _model_error(scenario, step_s)
+    held = held_share(steps)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
-                  inputs.blocked_samples, _noise(steps), held_share(steps),
+                  inputs.blocked_samples, _noise(steps), held * _workers_part(profile, loop, scenario),
                   _waits(steps), disagreement(profile, loop, steps))  # fmt: skip
-    threads = judge_threads(profile, loop, scenario, host, trust.held).factor[1]
+    threads = judge_threads(profile, loop, scenario, host, held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
     loose = (gap.low, gap.high) if gap else None
     metrics = measure(profile, loop, loader, steps, inputs, host, loose, device)
@@ -166,6 +167,15 @@ def _model_error(scenario: Scenario | None, step_s: float) -> float:
         return 1.0
     fitted = 0.5 * scenario.transfer / step_s  # a number chosen to fit proves nothing by fitting
     return max(fitted, abs(step_seconds(scenario) / step_s - 1))
+
+
+def _workers_part(profile: Profile, loop: Loop | None, scenario: Scenario | None) -> float:
+    """The workers' part in a crowd that keeps the loop from its core, beside surplus threads of the model."""
+    workers = scenario.workers if scenario is not None else 0
+    surplus = max(
+        0.0, (torch_threads(profile, loop) or 1) - (scenario.cores if scenario is not None else 1.0)
+    )
+    return workers / (workers + surplus) if workers else 1.0
 
 
 def _waits(steps: list[Step]) -> float:

@@ -21,6 +21,7 @@ from .reads import judge_reads, streams_of
 from .served import Curve, held, served
 from .spinning import spinning_share
 from .split import split_of
+from .threads import asleep_share
 from .turns import Beside, spaced, turns_of
 
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
@@ -87,7 +88,7 @@ def build_scenario(
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count))
     if not host.accelerated:
         spinning = spinning_share(profile, loop, steps, base, workers or feeders.count)
-        base = replace(base, spinning=spinning)
+        base = replace(base, spinning=spinning, asleep=asleep_share(profile, loop))
     base = fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
     if not feeders.count:
         return base

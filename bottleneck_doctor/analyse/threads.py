@@ -81,7 +81,7 @@ def _crowd(
     """
     surplus = (known.count or 1) * ranks - host.cores
     share = surplus / (surplus + strangers(host))
-    slept = min(MOST_HELD, share * _slept(profile, loop, scenario))
+    slept = min(MOST_HELD, share * _slept(scenario))
     ours = min(MOST_HELD - slept, held * share)
     alone = ranks == 1 and (host.foreign_cores or 0.0) <= NEIGHBOUR_CORES
     divided = alone and (known.large or 0.0) >= LARGE_SHARE
@@ -98,16 +98,22 @@ def _crowd(
     return Threads("many", known.count, wanted, known.idle, known.large, factor)
 
 
-def _slept(profile: Profile, loop: Loop | None, scenario: Scenario) -> float:
+def _slept(scenario: Scenario) -> float:
     """Share of the step in which the loop's thread sleeps in the model: on a CPU, for its other threads."""
+    idle = sum(turn.idle for turn in scenario.turns) / len(scenario.turns)
+    return scenario.asleep * idle / step_seconds(scenario)
+
+
+def asleep_share(profile: Profile, loop: Loop | None) -> float:
+    """The model's share of the samples in which the loop's thread slept, batches apart; 0 where the model has
+    no other thread to sleep for."""
+    if (torch_threads(profile, loop) or 1) == 1:
+        return 0.0
     slept = {True: 0, False: 0}
     for one in training_samples(profile, loop.pid, loop.body) if loop is not None else ():
         if one.part != "data" and one.stack.running is not None:
             slept[one.part in MODEL] += max(0, one.stack.count - one.stack.running)
-    idle = sum(turn.idle for turn in scenario.turns) / len(scenario.turns)
-    if sum(slept.values()) < SAMPLES_AT_LEAST:
-        return 0.0
-    return idle / step_seconds(scenario) * slept[True] / sum(slept.values())
+    return slept[True] / sum(slept.values()) if sum(slept.values()) >= SAMPLES_AT_LEAST else 0.0
 
 
 def _delayed(operators: list[Operator], surplus: float) -> list[float]:

@@ -83,7 +83,7 @@ UNASKED = "the loop's own time outweighs the data's; what the accelerator does m
 
 @dataclass(frozen=True)
 class Trust:
-    """What confidence rests on. ``held`` is the share of the step in which the loop wanted a core in vain,
+    """What confidence rests on. ``held`` is the share of the step in which workers kept the loop from a core,
     ``waits`` that in which it waited for data; ``disagreement`` is how far the share of time that its thread
     sleeps by its own clocks lies from what was seen from outside."""
 

@@ -58,7 +58,8 @@ def read_sources(
 
 
 def _names_seen(stacks: list[Stack], cwd: str) -> dict[tuple[str, str], str]:
-    """By (file, function): the variable that a call of it was written with, as far as there is one."""
+    """By (file, function): the variable that a call of it was written with, as far as there is one. The call
+    that was seen most decides: others may be torn stacks."""
     pairs: Counter[tuple[Place, Place]] = Counter()
     for stack in stacks:
         places = [_place(frame) for frame in stack.frames]
@@ -67,9 +68,10 @@ def _names_seen(stacks: list[Stack], cwd: str) -> dict[tuple[str, str], str]:
                 pairs[caller, called] += stack.count
     names: dict[tuple[str, str], str] = {}
     for (caller, called), _ in pairs.most_common(PAIRS_AT_MOST):
-        name, written = _last(called.function), _calls_at(caller, cwd)
-        if len(written) == 1 and name not in written:
-            names.setdefault((called.file, name), written.pop())
+        name = _last(called.function)
+        if (called.file, name) not in names:
+            written = _calls_at(caller, cwd)
+            names[called.file, name] = "" if len(written) != 1 or name in written else written.pop()
     return names
 
 

@@ -102,7 +102,8 @@ class Scenario:
     computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
     and processes that make batches beside a loop without a loader, ``crowded`` the seconds of a step in which
     they left it no core; ``spinning`` is the share of ``compute`` in which threads of the model spin for one
-    that workers keep from a core.
+    that workers keep from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in
+    the model, for other threads of it.
     """
 
     works: tuple[Work, ...]
@@ -129,6 +130,7 @@ class Scenario:
     feeders: int = 0
     crowded: float = 0.0
     spinning: float = 0.0
+    asleep: float = 0.0
 
 
 @dataclass(frozen=True)

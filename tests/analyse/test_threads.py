@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.analyse.threads import judge_threads
+from bottleneck_doctor.analyse.threads import asleep_share, judge_threads
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.computing import Anatomy, Computing, Switches
 from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
@@ -72,15 +72,23 @@ def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> No
 
 
 def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
-    asleep = {"turns": (Turn(0.01, idle=0.01),)}
-    stacks = [Stack(1, "trainer", "MainThread", [f"backward ({TORCH}/autograd/graph.py:1)"], 100, 50)]
-    assert trouble(run(4, large=0.2), replace(IDLE, cores=2.0), cores=2.0, **asleep) == ""
-    seen = replace(run(4, large=0.2), stacks=stacks)
-    judged = judge_threads(
-        seen, seen.loops[0], replace(BASE, cores=2.0, **asleep), replace(IDLE, cores=2.0), 0.0
-    )
+    turns, two = (Turn(0.01, idle=0.01),), replace(IDLE, cores=2.0)
+    assert trouble(run(4, large=0.2), two, cores=2.0, turns=turns) == ""
+    asleep, profile = replace(BASE, cores=2.0, turns=turns, asleep=1.0), run(4, large=0.2)
+    judged = judge_threads(profile, profile.loops[0], asleep, two, 0.0)
     assert judged.trouble == "many"
     assert judged.factor[1] == pytest.approx(2.0, rel=0.02), "half of the step"
+
+
+def test_sleeping_in_the_model_is_told_from_sleeping_elsewhere() -> None:
+    backward, other = f"backward ({TORCH}/autograd/graph.py:1)", "wait (train.py:9)"
+    stacks = [
+        Stack(1, "trainer", "MainThread", [backward], 100, 40),
+        Stack(1, "trainer", "MainThread", [other], 20, 0),
+    ]
+    profile = replace(run(4), stacks=stacks)
+    assert asleep_share(profile, profile.loops[0]) == pytest.approx(0.75)
+    assert asleep_share(run(4), profile.loops[0]) == 0.0
 
 
 def test_large_operators_wait_for_all_threads_although_no_clock_says_so() -> None:
