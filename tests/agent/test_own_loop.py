@@ -126,8 +126,9 @@ TWO_RANKS = """
     for x in batches():
         model(x).square().mean().backward()
 """
+EVERY_FIFTH = "an evaluation of every fifth step"
 LOOPS = {
-    "next batch ahead": AHEAD, "an evaluation of every fifth step": EVALUATED,
+    "next batch ahead": AHEAD, EVERY_FIFTH: EVALUATED,
     "generator": GENERATOR, "no optimizer": BY_HAND, "grad only": FUNCTIONAL, "a penalty": PENALTY,
     "closure": CLOSURE, "accumulation": ACCUMULATED, "compiled": COMPILED,
 }  # fmt: skip
@@ -157,9 +158,10 @@ def test_each_backward_pass_is_a_step(runs: Any, name: str) -> None:
     told = runs(name)
     assert (told.status, told.stderr) == (0, "")
     found = outside(told)
-    assert sum(found.steps) == found.total == pytest.approx(STEPS - ALONE_FROM, abs=4)
+    late = 8 if name == EVERY_FIFTH else 4  # behind the last look; evaluations make looks dearer, and rarer
+    assert sum(found.steps) == found.total == pytest.approx(STEPS - ALONE_FROM, abs=late)
     (diary,) = read_diaries(told.folder)
-    assert diary.board["trained"] == pytest.approx(STEPS - ALONE_FROM, abs=4)
+    assert diary.board["trained"] == pytest.approx(STEPS - ALONE_FROM, abs=late)
 
 
 @pytest.mark.parametrize("name", list(LOOPS))
