@@ -19,6 +19,7 @@ SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the con
 IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (ours)
 CROWDED = 1.2  # step time over the step time without workers in the model's way (ours)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
+SURELY_WIDER = 1.5  # the same, from which confidence is more than low (ours)
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
 NEARLY, LEVEL = (
     0.8,
@@ -145,6 +146,8 @@ def decide(
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
     sure, words = confidence(trust, inputs, clocked, close), SENTENCES[cause]
+    if cause == "model.threads":  # what another number of threads gains is a range, not a measurement
+        sure = "low" if sure == "low" or threads < SURELY_WIDER else "medium"
     if close > LEVEL and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     elif cause in ("model.compute", "host.launch", "model.threads"):

@@ -114,3 +114,5 @@ def test_threads_are_the_verdict_when_they_gain_enough() -> None:
     verdict, causes = decide(BASE, Inputs(), None, host, trust, threads=1.6)
     assert (verdict.bound, verdict.cause, causes["model.threads"]) == ("cpu", "model.threads", 1.6)
     assert decide(BASE, Inputs(), None, host, trust)[0].cause == "model.compute"
+    assert verdict.confidence == "medium", "a range is no measurement"
+    assert decide(BASE, Inputs(), None, host, trust, threads=1.4)[0].confidence == "low"
