@@ -47,17 +47,11 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     begin, end = _trains(samples, {one.line for one in data})
     operations = [one for one in profile.operations if one.kind in APART]
     hooked = {one.location.line for one in operations if one.location is not None}
-    early = [
-        one for one in samples
-        if one.part not in APART and not begin <= one.line <= end
-        and not (one.part == "line" and one.line in hooked)
-    ]  # fmt: skip
+    early = [one for one in samples if _is_early(one, begin, end, hooked)]
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)
     beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
-    seen, loose_seen = _share(inside, _count(samples))
-    if not timed or seen - 2 * loose_seen > of_step + ELSEWHERE:
-        # No module was called, or a measure calls one before the batch is got: samples alone can tell.
+    if not timed or _is_elsewhere(outside, samples, of_step, inside, _count(early)):  # samples alone can tell
         share, spread = _share(_count(data), _count(samples))
         return Gap(share, *_interval(share, spread), _hottest(data), share)
     measured = _late_share(outside, samples, data, end)
@@ -74,6 +68,22 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     share, spread = _share(inside, _count(early))
     low, high = (one * of_step for one in _interval(share, spread))
     return Gap(share, low + least, high + most, _hottest(data), beside)
+
+
+def _is_early(one: Sample, begin: int, end: int, hooked: set[int]) -> bool:
+    """Whether a sample lies in the gap: outside of the lines that train, and of what hooks time."""
+    kept = one.part not in APART and not begin <= one.line <= end
+    return kept and not (one.part == "line" and one.line in hooked)
+
+
+def _is_elsewhere(outside: Outside, samples: list[Sample], of_step: float, inside: int, early: int) -> bool:
+    """Whether samples say that the timed gap is not where the batch is got: a measure calls the model before
+    that, or looks met the one gap among the many passes of an optimizer's closure."""
+    seen, spread = _share(inside, _count(samples))
+    before, loose = _share(early, _count(samples))
+    closures = inside and not any(outside.optimizer_s) and any(one.part == "optimizer" for one in samples)
+    shorter = bool(closures) and before + 2 * loose < of_step - ELSEWHERE
+    return shorter or seen - 2 * spread > of_step + ELSEWHERE
 
 
 def _late_share(outside: Outside, samples: list[Sample], data: list[Sample], last: int) -> float | None:

@@ -145,9 +145,7 @@ def decide(
         if name != bound and known[name] >= max(BALANCED, CLOSE * known.get(bound, 1e9))
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
-    sure, words = confidence(trust, inputs, clocked, close), SENTENCES[cause]
-    if cause == "model.threads":  # what another number of threads gains is a range, not a measurement
-        sure = "low" if sure == "low" or threads < SURELY_WIDER else "medium"
+    sure, words = _capped(confidence(trust, inputs, clocked, close), cause, threads), SENTENCES[cause]
     if close > LEVEL and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     elif cause in ("model.compute", "host.launch", "model.threads"):
@@ -217,6 +215,13 @@ def confidence(trust: Trust, inputs: Inputs, clocked: bool = True, close: float 
     if trust.model_error > 0.15 or guessed or not clocked or trust.disagreement > 0.15 or close > NEARLY:
         return "medium"
     return "high"
+
+
+def _capped(sure: str, cause: str, threads: float) -> str:
+    """What another number of threads gains is a range, not a measurement."""
+    if cause != "model.threads":
+        return sure
+    return "low" if sure == "low" or threads < SURELY_WIDER else "medium"
 
 
 def _inconclusive(trust: Trust) -> Verdict:

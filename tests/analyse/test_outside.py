@@ -80,6 +80,13 @@ def test_a_batch_got_behind_a_measure_that_calls_the_model_is_not_in_the_gap() -
     assert 0.3 < found.low < 0.5 < found.high < 0.7
 
 
+def test_a_gap_that_looks_met_too_often_among_the_passes_of_closures_is_not_believed() -> None:
+    """The optimizer calls the model and the backward pass: one gap in several passes."""
+    found = judged(BUSY, (40, "batch", 10), (44, "step", 90))
+    assert (found.share, found.beside) == (0.1, 0.1)
+    assert judged(replace(BUSY, optimizer_s=[0.001] * 100), (40, "batch", 10), (44, "step", 90)).share == 1.0
+
+
 def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
     run = run_of()
     prefetching: Profile = replace(run, loops=[replace(run.loops[0], role="prefetch")])
