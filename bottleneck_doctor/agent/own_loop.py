@@ -7,6 +7,7 @@ next call of a module is where such a loop gets its batch.
 
 from __future__ import annotations
 
+import os
 import sys
 from threading import get_native_id
 from time import monotonic_ns as now
@@ -40,6 +41,12 @@ class _Loop:
     since = cpu = queue = 0  # what the gap is measured from: instant, thread's CPU and run queue
 
 
+def _forked() -> None:
+    """A child's loop is its own: what the process counts begins anew there."""
+    _Loop.arrivals, _Loop.looked, _Loop.alone, _Loop.only_grad = -1, 0, 0, True
+
+
+os.register_at_fork(after_in_child=_forked)
 _told: list[bool] = []
 
 

@@ -21,10 +21,8 @@ CROWDED = 1.2  # step time over the step time without workers in the model's way
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 SURELY_WIDER = 1.5  # the same, from which confidence is more than low (ours)
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
-NEARLY, LEVEL = (
-    0.8,
-    0.9,
-)  # of what the first saves, from which a second's makes it medium, low confidence (ours)
+# What a second cause saves of what the first does, from which confidence is medium at most, and low (ours).
+NEARLY, LEVEL = 0.8, 0.9
 
 # Judged below, beside the cause that they would be mistaken for.
 APART = ("input.oversubscribed", "model.threads")
@@ -172,7 +170,7 @@ def _core_taken(base: Scenario) -> str:
     share = base.crowded / step_seconds(base)
     if share < IN_TIME:
         return ""
-    return f"; what feeds the loop leaves it no core for {100 * share:.0f} % of the step"
+    return f"; what feeds the loop keeps a core or Python's lock from it for {100 * share:.0f} % of the step"
 
 
 def _input_beside(waits: float, workers: int) -> str:

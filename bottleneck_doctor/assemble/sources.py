@@ -17,7 +17,6 @@ from .calls import source_of
 from .quotes import Mask, masked, parsed
 
 FUNCTIONS_AT_MOST = 24  # with the most samples
-PAIRS_AT_MOST = 64  # of caller and function, of which another name is looked for
 LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the line that was seen
 LIBRARIES = (
     "/site-packages/",
@@ -53,26 +52,28 @@ def read_sources(
         source = _read(place, cwd, mask) if not _is_kept(place, found) and mask is not None else None
         if source is not None:
             found.setdefault((source.file, source.first), source)
-    seen = _names_seen(stacks, cwd) if found else {}
-    return [replace(one, alias=seen.get((one.file, one.function), "")) for one in found.values()]
+    callers = _callers(stacks) if found else {}
+    return [replace(one, alias=_alias(one, callers, cwd)) for one in found.values()]
 
 
-def _names_seen(stacks: list[Stack], cwd: str) -> dict[tuple[str, str], str]:
-    """By (file, function): the variable that a call of it was written with, as far as there is one. The call
-    that was seen most decides: others may be torn stacks."""
+def _callers(stacks: list[Stack]) -> dict[tuple[str, str], Place]:
+    """By (file, function): the line that was seen most calling it; others may be torn stacks."""
     pairs: Counter[tuple[Place, Place]] = Counter()
     for stack in stacks:
-        places = [_place(frame) for frame in stack.frames]
-        for caller, called in pairwise(places):
-            if caller is not None and called is not None and not called.function.startswith("<"):
+        for caller, called in pairwise(_place(frame) for frame in stack.frames):
+            if caller is not None and called is not None:
                 pairs[caller, called] += stack.count
-    names: dict[tuple[str, str], str] = {}
-    for (caller, called), _ in pairs.most_common(PAIRS_AT_MOST):
-        name = _last(called.function)
-        if (called.file, name) not in names:
-            written = _calls_at(caller, cwd)
-            names[called.file, name] = "" if len(written) != 1 or name in written else written.pop()
-    return names
+    found: dict[tuple[str, str], Place] = {}
+    for (caller, called), _ in pairs.most_common():
+        found.setdefault((called.file, _last(called.function)), caller)
+    return found
+
+
+def _alias(source: Source, callers: dict[tuple[str, str], Place], cwd: str) -> str:
+    """The variable that a call of the function was written with, if that is how it was called."""
+    caller = callers.get((source.file, source.function))
+    written = _calls_at(caller, cwd) if caller is not None else set()
+    return "" if len(written) != 1 or source.function in written else written.pop()
 
 
 def _calls_at(place: Place, cwd: str) -> set[str]:

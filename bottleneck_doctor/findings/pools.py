@@ -29,5 +29,10 @@ def crowd_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     count = float(scenario.feeders)
     return [
         Evidence("threads and processes that feed the loop", "feeders", count, "stack samples"),
-        Evidence("share of the step for which they leave it no core", "held_share", share, "schedstat"),
+        Evidence(
+            "share of the step for which they keep a core or the interpreter's lock from it",
+            "held_share",
+            share,
+            "schedstat, stack samples",
+        ),
     ]

@@ -101,9 +101,9 @@ class Scenario:
     leave unfinished when it goes on, 0 = it waits for all; ``undivided`` says that in what the turns call its
     computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
     and processes that make batches beside a loop without a loader, ``crowded`` the seconds of a step in which
-    they left it no core; ``spinning`` is the share of ``compute`` in which threads of the model spin for one
-    that workers keep from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in
-    the model, for other threads of it.
+    they kept a core or the interpreter's lock from it; ``spinning`` is the share of ``compute`` in which
+    threads of the model spin for one that workers keep from a core; ``asleep`` is the share of ``idle`` in
+    which the loop's thread sleeps in the model, for other threads of it.
     """
 
     works: tuple[Work, ...]

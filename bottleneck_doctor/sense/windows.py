@@ -95,7 +95,7 @@ class Windows:
 def stacks_hz(processes: int, cores: int) -> int:
     """How often to look: py-spy works for each process, and threads that spin for each other lose whole
     slices of time to it. A pool with ten of them on two cores took 42 and 32 s at 100 Hz, 27 and 28 s at 30,
-    25 s without bdoc."""
+    25 s without bdoc (a training by others that is not in the repository)."""
     return STACKS_HZ if processes <= CROWDED * cores else CROWDED_HZ
 
 
