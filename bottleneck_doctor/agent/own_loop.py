@@ -121,7 +121,9 @@ def _step_ended() -> None:
     )  # fmt: skip
     state.row(wire.USAGE, end, 0, *clocks.usage(), thread=state.thread())
     _await_forward()
-    state.looked(now() - end, end, state.trained - _Loop.looked)
+    cost = now() - end
+    state.row(wire.LOOK, end, cost, thread=state.thread())
+    state.looked(cost, end, state.trained - _Loop.looked)
     _Loop.looked = state.trained
     if not state.optimizer_steps and state.stop_at and due():
         stop()
@@ -132,7 +134,7 @@ def optimizer_stepped() -> None:
     if _stepped_on_device():
         _end_step()
     elif _Loop.handle is not None or _Loop.since:
-        _Loop.since, _Loop.cpu, _Loop.queue = now(), thread_time_ns(), clocks.run_queue()
+        _Loop.queue, _Loop.cpu, _Loop.since = clocks.run_queue(), thread_time_ns(), now()
     if _Loop.alone > ALONE_FROM and state.stop_at and due():
         stop()
 

@@ -47,6 +47,7 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     begin, end = _trains(samples, {one.line for one in data})
     operations = [one for one in profile.operations if one.kind in APART]
     hooked = {one.location.line for one in operations if one.location is not None}
+    hooked |= {one.line for one in samples if one.part == "zero_grad"}  # our hook's own frames are not kept
     early = [one for one in samples if _is_early(one, begin, end, hooked)]
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)

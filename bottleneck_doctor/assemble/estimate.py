@@ -33,8 +33,10 @@ class Line:
         if len(steps) < ENOUGH or not spread or not count:
             return cls(part, step)
         error = sqrt(spread / (len(steps) - 1) * count * (1 + count / len(steps)))
-        if abs(rest - count * step) > BEYOND * error:
+        if rest - count * step > BEYOND * error:
             return cls(part, step)
+        if count * step - rest > BEYOND * error:  # a look empties caches, which lengthens all that follows
+            return cls(part * rest / (count * step), rest / count)
         together = sum((one - part) * (other - step) for one, other in zip(parts, steps, strict=True))
         return cls(part, step, min(1.0, max(0.0, together / spread)))
 

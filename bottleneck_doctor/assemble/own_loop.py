@@ -104,17 +104,20 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
     ends = {row.a: row for row in diary.of(wire.AFTER_LOOK) if row.thread == thread}
     returns = {row.a: row for row in diary.of(wire.FORWARDED) if row.thread == thread}
     backwards = sorted(row.t for row in diary.of(wire.BACKWARD) if row.thread == thread)
+    looks = {row.t: row.duration for row in diary.by_kind.get(wire.LOOK, ()) if row.thread == thread}
 
     def used(before: Row, row: Row) -> Used:
-        apart = _hooked(marks, before.t, row.t) + away.between(before.t, row.t)
-        wall, cpu = max(1, row.t - before.t - apart), max(0, row.b - before.b)
+        ours = looks.get(before.t, 0)
+        apart = _hooked(marks, before.t, row.t) + away.between(before.t, row.t) + ours
+        wall, cpu = max(1, row.t - before.t - apart), max(0, row.b - before.b - ours)
         return Used(min(cpu, wall), max(0, wall - cpu))
 
     found = []
     for before, row in pairwise(passes):
         if row.a > before.a and row.t > before.t:
             end = row if row.a == before.a + 1 else ends.get(before.a + 1)
-            wall = max(1, row.t - before.t - away.between(before.t, row.t))
+            apart = away.between(before.t, row.t) + looks.get(before.t, 0)
+            wall = max(1, row.t - before.t - apart)
             first = used(before, end) if end is not None else None
             late = _late(returns.get(before.a), backwards)
             found.append(Stretch(before, row, wall, used(before, row), first, gaps.get(before.a), late))

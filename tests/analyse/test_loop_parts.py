@@ -15,6 +15,7 @@ CALLS = {
     "model": [f"_call_impl ({TORCH}nn/modules/module.py:1)", f"forward ({FILE}:5)"],
     "backward": [f"backward ({TORCH}_tensor.py:1)"],
     "step": [f"step ({TORCH}optim/adam.py:1)"],
+    "zero_grad": [f"zero_grad ({TORCH}optim/optimizer.py:1)"],
     "loss": [f"cross_entropy ({TORCH}nn/functional.py:1)"],
     "batch": [f"get_batch ({FILE}:9)"],
     "play": [f"play ({FILE}:13)", f"_call_impl ({TORCH}nn/modules/module.py:1)"],

@@ -45,6 +45,12 @@ def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
     assert (found.location.function, found.location.line) == ("get_batch", 9)
 
 
+def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
+    """Its time is taken out of the gap; our hook's frames are not kept, so some samples end at the line."""
+    samples = ((40, "batch", 75), (47, "zero_grad", 5), (47, "itself", 9), (42, "model", 50), (44, "backward", 50))
+    assert judged(BUSY, *samples).share == 1.0
+
+
 def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
     found = judged(BUSY, (47, "act", 60), (42, "model", 40), (43, "batch", 20), (44, "backward", 40))
     assert (found.share, found.beside) == (0.0, pytest.approx(0.2))

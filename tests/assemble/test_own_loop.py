@@ -63,6 +63,26 @@ def test_work_that_varies_is_not_in_the_gap() -> None:
     assert share(gaps, own) == pytest.approx(sum(gaps) / (sum(gaps) + sum(own)), abs=0.01)
 
 
+def test_steps_that_a_look_made_longer_are_not_taken_for_all() -> None:
+    """The look takes 3 ms, and lets all that follows in its step compute a tenth longer."""
+    draw, rows, t = Random(8), [], 0.0
+    for number in range(COUNT):
+        longer = 1.1 if number % EVERY == 0 else 1.0
+        gap, work = (draw.uniform(0.9, 1.1) * longer * base for base in (2.0, 4.0))
+        if number % EVERY == 0:
+            rows.append(row(wire.PASS, t, 0, number, round(t * MS), 0))
+            rows.append(row(wire.LOOK, t, 3.0))
+            rows.append(row(wire.FORWARD, t + 3.0, gap, number, round(gap * MS), 0))
+            t += 3.0
+        t += gap + work
+        if number % EVERY == 0:
+            rows.append(row(wire.AFTER_LOOK, t, 0, number + 1, round(t * MS)))
+    (outside,) = read_outside(diary(rows), [], 0)
+    timed = [gap for gap in outside.gap_s if gap is not None]
+    assert sum(timed) / sum(outside.wall_s) == pytest.approx(1 / 3, abs=0.005)
+    assert sum(outside.wall_s) / sum(outside.steps) == pytest.approx(0.00606, rel=0.02)
+
+
 def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
     count = 3 * ROWS_AT_MOST
     rows = [row(wire.PASS, 10 * n, 0, n, n * MS, 2 * n * MS) for n in range(1, count + 1)]
