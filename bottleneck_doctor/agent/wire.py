@@ -70,7 +70,7 @@ COLLECTION = 15  # garbage collection: a generation
 WINDOWED = 16  # a torch.profiler window: duration
 WORKERS = 17  # a worker's birth: a pid, b worker number
 STOPPED = 18  # the agent ended the training: a trained steps
-LOOK = 19  # after a close look's batch or PASS: duration = what that look and the next took of the loop's time
+LOOK = 19  # after a close look at a batch or PASS: duration = what that and the next took of the loop's time
 EXCHANGE = 20  # a backward pass from its last own gradient on: a..e: thread CPU, run queue, then time, thread
 # CPU and run queue of the pass before that; thing = 1 when gradients were exchanged
 COLLECTIVE = 21  # thing = site; a thread CPU, b run queue, c bytes of the first argument

@@ -47,8 +47,11 @@ def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
 
 def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
     """Its time is taken out of the gap; our hook's frames are not kept, so some samples end at the line."""
-    samples = ((40, "batch", 75), (47, "zero_grad", 5), (47, "itself", 9), (42, "model", 50), (44, "backward", 50))
-    assert judged(BUSY, *samples).share == 1.0
+    gap, rest = (
+        [(40, "batch", 75), (47, "zero_grad", 5), (47, "itself", 9)],
+        [(42, "model", 50), (44, "backward", 50)],
+    )
+    assert judged(BUSY, *gap, *rest).share == 1.0
 
 
 def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
