@@ -66,7 +66,10 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
         if body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # then few of all samples are in the gap
             share = min(1.0, (inside + 0.5) / (_count(samples) + 1) / max(of_step, 1e-12))
         return Gap(share, 0.0, of_step + most, _hottest(data), beside)
-    share, spread = _share(inside, _count(early))
+    # A line that trains may also have code of the user's before it calls the model: what the clock says more.
+    hidden = _count(one for one in samples if one.own and begin <= one.line <= end)
+    more = min(hidden, max(0, round(of_step * _count(samples)) - _count(early)))
+    share, spread = _share(inside, _count(early) + more)
     low, high = (one * of_step for one in _interval(share, spread))
     return Gap(share, low + least, high + most, _hottest(data), beside)
 
@@ -96,7 +99,7 @@ def _late_share(outside: Outside, samples: list[Sample], data: list[Sample], las
     model = max((one.line for one in samples if one.part == "forward" and one.line < last), default=0)
     between = [one for one in samples if model < one.line < last]
     got = _count(one for one in data if model < one.line < last)
-    if not got or late_s <= 0 or rest_s <= 0:
+    if not model or not got or late_s <= 0 or rest_s <= 0:
         return None
     return got / _count(between) * min(1.0, late_s / rest_s)
 

@@ -14,8 +14,9 @@ from math import inf
 from ..model.computing import Anatomy
 from ..model.diagnosis import Host, Step
 from ..model.profile import Loop, Profile, Stack
+from . import code
 from .loop_parts import Sample, data_samples, training_samples
-from .purpose import BESIDE, LOG, MEASURE, purpose_at
+from .purpose import BESIDE, LOG, MEASURE, purpose_at, users_path
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
@@ -40,6 +41,7 @@ class Split:
 TORCHS = re.compile(
     r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor|/bottleneck_doctor/agent/"
 )  # not a user's folder
+NUMPYS, TENSORS = re.compile(r"\b(np|numpy)\."), re.compile(r"\b(torch|nn|F|functional)\.|tensor")
 SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (ours)
 NOTHING = Split()
 
@@ -178,13 +180,18 @@ def witnessed(profile: Profile, loop: Loop) -> float:
 
 def _in_python(profile: Profile, loop: Loop) -> float | None:
     """The share of the loop's own CPU in which it held the interpreter's lock in code that is not torch's:
-    operators let the lock go. None where that was not seen, or too rarely."""
+    operators let the lock go, as NumPy does. None where that was not seen, or too rarely."""
     stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
     running = sum(stack.running or 0 for stack in stacks)
     if running < SAMPLES_AT_LEAST:
         return None
     python = [stack for stack in stacks if not is_library(stack.frames[-1])]
-    held = sum(stack.holding or 0 for stack in python if not is_logged(profile, stack)) / running
+    held = sum(
+        (stack.running if is_numpys(profile, stack) else stack.holding) or 0
+        for stack in python
+        if not is_logged(profile, stack)
+    )
+    held /= running
     return min(1.0, held) if held >= PYTHON_AT_LEAST else 0.0
 
 
@@ -204,6 +211,13 @@ def pure_python(profile: Profile, loop: Loop) -> float:
         running, holding = sum(one.running or 0 for one in group), sum(one.holding or 0 for one in group)
         found += min(running, holding) if holding >= HELD * running else 0
     return found / total if found >= PYTHON_AT_LEAST * total else 0.0
+
+
+def is_numpys(profile: Profile, stack: Stack) -> bool:
+    """Whether its innermost function of the user's computes with NumPy and has no word of torch."""
+    place = next(iter(reversed(users_path(stack))), None)
+    source = code.source_at(profile.sources, place) if place is not None else None
+    return source is not None and NUMPYS.search(source.text) is not None and not TENSORS.search(source.text)
 
 
 def is_logged(profile: Profile, stack: Stack) -> bool:

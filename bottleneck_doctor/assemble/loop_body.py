@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -20,6 +21,7 @@ from .quotes import parsed
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "<")
 LOOPS_AT_MOST = 4
 FILLS = frozenset("append appendleft extend insert add push put store".split())  # and others may only look
+DRAWS = re.compile(r"sample|draw|batch|choice")  # in the name of what takes something out of a store
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -28,12 +30,20 @@ Loop = ast.For | ast.AsyncFor | ast.While
 
 @dataclass(frozen=True)
 class _Statement:
-    """A statement, or the head of a compound one: its lines, the names that it binds and those it uses."""
+    """A statement, or the head of a compound one: its lines, the names that it binds and those it uses; of
+    these the ones that it only adds to (``fills``), and those that it draws from."""
 
     first: int
     last: int
     binds: frozenset[str]
     uses: frozenset[str]
+    fills: frozenset[str]
+    draws: frozenset[str]
+
+    def needs(self, other: _Statement) -> bool:
+        """Whether it uses what the other binds. What is drawn from a store is not what was added last: a
+        replay buffer gives batches, whoever played what is in it."""
+        return bool((other.binds & self.uses) - (other.fills & self.draws))
 
 
 def read_body(chain: Sequence[Location], cwd: str) -> LoopBody | None:
@@ -79,7 +89,7 @@ def _feeds(loop: Loop, line: int) -> list[Feed]:
     found = [one for one in found if one not in trains] + trains
 
     def needs(one: _Statement) -> list[int]:
-        return [place for place, other in enumerate(found) if other.binds & one.uses]
+        return [place for place, other in enumerate(found) if one.needs(other)]
 
     return [Feed(one.first, one.last, needs(one)) for one in found]
 
@@ -109,7 +119,20 @@ def _statement(node: ast.stmt, first: int, last: int, parts: Sequence[ast.AST]) 
     binds = {_name(one) for one in names if isinstance(one.ctx, ast.Store)} | set(_changed(node))
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         binds.add(node.name)
-    return _Statement(first, last, frozenset(binds), frozenset(uses))
+    fills = set(_changed(node)) if isinstance(node, ast.Expr) else set[str]()
+    draws = {name for part in parts for name in _drawn(part)}
+    return _Statement(first, last, *map(frozenset, (binds, uses, fills, draws)))
+
+
+def _drawn(node: ast.AST) -> Iterator[str]:
+    """``x`` of ``x.sample(8)`` and of ``random.sample(x, 8)``."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call):
+            function = (
+                call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            )
+            if DRAWS.search(function):
+                yield from map(_name, _names(call))
 
 
 def _names(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:

@@ -89,6 +89,10 @@ HEAD, MODEL, TRAINS = Feed(40, 40), Feed(42, 42, [0]), Feed(44, 44, [1])
         ("a batch for a model that was never seen",
          (HEAD, Feed(42, 42), Feed(43, 43, [0, 1]), Feed(44, 44, [2])),
          [(40, "augment"), (42, "model"), (44, "backward")], {40}),
+        # images, boxes = next(source); wanted = match(boxes); the model gets the images
+        ("what is made of a batch for the loss alone",
+         (HEAD, Feed(41, 41, [0]), Feed(42, 42, [0]), Feed(44, 44, [1, 2])),
+         [(40, "batch"), (41, "act"), (42, "model"), (44, "backward")], {40}),
         ("nothing is known of the lines", (), [(41, "batch"), (42, "model")], set()),
     ],
 )  # fmt: skip

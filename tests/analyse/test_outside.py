@@ -60,6 +60,12 @@ def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
     assert found.low < 0.2 * 0.4 < found.high
 
 
+def test_code_before_the_model_in_a_line_that_trains_is_part_of_the_gap() -> None:
+    """Line 44 gathers features, calls the model and trains: of the gap of 60 % samples saw 50 in the batch."""
+    found = judged(BUSY, (40, "batch", 50), (44, "act", 20), (44, "model", 10), (44, "backward", 20))
+    assert (found.share, found.beside) == (pytest.approx(50 / 60), 0.0)
+
+
 def test_a_line_that_was_never_seen_getting_a_batch_gets_it_quickly() -> None:
     """Four samples of the gap are a measure; none of a hundred gets the batch."""
     told = judged(SHORT, (47, "act", 4), (42, "model", 50), (44, "backward", 50))

@@ -187,6 +187,22 @@ def test_without_a_profiled_step_holding_the_lock_is_python(
     assert (found.python, found.launch) == (python, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [
+        ("def metric(x):\n    return np.sort(x ** 2)\n", 0.9),
+        ("def metric(x):\n    return np.sort(torch.exp(x))\n", 0.0),  # which of both, nobody saw
+        ("def metric(x):\n    return x.sort()\n", 0.0),
+    ],
+)
+def test_numpy_lets_the_lock_go_and_is_no_operator_of_the_model(text: str, python: float) -> None:
+    run = run_of(cpu=0.2 * MS, compute=10 * MS)
+    stacks = [Stack(1, "trainer", "MainThread", [USER], 90, 90, 0)]
+    stacks += [Stack(1, "trainer", "MainThread", [USER, TORCH], 10, 10, 0)]
+    run = replace(run, stacks=stacks, sources=[Source("train.py", "metric", 8, text)])
+    assert split_of(run, run.loops[0], STEPS, Host(cores=2.0)).python == pytest.approx(python)
+
+
 def test_holding_the_lock_within_torch_is_not_python() -> None:
     run = run_of(cpu=0.2 * MS, compute=10 * MS)
     torch = Stack(1, "trainer", "MainThread", [USER, TORCH], 100, 100, 80)

@@ -83,6 +83,15 @@ while self.step < self.steps:  # loop
     self.loss.backward()  # trains
     self.seen.append(self.loss)
 """
+REPLAYED = """\
+for step in range(100):  # loop
+    action = agent.act(seen)
+    seen, reward = world.step(action)
+    memory.append((seen, action, reward))
+    batch = random.sample(memory, 8)
+    loss = agent.loss(batch)
+    loss.backward()  # trains
+"""
 
 
 def line(source: str, mark: str) -> int:
@@ -119,6 +128,7 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         (CHANGED, "inner", {2: set(), 3: set(), 4: {2, 3}, 6: {2, 4}, 8: {6}}),
         (JOINED, "inner", {2: set(), 3: {2}}),
         (METHOD, "inner", {2: set(), 3: {2}, 4: {3}, 5: {4}}),
+        (REPLAYED, "inner", {2: {3}, 3: {2}, 4: {2, 3}, 5: set(), 6: {5}, 7: {6}}),
     ],
     ids=[
         "for",
@@ -129,6 +139,7 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         "a list that is filled",
         "semicolons",
         "a method",
+        "a store that is drawn from",
     ],
 )
 def test_lines_feed_what_is_differentiated_by_the_names_they_bind(
