@@ -130,7 +130,7 @@ def _sample(stack: Stack, body: LoopBody | None) -> Sample | None:
         places = [n for n, frame in enumerate(frames) if _in_body(frame, body)]
         if not places:
             return None
-        depth = places[0]
+        depth = places[-1]  # a closure that the loop defines runs below its optimizer
         line = int(frames[depth].rstrip(")").rpartition(":")[2])
         frames = frames[depth + 1 :]
     frames = [frame for frame in frames if not any(mark in frame for mark in OURS)]
@@ -142,11 +142,9 @@ def _sample(stack: Stack, body: LoopBody | None) -> Sample | None:
 
 
 def _in_body(frame: str, body: LoopBody) -> bool:
-    function, _, rest = frame.partition(" (")
+    _, _, rest = frame.partition(" (")
     file, _, line = rest.rstrip(")").rpartition(":")
-    if not line.isdigit() or not body.first <= int(line) <= body.last:
-        return False
-    return file == body.file and function.rpartition(".")[2] == body.function.rpartition(".")[2]
+    return file == body.file and line.isdigit() and body.first <= int(line) <= body.last
 
 
 def _part(frame: str) -> str:

@@ -52,7 +52,7 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)
     beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
-    if not timed or _is_elsewhere(outside, samples, of_step, inside, _count(early)):  # samples alone can tell
+    if not timed or _is_elsewhere(outside, samples, of_step, inside):  # samples alone can tell
         share, spread = _share(_count(data), _count(samples))
         return Gap(share, *_interval(share, spread), _hottest(data), share)
     measured = _late_share(outside, samples, data, end)
@@ -80,14 +80,12 @@ def _is_early(one: Sample, begin: int, end: int, hooked: set[int]) -> bool:
     return kept and not (one.part == "line" and one.line in hooked)
 
 
-def _is_elsewhere(outside: Outside, samples: list[Sample], of_step: float, inside: int, early: int) -> bool:
-    """Whether samples say that the timed gap is not where the batch is got: a measure calls the model before
-    that, or looks met the one gap among the many passes of an optimizer's closure."""
+def _is_elsewhere(outside: Outside, samples: list[Sample], of_step: float, inside: int) -> bool:
+    """Whether the timed gap is not where the batch is got: a measure calls the model before, or the batch is
+    got in a closure that the optimizer calls, of whose many passes looks meet one gap."""
     seen, spread = _share(inside, _count(samples))
-    before, loose = _share(early, _count(samples))
-    closures = inside and not any(outside.optimizer_s) and any(one.part == "optimizer" for one in samples)
-    shorter = bool(closures) and before + 2 * loose < of_step - ELSEWHERE
-    return shorter or seen - 2 * spread > of_step + ELSEWHERE
+    closures = not any(outside.optimizer_s) and any(one.part == "optimizer" for one in samples)
+    return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
 
 
 def _late_share(outside: Outside, samples: list[Sample], data: list[Sample], last: int) -> float | None:

@@ -191,8 +191,8 @@ def _in_python(profile: Profile, loop: Loop) -> float | None:
         for stack in python
         if not is_logged(profile, stack)
     )
-    held /= running
-    return min(1.0, held) if held >= PYTHON_AT_LEAST else 0.0
+    share = min(1.0, held / running)
+    return share if share >= PYTHON_AT_LEAST else 0.0
 
 
 def pure_python(profile: Profile, loop: Loop) -> float:

@@ -57,7 +57,9 @@ def read_body(chain: Sequence[Location], cwd: str) -> LoopBody | None:
     body: LoopBody | None = None
     for call, loop in reversed(found[:LOOPS_AT_MOST]):
         last, name = loop.end_lineno or loop.lineno, call.function or ""
-        body = LoopBody(call.file, name, loop.lineno, last, _feeds(loop, call.line), body)
+        # A closure that the loop defines for its optimizer differentiates in the loop's own text.
+        lines = (one.line for one in chain if one.file == call.file and loop.lineno <= one.line <= last)
+        body = LoopBody(call.file, name, loop.lineno, last, _feeds(loop, next(lines)), body)
     return body
 
 
@@ -77,7 +79,7 @@ def _holds(node: ast.AST, line: int) -> bool:
 
 def _feeds(loop: Loop, line: int) -> list[Feed]:
     """The statements of the loop that feed the one at ``line``, and that one last."""
-    statements = list(_statements(loop))
+    statements = list(_statements(loop, line))
     at_line = [one for one in statements if one.first <= line <= one.last]
     innermost = max((one.first for one in at_line), default=0)
     trains = [one for one in at_line if one.first == innermost]  # several, where semicolons join them
@@ -94,8 +96,9 @@ def _feeds(loop: Loop, line: int) -> list[Feed]:
     return [Feed(one.first, one.last, needs(one)) for one in found]
 
 
-def _statements(node: ast.AST) -> Iterator[_Statement]:
-    """All statements below, compound ones as their heads; what functions do stands for their definition."""
+def _statements(node: ast.AST, line: int) -> Iterator[_Statement]:
+    """All statements below, compound ones as their heads; what functions do stands for their definition,
+    except in the one around the line that trains."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         yield _statement(node, node.lineno, node.iter.end_lineno or node.lineno, [node.target, node.iter])
     elif isinstance(node, (ast.If, ast.While)):
@@ -105,12 +108,14 @@ def _statements(node: ast.AST) -> Iterator[_Statement]:
             part for one in node.items for part in (one.context_expr, one.optional_vars) if part
         ]
         yield _statement(node, node.lineno, max(getattr(one, "end_lineno", 0) for one in items), items)
+    elif isinstance(node, FUNCTIONS) and _holds(node, line):
+        pass
     elif isinstance(node, ast.stmt) and not isinstance(node, (ast.Try, ast.Match)):
         yield _statement(node, node.lineno, node.end_lineno or node.lineno, [node])
         return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
-            yield from _statements(child)
+            yield from _statements(child, line)
 
 
 def _statement(node: ast.stmt, first: int, last: int, parts: Sequence[ast.AST]) -> _Statement:

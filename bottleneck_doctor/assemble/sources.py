@@ -132,7 +132,10 @@ def _read(place: Place, cwd: str, mask: Mask) -> Source | None:
     if kept is None or len(kept) > LETTERS_AT_MOST:
         return None
     hidden = _hidden(kept, mask)
-    return Source(place.file, _last(place.function), first, hidden) if hidden else None
+    name = (
+        node.name if isinstance(node, Function) else _last(place.function)
+    )  # that of a comprehension's, too
+    return Source(place.file, name, first, hidden) if hidden else None
 
 
 def _hidden(text: str, mask: Mask) -> str | None:

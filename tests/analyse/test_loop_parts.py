@@ -54,6 +54,13 @@ def test_the_first_frame_below_the_loop_that_is_known_names_the_part() -> None:
     ]  # fmt: skip
 
 
+def test_a_closure_that_the_loop_defines_is_part_of_its_text() -> None:
+    frames = [f"main ({FILE}:48)", f"step ({TORCH}optim/lbfgs.py:1)", f"main.<locals>.closure ({FILE}:43)"]
+    called = Stack(1, "trainer", "MainThread", [*frames, f"get_batch ({FILE}:9)"], 30)
+    own = Stack(1, "trainer", "MainThread", frames[:2], 10)
+    assert parts(body(), called, own) == [(43, "user"), (48, "optimizer")]
+
+
 def test_what_is_not_in_the_loop_or_not_its_thread_is_no_training() -> None:
     others = [stack(30, "batch"), stack(41, "batch", thread="Thread-1"), stack(41, "batch", pid=2)]
     assert parts(body(), *others) == []

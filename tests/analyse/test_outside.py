@@ -61,7 +61,7 @@ def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
 
 
 def test_code_before_the_model_in_a_line_that_trains_is_part_of_the_gap() -> None:
-    """Line 44 gathers features, calls the model and trains: of the gap of 60 % samples saw 50 in the batch."""
+    """Line 44 gathers features, calls the model and trains; the gap is 60 %, 50 samples saw the batch."""
     found = judged(BUSY, (40, "batch", 50), (44, "act", 20), (44, "model", 10), (44, "backward", 20))
     assert (found.share, found.beside) == (pytest.approx(50 / 60), 0.0)
 

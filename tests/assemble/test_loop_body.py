@@ -123,7 +123,7 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         (FOR, "inner", {2: set(), 3: {2}, 5: {3}}),
         (WHILE, "inner", {3: {4}, 4: set(), 5: {3}}),
         (CALLED, "outer", {7: set(), 8: {7}, 9: {8}}),
-        (CLOSURE, "outer", {2: set(), 3: {2}, 7: {3}}),
+        (CLOSURE, "outer", {2: set(), 4: {2}, 5: {4}}),
         (ACCUMULATED, "inner", {4: set(), 5: {4}, 6: {5}, 7: {6}}),
         (CHANGED, "inner", {2: set(), 3: set(), 4: {2, 3}, 6: {2, 4}, 8: {6}}),
         (JOINED, "inner", {2: set(), 3: {2}}),
