@@ -21,7 +21,7 @@ HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever el
 SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
 CAUSE = "host.evaluation"
 STARTING, SAVING = "input.worker_startup", "host.checkpoint"
-COMPUTING = ("model.", "device.")  # causes of an evaluation's steps that are its own computation
+COMPUTING = ("model.", "device.", "host.launch")  # causes of an evaluation's steps that are its computation
 TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving checkpoints"}
 TAKES = "evaluation takes more of the run than anything that could be saved in training"
 
@@ -108,12 +108,13 @@ def _is_evaluation(whole: Whole, best: float | None) -> bool:
 
 
 def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
-    """The verdict of the evaluation's own steps; where these were not judged, evaluation as such."""
+    """The verdict of the evaluation's own steps; where these were not judged, or are no loop of their own,
+    evaluation as such."""
     own = evaluation.verdict if evaluation is not None else main.verdict
     if own.bound == "inconclusive":
         guess = main.verdict.bound if main.verdict.bound != "inconclusive" else _most(evaluation or main)
         return replace(main.verdict, bound=guess, cause=CAUSE, summary=SENTENCES[CAUSE], confidence="low")
-    if own.cause == "none" or own.cause.startswith(COMPUTING):
+    if evaluation is None or own.cause == "none" or own.cause.startswith(COMPUTING):
         bound = own.bound if own.bound != "balanced" else main.verdict.bound
         bound = bound if bound != "inconclusive" else _most(main)
         return replace(own, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])

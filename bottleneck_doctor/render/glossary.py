@@ -116,6 +116,7 @@ by replay: the measured batches were run again through a model of the loader wit
 timed here: the alternative was timed on your own objects for a moment.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
 published, not measured here: an interval from the literature; it may not hold for your training.
+at most: a choice of yours that promises nothing by itself, and was not timed; `bdoc prove` tries it.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
     "hottest-lines": """\
 "Where Python was seen" counts stack samples of the training thread and of the loader's workers, taken

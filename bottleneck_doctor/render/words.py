@@ -99,6 +99,16 @@ def ratio_range(low: float, high: float) -> str:
     return f"×{ends[0]}" if ends[0] == ends[1] else f"×{ends[0]}–{ends[1]}"
 
 
+def is_most(likely: float, high: float) -> bool:
+    """Whether only the most that a remedy may bring is known: it promises nothing."""
+    return likely == 1 and ratio(high) != ratio(1)
+
+
+def promised(likely: float, high: float) -> str:
+    """What a remedy is expected to bring: ``×1.4``, or ``at most ×1.6``."""
+    return f"at most {ratio(high)}" if is_most(likely, high) else ratio(likely)
+
+
 def ratio_within(value: float, low: float, high: float) -> tuple[str, str]:
     """``×1.95`` and ``1.88–2.02``: a measured ratio and its interval, with digits as fine as that is."""
     if not all(map(math.isfinite, (value, low, high))):

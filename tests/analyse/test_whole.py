@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.whole import in_run, with_evaluation, with_faster_evaluation
+from bottleneck_doctor.analyse.verdict import SENTENCES
+from bottleneck_doctor.analyse.whole import in_run, judge_whole, with_evaluation, with_faster_evaluation
 from bottleneck_doctor.model.elapsed import Elapsed
 from bottleneck_doctor.model.profile import Epochs, Location, Profile
 from bottleneck_doctor.model.whole import Whole
@@ -49,6 +50,15 @@ def test_evaluation_is_the_cause_where_saving_it_gains_most(
     verdict = diagnose(evaluated(seconds, **traits)).verdict
     assert verdict.cause == cause
     assert verdict.bound == "cpu", "the evaluation's own bound"
+
+
+@pytest.mark.parametrize("cause", ["host.launch", "host.python", "input.preprocess"])
+def test_the_training_loops_own_cause_is_not_that_of_what_it_evaluates_itself(cause: str) -> None:
+    main = diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
+    main = replace(main, verdict=replace(main.verdict, cause=cause), causes={cause: 1.3})
+    judged = judge_whole(main, Whole(run_s=9.0, training_s=3.0, evaluation_s=5.0), None)
+    assert (judged.verdict.cause, judged.verdict.bound) == ("host.evaluation", main.verdict.bound)
+    assert judged.verdict.summary == SENTENCES["host.evaluation"]
 
 
 def test_metrics_and_budget_stay_those_of_the_training_step() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.profile import Location
-from bottleneck_doctor.model.report import BudgetPart, Evidence, Metric, Report
+from bottleneck_doctor.model.report import BudgetPart, Evidence, Metric, Report, Speedup
+from bottleneck_doctor.model.trial import Treatment
 from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import WHOLE, Lengths
 from tests.render.reports import FINDINGS, REMEDIES, TYPICAL
@@ -35,6 +36,28 @@ def test_remedies_that_hurt_never_count_as_remedies() -> None:
     document = compose(TYPICAL, WHOLE)
     assert [cure.id for cure in document.warnings] == ["batch-larger"]
     assert "batch-larger" not in [cure.id for cure in document.cures]
+
+
+@pytest.mark.parametrize(
+    ("said", "treatments", "likely", "basis"),
+    [
+        (Speedup(0.9, 1.0, 1.6, "range"), (), "at most ×1.6", "published, not measured here"),
+        (
+            Speedup(0.9, 1.0, 1.6, "range"),
+            (Treatment("autocast"),),
+            "at most ×1.6",
+            "bdoc prove --remedy workers-auto measures it",
+        ),
+        (Speedup(0.9, 1.2, 1.6, "range"), (), "×1.2", "×0.9–1.6, published, not measured here"),
+        (Speedup(1.0, 1.0, 1.0, "replay"), (), "×1.00", "×1.00, by replay"),
+    ],
+)
+def test_what_promises_nothing_is_no_prediction(
+    said: Speedup, treatments: tuple[Treatment, ...], likely: str, basis: str
+) -> None:
+    remedy = replace(REMEDIES[0], predicted_speedup=said, treatments=treatments)
+    (cure,) = compose(replace(TYPICAL, remedies=[remedy]), WHOLE).cures
+    assert (cure.likely, cure.basis) == (likely, basis)
 
 
 @pytest.mark.parametrize(
