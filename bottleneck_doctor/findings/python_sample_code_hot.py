@@ -21,15 +21,16 @@ that has at least as much even if it slept whenever anything did. Removing it wo
 
 ## When this advice is wrong
 A line that hands the work to a well-written library cannot be made faster, only done less often: where it
-neither parses nor loops only the place is said. Random work cannot be done in advance. Samples of two seconds
-miss what happens once an hour.
+neither parses nor loops only the place is said, or, where the loop changes what it draws from (a replay
+buffer), that what it computes can be kept up to date. Random work cannot be done in advance. Samples of two
+seconds miss what happens once an hour.
 
 ## Prediction
 From nothing, over half of the line's share (ours), to all of it: a ceiling. What a parser of text finds can
 be kept, always: there it is from half of the share to all of it.
 
 ## Remedies
-`columnar-numpy`, `pretokenize-offline`, `precompute-deterministic`.
+`columnar-numpy`, `pretokenize-offline`, `precompute-deterministic`, `cheaper-preprocess`.
 
 ## References
 py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "map" and its Arrow cache.
@@ -43,6 +44,7 @@ from dataclasses import replace
 
 from ..analyse import code
 from ..analyse.causes import gain, is_indexing
+from ..analyse.feedback import is_fed_back
 from ..analyse.hot_lines import Line, least_cpu_share
 from ..analyse.makings import making_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
@@ -81,6 +83,8 @@ return torch.as_tensor(self.columns["x"][i])                        # per sample
 TOKENS = """\
 tokens = tokenizer(texts)["input_ids"]                              # once, before training
 np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
+CHANGED = """\
+# update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
 ONCE = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
@@ -91,6 +95,7 @@ WAYS = {
         COLUMNS,
     ),
     "pretokenize-offline": ("tokenise once, before training", "convert", TOKENS),
+    "cheaper-preprocess": ("keep what this line computes, instead of computing it anew", "manual", CHANGED),
     "precompute-deterministic": ("do the work of this line once, before training", "convert", ONCE),
 }
 
@@ -128,6 +133,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     does = _does(diagnosis, line.location, lines.library)
     evidence += [Evidence(SEEN[does])] if does else []
     ways = _ways(diagnosis, line.location, lines.library, does)
+    if not ways and is_fed_back(diagnosis.profile, diagnosis.outside):
+        ways = ["cheaper-preprocess"]
     cures = [_cure(one, scenario, line, share, does) for one in ways]
     return Finding(ID, "input.preprocess", evidence, cures, line.location)
 

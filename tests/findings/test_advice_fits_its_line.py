@@ -82,6 +82,15 @@ def test_what_is_looped_over_is_not_called_parsing() -> None:
     assert cure.title == "work on whole arrays instead of element by element"
 
 
+def test_what_is_drawn_from_a_buffer_that_the_loop_changes_can_be_kept_up_to_date(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(python_sample_code_hot, "is_fed_back", lambda profile, outside: True)
+    assert offered(python_sample_code_hot, "a line that takes long, and no more is known") == {
+        "cheaper-preprocess"
+    }
+
+
 def offered(module: object, name: str) -> set[str]:
     return {cure.id for cure in found(module, name).cures}
 
