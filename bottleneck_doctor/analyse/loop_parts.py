@@ -92,8 +92,8 @@ def _data_lines(samples: list[Sample], body: LoopBody | None) -> list[tuple[int,
     upstream, downstream = _closure(known, needs), _closure(models, needed_by)
     found = upstream - downstream - known
     # What is made of a batch that the model also gets as it is belongs to the step, as it does with a loader.
-    given = set[int]().union(*(needs[place] for place in models)) & found
-    found -= {place for place in given if (_closure({place}, needs) & given) - {place}}
+    for given in [needs[model] & found for model in models]:
+        found -= {place for place in given if (_closure({place}, needs) & given) - {place}}
     # So does what is made of a batch for the loss alone, such as what a detector shall have found.
     asked = _closure(models, needs)
     found -= {place for place in found - asked if needs[place] & found & asked}

@@ -9,7 +9,7 @@ from math import sqrt
 
 from ..model.loops import LoopBody
 from ..model.profile import Epochs, Location, Loop, Outside, Profile, Stack, StepTable
-from .loop_parts import TORN, Sample, data_samples, training_samples
+from .loop_parts import OWN, TORN, Sample, data_samples, training_samples
 
 SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
@@ -58,9 +58,9 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     measured = _late_share(outside, samples, data, end)
     if measured is not None:
         beside, loose = measured, loose / 2
-        if not inside:
-            return Gap(0.0, *_interval(measured, loose), _hottest(data), beside)
     least, most = (one * (1 - of_step) for one in _interval(beside, loose))
+    if measured is not None and not inside:
+        return Gap(0.0, least, most, _hottest(data), beside)
     if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
         share = 0.5 if of_step < SLIGHT else 1.0
         if body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # then few of all samples are in the gap
@@ -95,7 +95,8 @@ def _late_share(outside: Outside, samples: list[Sample], data: list[Sample], las
     timed = [(late, wall - (gap or 0.0)) for late, gap, wall in rows if late is not None]
     late_s, rest_s = sum(late for late, _ in timed), sum(rest for _, rest in timed)
     model = max((one.line for one in samples if one.part == "forward" and one.line < last), default=0)
-    between = [one for one in samples if model < one.line < last]
+    before = (*OWN, "forward", "loss")  # the line that trains may call the model itself, after another one
+    between = [one for one in samples if model < one.line < last or (one.line == last and one.part in before)]
     got = _count(one for one in data if model < one.line < last)
     if not model or not got or late_s <= 0 or rest_s <= 0:
         return None

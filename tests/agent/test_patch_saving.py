@@ -35,7 +35,7 @@ def durable(step):
         file.flush()
         time.sleep(0.0001)
         os.fsync(file.fileno())  # made durable here
-    os.replace("last.tmp", "last")
+    os.replace("last.tmp", "last")  # renamed here
 
 def index():
     with open("index.db", "wb") as file:
@@ -62,7 +62,7 @@ litter()
 gc.collect()
 say(saved=torch.load("model.pt")["step"], logged=len(open("log.txt").readlines()), names=[
     torch.save.__module__, torch.save.__qualname__, torch.serialization.save is torch.save,
-    os.fsync.__name__])
+    os.fsync.__name__, os.replace.__name__])
 """
 )
 
@@ -70,7 +70,11 @@ say(saved=torch.load("model.pt")["step"], logged=len(open("log.txt").readlines()
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     told = watched(tmp_path_factory.mktemp("saving"), SCRIPT)
-    assert said(told) == {"saved": 5, "logged": 6, "names": ["torch.serialization", "save", True, "fsync"]}
+    assert said(told) == {
+        "saved": 5,
+        "logged": 6,
+        "names": ["torch.serialization", "save", True, "fsync", "replace"],
+    }
     return profile_of(told)
 
 
@@ -120,6 +124,7 @@ def kinds_at(profile: Profile, mark: str) -> set[str]:
 def test_a_forced_flush_belongs_to_its_file(profile: Profile) -> None:
     """On a fast disk a flush may be too short to note: then it is nothing, but never another kind."""
     assert kinds_at(profile, "made durable here") <= {"checkpoint"}
+    assert kinds_at(profile, "renamed here") <= {"checkpoint"}
     assert kinds_at(profile, "data here") <= {"flush"}
 
 

@@ -100,6 +100,10 @@ HEAD, MODEL, TRAINS = Feed(40, 40), Feed(42, 42, [0]), Feed(44, 44, [1])
         ("what is made of a batch for the loss alone",
          (HEAD, Feed(41, 41, [0]), Feed(42, 42, [0]), Feed(44, 44, [1, 2])),
          [(40, "batch"), (41, "act"), (42, "model"), (44, "backward")], {40}),
+        # for step in ...: agent.act(state, step); batch = memory.sample(step); agent.learn(batch)
+        ("two models, one of which gets the loop's counter",
+         (HEAD, Feed(41, 41, [0]), Feed(42, 42, [0]), Feed(44, 44, [2])),
+         [(41, "model"), (42, "batch"), (44, "model"), (44, "backward")], {42}),
         ("nothing is known of the lines", (), [(41, "batch"), (42, "model")], set()),
     ],
 )  # fmt: skip
