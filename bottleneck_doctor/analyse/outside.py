@@ -9,7 +9,8 @@ from math import sqrt
 
 from ..model.loops import LoopBody
 from ..model.profile import Epochs, Location, Loop, Outside, Profile, Stack, StepTable
-from .loop_parts import OWN, TORN, Sample, data_samples, training_samples
+from .hot import is_ours, is_users
+from .loop_parts import OWN, TORN, Sample, data_samples, parse_frame, training_samples
 
 SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
@@ -44,11 +45,19 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
     data = data_samples(samples, body)
-    begin, end = _trains(samples, {one.line for one in data})
+    lines = {one.line for one in data}
+    begin, end = _trains(samples, lines)
     operations = [one for one in profile.operations if one.kind in APART]
-    hooked = {one.location.line for one in operations if one.location is not None}
-    hooked |= {one.line for one in samples if one.part == "zero_grad"}  # our hook's own frames are not kept
-    early = [one for one in samples if _is_early(one, begin, end, hooked)]
+    hooked = {(one.location.file, one.location.line) for one in operations if one.location is not None}
+    zeroing = {one.line for one in samples if one.part == "zero_grad"}  # our hook's own frames are not kept
+    early = [
+        one
+        for one in samples
+        if one.part not in APART
+        and not begin <= one.line <= end
+        and not (one.part == "line" and one.line in zeroing)
+        and (one.line in lines or _innermost(one) not in hooked)
+    ]
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)
     beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
@@ -74,10 +83,11 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     return Gap(share, low + least, high + most, _hottest(data), beside)
 
 
-def _is_early(one: Sample, begin: int, end: int, hooked: set[int]) -> bool:
-    """Whether a sample lies in the gap: outside of the lines that train, and of what hooks time."""
-    kept = one.part not in APART and not begin <= one.line <= end
-    return kept and not (one.part == "line" and one.line in hooked)
+def _innermost(one: Sample) -> tuple[str, int] | None:
+    """The line of the user's that a sample stands in: hooks time what is called there."""
+    places = (parse_frame(frame) for frame in reversed(one.stack.frames[one.depth :]))
+    users = (place for place in places if place and is_users(place.file) and not is_ours(place.file))
+    return next(((place.file, place.line) for place in users), None)
 
 
 def _is_elsewhere(outside: Outside, samples: list[Sample], of_step: float, inside: int) -> bool:

@@ -10,7 +10,7 @@ from bottleneck_doctor.analyse.outside import Gap, as_loop, judge_gap
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.turns import Beside, turn_of
 from bottleneck_doctor.model.loops import Feed, LoopBody
-from bottleneck_doctor.model.profile import Outside, Profile, Stack
+from bottleneck_doctor.model.profile import Location, Operation, Outside, Profile, Stack
 from tests.analyse.runs import own_loop, run_of
 from tests.analyse.test_loop_parts import profile, stack
 
@@ -52,6 +52,16 @@ def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
         [(42, "model", 50), (44, "backward", 50)],
     )
     assert judged(BUSY, *gap, *rest).share == 1.0
+
+
+def test_where_hooks_time_what_a_function_does_it_is_no_part_of_the_gap() -> None:
+    """act() saves, in a line that a hook knows; what else it does stays in the gap."""
+    run = profile(stack(40, "batch", 75), stack(47, "act", 25), stack(42, "model", 50), stack(44, "backward"))
+    assert judge_gap(run, BUSY).share == 0.75
+    saved = Operation("checkpoint", 1, 0, "act", 9, 0.1, 0.1, 0.1, Location("/home/ann/train.py", 14, "act"))
+    assert judge_gap(replace(run, operations=[saved]), BUSY).share == 1.0
+    other = replace(saved, location=Location("/home/ann/train.py", 15, "act"))
+    assert judge_gap(replace(run, operations=[other]), BUSY).share == 0.75
 
 
 def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
