@@ -20,7 +20,7 @@ RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"
 # What the published page reached, with room for a rounding. The aim for speedups is 0.10 and 0.25: these
 # numbers may only become stricter.
 CAUSES_RIGHT, REMEDIES_RIGHT, INSIDE = 0.97, 0.94, 0.72
-WAIT_MEDIAN, WAITS_RIGHT, SPEEDUP_MEDIAN, SPEEDUP_P90 = 0.005, 0.93, 0.18, 0.80
+WAIT_MEDIAN, WAITS_RIGHT, SPEEDUP_MEDIAN, SPEEDUP_P90 = 0.005, 0.97, 0.18, 0.80
 
 
 @cache
