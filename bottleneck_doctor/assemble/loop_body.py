@@ -53,7 +53,9 @@ def read_body(chain: Sequence[Location], cwd: str) -> LoopBody | None:
         if not any(mark in call.file for mark in LIBRARIES):
             source = source_of(os.path.join(cwd, call.file))
             tree = parsed(source) if source is not None else None
-            found += [(call, loop) for loop in _loops_around(tree, call.line)] if tree is not None else []
+            loops = _loops_around(tree, call.line) if tree is not None else []
+            # `for weight, slope in zip(weights, grad(loss, weights))` differentiates once, before its turns.
+            found += [(call, loop) for loop in loops if call is not chain[0] or not _in_head(loop, call.line)]
     body: LoopBody | None = None
     for call, loop in reversed(found[:LOOPS_AT_MOST]):
         last, name = loop.end_lineno or loop.lineno, call.function or ""
@@ -70,6 +72,10 @@ def _loops_around(tree: ast.Module, line: int) -> list[Loop]:
     begin = max((node.lineno for node in functions), default=0)
     loops = [node for node in around if isinstance(node, LOOPS) and node.lineno >= begin]
     return sorted(loops, key=lambda node: -node.lineno)
+
+
+def _in_head(loop: Loop, line: int) -> bool:
+    return not isinstance(loop, ast.While) and loop.body[0].lineno > line >= loop.iter.lineno
 
 
 def _holds(node: ast.AST, line: int) -> bool:

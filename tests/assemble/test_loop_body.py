@@ -83,6 +83,14 @@ while self.step < self.steps:  # loop
     self.loss.backward()  # trains
     self.seen.append(self.loss)
 """
+HEADED = """\
+for x, y in batches():  # loop
+    loss = criterion(model(x), y)
+    weights = list(model.parameters())
+    for weight, slope in zip(weights, torch.autograd.grad(loss, weights)):  # trains
+        weight.data.add_(slope, alpha=-rate)
+    right += (model(x) == y).sum()
+"""
 REPLAYED = """\
 for step in range(100):  # loop
     action = agent.act(seen)
@@ -128,6 +136,7 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         (CHANGED, "inner", {2: set(), 3: set(), 4: {2, 3}, 6: {2, 4}, 8: {6}}),
         (JOINED, "inner", {2: set(), 3: {2}}),
         (METHOD, "inner", {2: set(), 3: {2}, 4: {3}, 5: {4}}),
+        (HEADED, "inner", {1: set(), 2: {1}, 3: set(), 4: {2, 3}}),
         (REPLAYED, "inner", {2: {3}, 3: {2}, 4: {2, 3}, 5: set(), 6: {5}, 7: {6}}),
     ],
     ids=[
@@ -139,6 +148,7 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         "a list that is filled",
         "semicolons",
         "a method",
+        "a pass in the head of a loop",
         "a store that is drawn from",
     ],
 )
