@@ -45,8 +45,7 @@ def patch_os(module: Any) -> None:
     """``module`` is os."""
     for name in ("fsync", "fdatasync"):
         replace(module, name, _synced)
-    for name in ("replace", "rename"):
-        replace(module, name, _renamed)
+        getattr(module, name).__module__ = module.__name__  # posix has the original: it would not pickle
 
 
 def patch_tqdm(module: Any) -> None:
@@ -93,17 +92,6 @@ def _synced(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
         kind = written.kind(args[0] if args else kwargs.get("fd"))
         return _watched(kind, original, args, kwargs, sys._getframe(1))
-
-    return operation
-
-
-def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A checkpoint that takes the place of the last one waits until that is freed."""
-
-    def operation(*args: Any, **kwargs: Any) -> Any:
-        if _depth[0] or not written.is_checkpoint(args[0] if args else kwargs.get("src")):
-            return original(*args, **kwargs)
-        return _watched("checkpoint", original, args, kwargs, sys._getframe(1))
 
     return operation
 

@@ -50,13 +50,6 @@ class Written:
         if path:
             _remember(self.saved, _key(os.stat(os.path.dirname(path) or ".")), 1)
 
-    def is_checkpoint(self, path: Any) -> bool:
-        """Whether a file of that name is one."""
-        try:
-            return bool(self.saved) and _key(os.stat(path)) in self.saved
-        except Exception:
-            return False
-
     def kind(self, target: Any) -> str:
         """What is forced to the disk: a descriptor, or what has a ``fileno``. What is neither is for the
         original to refuse."""

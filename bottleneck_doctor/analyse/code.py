@@ -17,7 +17,7 @@ INDENTED = "if 1:\n"  # makes a method's text Python by itself
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 ELEMENTWISE = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 BRANCHES = (*LOOPS, ast.If, ast.Try)
-TRAINS = frozenset({"backward", "manual_backward"})
+TRAINS = frozenset({"backward", "manual_backward", "grad"})  # torch.autograd.grad, before an update by hand
 RETURNS_LOSS = frozenset({"training_step", "compute_loss", "forward", "closure", "loss_fn"})
 WRITES = frozenset(
     "print write writelines writerow writerows dump info debug warning error exception log_metrics log_dict "

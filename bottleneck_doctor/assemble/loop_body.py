@@ -138,12 +138,8 @@ def _statement(node: ast.stmt, first: int, last: int, parts: Sequence[ast.AST]) 
 def _drawn(node: ast.AST) -> Iterator[str]:
     """``x`` of ``x.sample(8)`` and of ``random.sample(x, 8)``."""
     for call in ast.walk(node):
-        if isinstance(call, ast.Call):
-            function = (
-                call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-            )
-            if DRAWS.search(function):
-                yield from map(_name, _names(call))
+        if isinstance(call, ast.Call) and DRAWS.search(ast.unparse(call.func).rpartition(".")[2]):
+            yield from map(_name, _names(call))
 
 
 def _names(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:

@@ -132,9 +132,7 @@ def _read(place: Place, cwd: str, mask: Mask) -> Source | None:
     if kept is None or len(kept) > LETTERS_AT_MOST:
         return None
     hidden = _hidden(kept, mask)
-    name = (
-        node.name if isinstance(node, Function) else _last(place.function)
-    )  # that of a comprehension's, too
+    name = node.name if isinstance(node, Function) else _last(place.function)  # never "<listcomp>"
     return Source(place.file, name, first, hidden) if hidden else None
 
 

@@ -10,7 +10,7 @@ from tests.agent.watching import PRELUDE, profile_of, said, watched
 SCRIPT = (
     PRELUDE
     + """
-import gc, logging
+import gc, logging, pickle
 logging.basicConfig(filename="log.txt")
 log = logging.getLogger("train")
 
@@ -35,7 +35,7 @@ def durable(step):
         file.flush()
         time.sleep(0.0001)
         os.fsync(file.fileno())  # made durable here
-    os.replace("last.tmp", "last")  # renamed here
+    os.replace("last.tmp", "last")
 
 def index():
     with open("index.db", "wb") as file:
@@ -62,7 +62,7 @@ litter()
 gc.collect()
 say(saved=torch.load("model.pt")["step"], logged=len(open("log.txt").readlines()), names=[
     torch.save.__module__, torch.save.__qualname__, torch.serialization.save is torch.save,
-    os.fsync.__name__, os.replace.__name__])
+    pickle.loads(pickle.dumps(os.fsync)).__name__, os.rename in os.supports_dir_fd])
 """
 )
 
@@ -73,7 +73,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     assert said(told) == {
         "saved": 5,
         "logged": 6,
-        "names": ["torch.serialization", "save", True, "fsync", "replace"],
+        "names": ["torch.serialization", "save", True, "fsync", True],
     }
     return profile_of(told)
 
@@ -124,7 +124,6 @@ def kinds_at(profile: Profile, mark: str) -> set[str]:
 def test_a_forced_flush_belongs_to_its_file(profile: Profile) -> None:
     """On a fast disk a flush may be too short to note: then it is nothing, but never another kind."""
     assert kinds_at(profile, "made durable here") <= {"checkpoint"}
-    assert kinds_at(profile, "renamed here") <= {"checkpoint"}
     assert kinds_at(profile, "data here") <= {"flush"}
 
 

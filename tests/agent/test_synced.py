@@ -44,17 +44,6 @@ def test_what_torch_saved_is_a_checkpoint_under_any_name(tmp_path: Path) -> None
         assert written.kind(file.fileno()) == "checkpoint"
 
 
-def test_a_checkpoint_is_known_by_its_next_name_too(tmp_path: Path) -> None:
-    written, other = Written(), tmp_path / "other"
-    other.write_bytes(b"rows")
-    assert not written.is_checkpoint(other)
-    with (tmp_path / "blob.8").open("wb") as file:
-        written.checkpoint(file)
-    os.replace(tmp_path / "blob.8", tmp_path / "blob")
-    assert written.is_checkpoint(tmp_path / "blob")
-    assert not any(map(written.is_checkpoint, (other, tmp_path / "none", None, "\0")))
-
-
 def test_a_folder_is_what_was_saved_in_it(tmp_path: Path) -> None:
     written = Written()
     (tmp_path / "blob").write_bytes(b"weights")
