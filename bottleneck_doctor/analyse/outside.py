@@ -45,19 +45,8 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
     data = data_samples(samples, body)
-    lines = {one.line for one in data}
-    begin, end = _trains(samples, lines)
-    operations = [one for one in profile.operations if one.kind in APART]
-    hooked = {(one.location.file, one.location.line) for one in operations if one.location is not None}
-    zeroing = {one.line for one in samples if one.part == "zero_grad"}  # our hook's own frames are not kept
-    early = [
-        one
-        for one in samples
-        if one.part not in APART
-        and not begin <= one.line <= end
-        and not (one.part == "line" and one.line in zeroing)
-        and (one.line in lines or _innermost(one) not in hooked)
-    ]
+    begin, end = _trains(samples, {one.line for one in data})
+    early = _before_model(profile, samples, data, (begin, end))
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)
     beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
@@ -81,6 +70,22 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     share, spread = _share(inside, _count(early) + more)
     low, high = (one * of_step for one in _interval(share, spread))
     return Gap(share, low + least, high + most, _hottest(data), beside)
+
+
+def _before_model(
+    profile: Profile, samples: list[Sample], data: list[Sample], trains: tuple[int, int]
+) -> list[Sample]:
+    """The samples in the gap: outside of the lines that train, and of what hooks time."""
+    lines = {one.line for one in data}
+    operations = [one for one in profile.operations if one.kind in APART]
+    hooked = {(one.location.file, one.location.line) for one in operations if one.location is not None}
+    zeroing = {one.line for one in samples if one.part == "zero_grad"}  # our hook's own frames are not kept
+    return [
+        one for one in samples
+        if one.part not in APART and not trains[0] <= one.line <= trains[1]
+        and not (one.part == "line" and one.line in zeroing)
+        and (one.line in lines or _innermost(one) not in hooked)
+    ]  # fmt: skip
 
 
 def _innermost(one: Sample) -> tuple[str, int] | None:

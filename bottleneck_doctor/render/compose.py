@@ -194,14 +194,15 @@ def _cure(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Cure:
     snippet = snippet if len(snippet) == 1 or rank < lengths.snippets else []
     cut = len(snippet) - lengths.snippet
     basis = BASES.get(speedup.basis, words.plain(speedup.basis))
-    if not words.is_most(speedup.likely, speedup.high):
+    ends = speedup.low, speedup.likely, speedup.high
+    if not words.is_most(*ends):
         basis = f"{words.ratio_range(speedup.low, speedup.high)}, {basis}"
     elif remedy.treatments:
         basis = f"bdoc prove --remedy {words.plain(remedy.id)} measures it"
     return Cure(
         id=words.plain(remedy.id),
         title=words.capital(words.plain(remedy.title)),
-        likely=words.promised(speedup.likely, speedup.high),
+        likely=words.promised(*ends),
         basis=basis,
         place=place(fix.location, report.run.cwd),
         text=words.plain(fix.text),

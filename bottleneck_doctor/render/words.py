@@ -99,14 +99,15 @@ def ratio_range(low: float, high: float) -> str:
     return f"×{ends[0]}" if ends[0] == ends[1] else f"×{ends[0]}–{ends[1]}"
 
 
-def is_most(likely: float, high: float) -> bool:
-    """Whether only the most that a remedy may bring is known: it promises nothing."""
-    return likely == 1 and ratio(high) != ratio(1)
+def is_most(low: float, likely: float, high: float) -> bool:
+    """Whether only the most that a remedy may bring is known: it promises nothing, and its range reaches
+    further up than the prediction's own error, which is as wide on both sides."""
+    return likely == 1 and low * high > 1.01
 
 
-def promised(likely: float, high: float) -> str:
+def promised(low: float, likely: float, high: float) -> str:
     """What a remedy is expected to bring: ``×1.4``, or ``at most ×1.6``."""
-    return f"at most {ratio(high)}" if is_most(likely, high) else ratio(likely)
+    return f"at most {ratio(high)}" if is_most(low, likely, high) else ratio(likely)
 
 
 def ratio_within(value: float, low: float, high: float) -> tuple[str, str]:

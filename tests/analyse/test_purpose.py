@@ -168,6 +168,19 @@ def test_what_is_given_away_to_be_changed_is_not_called_a_measure() -> None:
     assert at(train("show(batch)"), "show (t.py:302)").what == BESIDE
 
 
+def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> None:
+    text = (
+        "def loop(data):\n    for x, y in data:\n        loss = criterion(model(x), y)\n"
+        "        for w, slope in zip(weights, torch.autograd.grad(loss, weights)):\n"
+        "            w.data.add_(slope, alpha=-0.1)\n        guess = model(x).argmax(-1)\n"
+        "        for one, other in zip(guess, y):\n            right += one.item() == other.item()\n"
+    )
+    stack = Stack(1, "trainer", "MainThread", ["<module> (train.py:20)", "loop (train.py:8)"], 30)
+    found = purpose_of([Source("train.py", "loop", 1, text)], [stack])
+    assert found.what in (BESIDE, MEASURE)
+    assert found.repeats
+
+
 def test_nothing_is_known_without_the_source_of_a_function_that_trains() -> None:
     assert at("fit (u.py:30)", "accuracy (t.py:402)") == Purpose()
     assert at("dump (t.py:604)") == Purpose()

@@ -50,6 +50,7 @@ def test_remedies_that_hurt_never_count_as_remedies() -> None:
         ),
         (Speedup(0.9, 1.2, 1.6, "range"), (), "×1.2", "×0.9–1.6, published, not measured here"),
         (Speedup(1.0, 1.0, 1.0, "replay"), (), "×1.00", "×1.00, by replay"),
+        (Speedup(0.885, 1.0, 1.13, "range"), (), "×1.00", "×0.9–1.1, published, not measured here"),
     ],
 )
 def test_what_promises_nothing_is_no_prediction(

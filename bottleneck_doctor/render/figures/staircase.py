@@ -110,7 +110,7 @@ def _spans(ranges: list[Speedup]) -> dict[str, Any]:
 def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
     """What each remedy would bring alone; said beside it, where its stair does not say the same."""
     speedups = [remedy.predicted_speedup for remedy in shown]
-    said = [words.promised(one.likely, one.high) for one in speedups]
+    said = [words.promised(one.low, one.likely, one.high) for one in speedups]
     told = [
         f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely} "
         f"({words.ratio_range(remedy.predicted_speedup.low, remedy.predicted_speedup.high)})"
