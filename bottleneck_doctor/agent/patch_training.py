@@ -8,7 +8,7 @@ from threading import get_native_id
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import compilation, device_clock, exchange, optimizers, own_loop, switches, wire
+from . import compilation, device_clock, exchange, optimizers, own_loop, patch_compiler, switches, wire
 from .guard import quiet, replace
 from .patch_compiler import unless_traced
 from .pulse import state
@@ -73,7 +73,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
     exchanges = name == "backward"  # and autograd.grad does not
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if state.resting:
+        if state.resting or patch_compiler.tracing():  # a compiler differentiates, too, while it traces
             return original(*args, **kwargs)
         state.backwards += 1
         if not state.close:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.watching import PRELUDE, plain, said, watched
+from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
 
 MOST_MEMORY_KIB = 20 * 1024
 
@@ -30,7 +30,7 @@ def trained(step, loader):
 def main():
     random.seed(0)
     layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), model)
-    inner = torch.compile(layers, backend="eager")
+    inner = torch.compile(layers, backend="aot_eager")  # differentiates while it traces
     solver = torch.optim.Adam(inner.parameters())
 
     def usual(batch):
@@ -84,12 +84,12 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any], str]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any], Told]:
     alone = plain(tmp_path_factory.mktemp("plain"), SCRIPT)
     if alone.status != 0 and "dynamo" in alone.stderr:
         pytest.skip("torch.compile does not work here")
     seen = watched(tmp_path_factory.mktemp("watched"), SCRIPT)
-    return said(alone), said(seen), seen.stderr
+    return said(alone), said(seen), seen
 
 
 @pytest.mark.parametrize("what", ["losses", "torch_stream", "python_stream"])
@@ -108,8 +108,13 @@ def test_compiled_graphs_are_the_same(what: str, both: Any) -> None:
 
 
 def test_the_compiler_does_not_complain_of_us(both: Any) -> None:
-    assert "bdoc" not in both[2]
-    assert "bottleneck_doctor" not in both[2]
+    assert "bdoc" not in both[2].stderr
+    assert "bottleneck_doctor" not in both[2].stderr
+
+
+def test_what_the_compiler_switches_on_for_itself_is_not_the_scripts(both: Any) -> None:
+    (found,) = profile_of(both[2]).computing.switches
+    assert (found.anomaly, found.noticed) == (False, [])
 
 
 def test_a_process_grows_by_less_than_20_mib(both: Any) -> None:
