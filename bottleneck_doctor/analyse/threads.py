@@ -77,17 +77,18 @@ def _crowd(
     """Each parallel region waits for threads that wait for a core: the time held up or asleep meanwhile is
     what they cost, and what they spin away, which no clock tells from computing.
 
-    Strangers on the same cores would hold up one thread as well; they are left their part.
+    Strangers and workers on the same cores would hold up one thread as well; they are left their part.
     """
     surplus = (known.count or 1) * ranks - host.cores
-    share = surplus / (surplus + strangers(host))
+    beside = strangers(host) + busy_workers(scenario)
+    share = surplus / (surplus + beside)
     slept = min(MOST_HELD, share * _slept(scenario))
     ours = min(MOST_HELD - slept, held * share)
-    alone = ranks == 1 and (host.foreign_cores or 0.0) <= NEIGHBOUR_CORES
+    alone = ranks == 1 and beside <= NEIGHBOUR_CORES
     divided = alone and (known.large or 0.0) >= LARGE_SHARE
-    if scenario.workers or (ours + slept < HELD and not divided):
+    if ours + slept < HELD and not divided:
         return known
-    wanted = max(1, int(host.cores) // ranks)
+    wanted = max(1, int(host.cores - busy_workers(scenario) + SURPLUS) // ranks)
     factor = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours))
     if divided:
         waits = _delayed(profile.operators, surplus / max(host.cores, 1.0))
@@ -96,6 +97,14 @@ def _crowd(
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
         factor = (low, likely, high)
     return Threads("many", known.count, wanted, known.idle, known.large, factor)
+
+
+def busy_workers(scenario: Scenario) -> float:
+    """How many cores the workers keep busy."""
+    if not scenario.workers or not scenario.works:
+        return 0.0
+    batch = sum(one.cpu + one.collate for one in scenario.works) / len(scenario.works) + scenario.serialise
+    return min(scenario.workers, batch / step_seconds(scenario))
 
 
 def _slept(scenario: Scenario) -> float:

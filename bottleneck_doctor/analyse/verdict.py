@@ -130,7 +130,7 @@ def decide(
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if cause == "model.compute" and threads >= WIDER:
-        cause = "model.threads"
+        cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
     if cause == "input.preprocess" and crowding(inputs, base.workers, base.serialise) >= CROWDED:
         cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
     if cause == "input.preprocess" and without_feeders(base) >= CROWDED:

@@ -21,6 +21,7 @@ HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever el
 SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
 CAUSE = "host.evaluation"
 STARTING, SAVING = "input.worker_startup", "host.checkpoint"
+THREADS = "model.threads"  # set for the process: evaluation computes with the same
 COMPUTING = ("model.", "device.", "host.launch")  # causes of an evaluation's steps that are its computation
 TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving checkpoints"}
 TAKES = "evaluation takes more of the run than anything that could be saved in training"
@@ -91,7 +92,8 @@ def judge_whole(main: Diagnosis, whole: Whole, evaluation: Diagnosis | None) -> 
     saved = whole.training_s * (1 - 1 / max(best, 1.0)) if known else whole.steps_s
     beside = {STARTING: whole.starting_s, SAVING: whole.checkpoint_s}
     cause = max(beside, key=lambda name: beside[name])
-    if whole.evaluation_s > beside[cause] and _is_evaluation(whole, best if known else None):
+    everywhere = main.causes.get(THREADS, 1.0)
+    if whole.evaluation_s > beside[cause] and _is_evaluation(whole, best if known else None, everywhere):
         return replace(main, subject="evaluation", verdict=_of_evaluation(main, evaluation))
     least = max(SECONDS_AT_LEAST, whole.steps_s, saved)
     if beside[cause] > least and main.verdict.cause != cause:
@@ -99,12 +101,13 @@ def judge_whole(main: Diagnosis, whole: Whole, evaluation: Diagnosis | None) -> 
     return main
 
 
-def _is_evaluation(whole: Whole, best: float | None) -> bool:
-    """Whether saving all of it would bring more than the best for training; None = that is unknown."""
+def _is_evaluation(whole: Whole, best: float | None, everywhere: float) -> bool:
+    """Whether saving all of it would bring more than the best for training (None = that is unknown), and than
+    what would speed up both."""
     if best is None:
         return whole.evaluation_s >= max(SECONDS_AT_LEAST, whole.steps_s)
-    gained = with_faster_evaluation(whole, math.inf)
-    return evaluation_share(whole) >= HEAVY and gained >= max(with_evaluation(whole, best), BALANCED)
+    otherwise = max(with_evaluation(whole, best), everywhere, BALANCED)
+    return evaluation_share(whole) >= HEAVY and with_faster_evaluation(whole, math.inf) >= otherwise
 
 
 def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:

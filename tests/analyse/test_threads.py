@@ -68,7 +68,17 @@ def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> No
     assert trouble(run(16, large=0.2), held=0.4) == "many"
     assert trouble(run(16, large=0.2), held=0.02) == ""
     assert trouble(run(3, 3), held=0.4) == "many"  # two ranks share the cores
-    assert trouble(run(16), held=0.4, workers=2) == ""  # then workers may be the crowd
+
+
+def test_workers_in_the_crowd_answer_for_the_cores_that_they_keep_busy() -> None:
+    profile = run(16)
+    asleep, busy = (
+        judge_threads(profile, profile.loops[0], replace(BASE, workers=2, works=works), IDLE, 0.4)
+        for works in ((Work(1e-3, wait=0.039),), (Work(0.04),))
+    )
+    assert asleep.trouble == busy.trouble == "many"
+    assert asleep.wanted == 4, "workers that sleep want no core"
+    assert busy.wanted < 4
 
 
 def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:

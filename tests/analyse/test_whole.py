@@ -61,6 +61,15 @@ def test_the_training_loops_own_cause_is_not_that_of_what_it_evaluates_itself(ca
     assert judged.verdict.summary == SENTENCES["host.evaluation"]
 
 
+def test_what_speeds_up_evaluation_as_well_counts_for_both() -> None:
+    main = diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
+    main = replace(main, verdict=replace(main.verdict, cause="model.threads"), causes={"model.threads": 2.5})
+    whole = Whole(run_s=9.0, training_s=4.5, evaluation_s=4.0)
+    assert judge_whole(main, whole, None).verdict.cause == "model.threads", "×2.5 of both is more than ×1.9"
+    alone = replace(main, causes={"model.compute": 2.5})
+    assert judge_whole(alone, whole, None).verdict.cause == "host.evaluation", "×2.5 of one is less"
+
+
 def test_metrics_and_budget_stay_those_of_the_training_step() -> None:
     with_it, without = diagnose(evaluated(6.0)), diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
     assert with_it.budget == without.budget
