@@ -32,7 +32,7 @@ NAMED_AT_MOST = 6  # parts of the undivided part, and
 NAMED_AT_LEAST = 0.02  # of the step each: the others are one part together (ours)
 OTHERS = "other lines of the loop"
 CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (ours)
-UNTIMED = ("forward", "loss", "zero_grad", "evaluation", "user", "line")
+UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
 LITTLE = 1e-5  # of the step: what rounding leaves is no part of it
 
 

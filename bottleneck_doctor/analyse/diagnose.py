@@ -13,10 +13,10 @@ from .budget import budget_of
 from .contention import uncontended
 from .device import find_gaps, view_device
 from .drift import find_drift
-from .evaluated import PART, find_evaluated
+from .evaluated import find_evaluated
 from .feeders import NOBODY, find_feeders
 from .host import measure_host
-from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, works_of
+from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, without_openings, works_of
 from .interpreter_lock import background
 from .intervals import ratio_interval
 from .ledger import life_of
@@ -30,7 +30,7 @@ from .rhythms import find_rhythms
 from .scenario import build_scenario, fmean_wall, held_share
 from .split import is_logged, own_samples
 from .steady import Window, choose_loop, find_window, loader_of, steps_of
-from .threads import judge_threads, torch_threads
+from .threads import busy_workers, judge_threads, torch_threads
 from .verdict import Trust, decide
 from .whole import evaluations_of, judge_whole, measure_whole
 
@@ -42,6 +42,8 @@ def diagnose(profile: Profile) -> Diagnosis:
     gap = judge_gap(profile, outside) if outside is not None else None
     if outside is not None and gap is not None:
         loop = as_loop(profile, outside, gap)
+    if loop is not None:
+        loop = find_evaluated(profile, loop, None).set_aside(loop)
     window = _window(loop, loader)
     stretches = [with_written(profile, loop, steps) for steps in window.stretches]
     window = replace(window, stretches=stretches)
@@ -106,6 +108,8 @@ def _judge(
     workers = loader.num_workers if loader is not None else 0
     beside = background(profile, loop, workers)
     table = fetches_of(profile, loader.key if loader is not None else None, beside)
+    if table is not None and loader is not None:
+        table = without_openings(table, loop, loader)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[Work, ...] = ()
     feeders = NOBODY
@@ -133,8 +137,7 @@ def _judge(
     metrics = measure(profile, loop, loader, steps, inputs, host, loose, device)
     count = max(1, trust.steps)
     samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)
-    samples = find_evaluated(profile, loop, None).mark(samples)
-    samples = [one for one in samples if one.part == PART or not is_logged(profile, one.stack)]
+    samples = [one for one in samples if not is_logged(profile, one.stack)]
     return Diagnosis(
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
@@ -171,11 +174,11 @@ def _model_error(scenario: Scenario | None, step_s: float) -> float:
 
 def _workers_part(profile: Profile, loop: Loop | None, scenario: Scenario | None) -> float:
     """The workers' part in a crowd that keeps the loop from its core, beside surplus threads of the model."""
-    workers = scenario.workers if scenario is not None else 0
-    surplus = max(
-        0.0, (torch_threads(profile, loop) or 1) - (scenario.cores if scenario is not None else 1.0)
-    )
-    return workers / (workers + surplus) if workers else 1.0
+    if scenario is None or not scenario.workers:
+        return 1.0
+    surplus = max(0.0, (torch_threads(profile, loop) or 1) - scenario.cores)
+    busy = busy_workers(scenario) if surplus else 1.0
+    return busy / (busy + surplus)
 
 
 def _waits(steps: list[Step]) -> float:

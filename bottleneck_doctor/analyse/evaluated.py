@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
 
-from ..model.profile import Location, Loop, Outside, Profile
+from ..model.profile import Location, Loop, Outside, Profile, StepTable
 from ..model.source import Source
 from . import code
 from .loop_parts import Sample, training_samples
 from .purpose import BESIDE, LOG, MEASURE, purpose_of, users_path
 
-PART = "evaluation"
+# What of a row passes between batches, and its part that does not.
+OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
+       ("minor_faults", ""))  # fmt: skip
 Call = tuple[int, str]  # the loop's line, and the user's function that it calls
 GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")
 FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (ours)
@@ -27,9 +31,39 @@ class Evaluated:
     place: Location | None = None
     calls: frozenset[Call] = frozenset()
 
-    def mark(self, samples: list[Sample]) -> list[Sample]:
-        """The samples with a part of their own for evaluation."""
-        return [replace(one, part=PART) if _call(one) in self.calls else one for one in samples]
+    def without(self, samples: list[Sample]) -> list[Sample]:
+        """The samples of the training itself."""
+        return [one for one in samples if _call(one) not in self.calls]
+
+    def set_aside(self, loop: Loop) -> Loop:
+        """The loop with steps that hold no evaluation: its time is taken off the rows that are longer than
+        usual, as evaluations are rare, and what is left of it off all alike."""
+        if not self.share or not loop.table.t:
+            return loop
+        walls, steps = loop.table.wall_s, loop.table.steps
+        usual = median(wall / count for wall, count in zip(walls, steps, strict=True))
+        longer = [max(0.0, wall - usual * count) for wall, count in zip(walls, steps, strict=True)]
+        taken = self.share * sum(walls)
+        off = min(1.0, taken / sum(longer)) if sum(longer) > 0 else 0.0
+        over = max(0.0, taken - sum(longer)) / max(sum(walls) - sum(longer), 1e-12)
+        evaluated = [off * more + over * (wall - more) for wall, more in zip(walls, longer, strict=True)]
+        return replace(loop, table=_less(loop.table, evaluated))
+
+
+def _less(table: StepTable, seconds: list[float]) -> StepTable:
+    """The steps without so many seconds of what the loop did between its batches."""
+    columns: dict[str, list[Any]] = {name: list(column) for name, column in vars(table).items()}
+    for place, taken in enumerate(seconds):
+        own = table.wall_s[place] - table.wait_s[place]
+        taken = min(taken, own)
+        left = 1 - taken / own if own > 0 else 1.0
+        columns["wall_s"][place] -= taken
+        for name, within in OWN:
+            value = columns[name][place]
+            if value is not None:
+                wait = (columns[within][place] or 0.0) if within else 0.0
+                columns[name][place] = wait + left * max(0.0, value - wait)
+    return replace(table, **columns)
 
 
 def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None) -> Evaluated:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import fmean, pstdev
+from statistics import fmean, median, pstdev
+from typing import Any
 
 from ..model.diagnosis import Inputs, Work
-from ..model.profile import FetchTable, Profile
+from ..model.profile import FetchTable, Loader, Loop, Profile
 
 STORAGE = ("storage", "fault")
 NETWORK = ("network", "remote")
 WAITS = ("sleep", "lock", "pipe", "poll", "other")
 READ_MARK_BYTES = 4096  # bytes from storage per batch below which nothing was read to speak of
 NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
+OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (ours)
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,36 @@ def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> Fe
         return table
     pairs = zip(table.other_cpu_s, table.wall_s, strict=True)
     return replace(table, other_cpu_s=[max(0.0, other - background * wall) for other, wall in pairs])
+
+
+def without_openings(table: FetchTable, loop: Loop | None, loader: Loader) -> FetchTable:
+    """The table without the first fetch of each new worker, where that opens or parses what later ones use.
+
+    It is paid once an epoch, however long the epoch is, and ``epoch_start`` holds it. An iterable data set
+    begins anew in kept workers, too: its first fetches stay.
+    """
+    again = loop is not None and len(loop.epochs.t) > 1
+    if not loader.num_workers or loader.persistent_workers or loader.dataset_kind != "map" or not again:
+        return table
+    first: dict[tuple[int, int], int] = {}
+    begins = loop.epochs.t if loop is not None else []
+    for place, (t, worker) in enumerate(zip(table.t, table.worker, strict=True)):
+        first.setdefault((bisect(begins, t), worker), place)
+    opening = set(first.values())
+    later = [place for place in range(len(table.t)) if place not in opening]
+    if not later or _cost(table, list(opening)) < OPENING * _cost(table, later):
+        return table
+    columns: dict[str, Any] = {
+        name: [column[place] for place in later]
+        for name, column in vars(table).items()
+        if isinstance(column, list) and len(column) == len(table.t)
+    }
+    return replace(table, **columns, seen=max(len(later), table.seen - len(opening)))
+
+
+def _cost(table: FetchTable, rows: list[int]) -> float:
+    """Median seconds of a fetch, net of waiting for a core."""
+    return median(table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows)
 
 
 def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:

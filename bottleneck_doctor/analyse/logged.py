@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from ..model.diagnosis import Step
 from ..model.profile import Loop, Profile
-from .evaluated import PART, find_evaluated
 from .purpose import LOG, Purpose, purpose_at
 from .split import SAMPLES_AT_LEAST, own_samples
 
@@ -29,10 +28,9 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
     samples = own_samples(profile, loop) if loop is not None and profile.sources else []
     total = sum(one.stack.count for one in samples)
     found: Counter[Purpose] = Counter()
-    for one in find_evaluated(profile, loop, None).mark(samples):
+    for one in samples:
         purpose = purpose_at(profile.sources, one.stack)
-        # What an evaluation finds is written out too: there the model is called.
-        if purpose.what == LOG and one.part not in (PART, "forward"):
+        if purpose.what == LOG and one.part != "forward":  # what the model says is written out too
             found[purpose] += one.stack.count
     count = sum(found.values())
     if total < SAMPLES_AT_LEAST or count < SHARE * total:

@@ -15,6 +15,7 @@ from ..model.computing import Anatomy
 from ..model.diagnosis import Host, Step
 from ..model.profile import Loop, Profile, Stack
 from . import code
+from .evaluated import find_evaluated
 from .loop_parts import Sample, data_samples, training_samples
 from .purpose import BESIDE, LOG, MEASURE, purpose_at, users_path
 
@@ -226,10 +227,11 @@ def is_logged(profile: Profile, stack: Stack) -> bool:
 
 
 def own_samples(profile: Profile, loop: Loop | None) -> list[Sample]:
-    """Samples of the loop's thread in which it was not getting a batch."""
+    """Samples of the loop's thread in which it trained and was not getting a batch."""
     if loop is None or loop.thread != 0:
         return []
     samples = training_samples(profile, loop.pid, loop.body)
+    samples = find_evaluated(profile, loop, None).without(samples)
     data = data_samples(samples, loop.body) if not loop.loader else []
     return saving([one for one in samples if one.part != "data" and one not in data and one.stack.frames])
 

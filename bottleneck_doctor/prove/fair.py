@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..analyse.contention import uncontended
+from ..analyse.evaluated import find_evaluated
 from ..analyse.host import measure_host
 from ..analyse.inputs import fetches_of, measure_inputs
 from ..analyse.interpreter_lock import background
@@ -23,6 +24,7 @@ def left_alone(profile: Profile, span: Span) -> Metric | None:
     loader = loader_of(profile, loop, outside)
     if outside is not None:
         loop = as_loop(profile, outside, judge_gap(profile, outside))
+        loop = find_evaluated(profile, loop, None).set_aside(loop)
     every = steps_of(loop.table) if loop is not None else []
     steps = _within(every, span)
     if not steps:

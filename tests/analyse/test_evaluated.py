@@ -66,3 +66,22 @@ def test_forward_passes_that_nothing_is_trained_on_are_evaluation(evaluate: str)
 def test_those_that_the_training_needs_are_not() -> None:
     """A teacher's, a critic's or a momentum encoder's, without gradients."""
     assert told("x = estimate_loss(model)", "loss = model(x)") == Evaluated()
+
+
+def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> None:
+    """Every tenth step of 10 ms evaluates for 90 ms more: 9 of 19 seconds."""
+    run = run_of(cpu=2e-3, compute=8e-3, steps=1000, noise=0.0)
+    table = run.loops[0].table
+    walls = [0.1 if place % 10 == 9 else 0.01 for place in range(1000)]
+    busy = [wall - 2e-3 for wall in walls]
+    loop = replace(run.loops[0], table=replace(table, wall_s=walls, cpu_s=busy))
+    aside = Evaluated(share=9 / 19).set_aside(loop).table
+    assert aside.wall_s == pytest.approx([0.01] * 1000)
+    assert aside.wait_s == table.wait_s
+    assert aside.cpu_s == pytest.approx([8e-3] * 1000)
+    assert Evaluated().set_aside(loop) is loop
+
+
+def test_an_evaluation_in_every_step_is_taken_off_all_alike() -> None:
+    loop = run_of(cpu=2e-3, compute=18e-3, noise=0.0).loops[0]
+    assert Evaluated(share=0.5).set_aside(loop).table.wall_s == pytest.approx([0.01] * 300)
