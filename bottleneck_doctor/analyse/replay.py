@@ -50,6 +50,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
         waking=base.waking * change.ipc,
         sampling=base.sampling * change.sampling,
         epoch_start=base.epoch_start * change.startup,
+        feeding=base.feeding * change.cpu,
         crowded=base.crowded * change.cpu * base.cores / (change.cores or base.cores),
         **settings,
     )
@@ -80,7 +81,7 @@ def step_seconds(scenario: Scenario) -> float:
     used = BATCHES + scenario.workers * max(1, scenario.prefetch)  # the replay never comes to the others
     if len(scenario.works) > used:
         scenario = replace(scenario, works=scenario.works[:used])
-    return _step_seconds(scenario) + scenario.crowded
+    return max(scenario.feeding, _step_seconds(scenario) + scenario.crowded)
 
 
 @lru_cache(maxsize=512)  # a report asks 30 different questions, each several times

@@ -92,8 +92,10 @@ def build_scenario(
     base = fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
     if not feeders.count:
         return base
+    step_s = fmean_wall(steps)
     taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
-    return replace(base, crowded=base.crowded + taken * fmean_wall(steps))
+    feeding = step_s * feeders.cores / feeders.count
+    return replace(base, feeding=feeding, crowded=base.crowded + taken * step_s)
 
 
 def held_share(steps: list[Step]) -> float:
