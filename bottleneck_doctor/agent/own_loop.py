@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from threading import get_native_id
+from threading import Condition, get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ALONE_FROM = 8  # backward passes in a row without a batch from a loader: more than models in one loop
 CLOSURES = 64  # the same while a loader's iterator is open: more than an optimizer calls its closure
 FRAMES_AT_MOST = 24  # between a backward pass and the script's own module
+PLACES_AT_MOST = 32  # told: a script may build a loader for each epoch
 
 
 class _Loop:
@@ -39,15 +40,18 @@ class _Loop:
     only_grad = True  # `autograd.grad` is all that it has called so far
     handle: Any = None  # of the hook that waits for a module to be called
     since = cpu = queue = 0  # what the gap is measured from: instant, thread's CPU and run queue
+    ident = 0  # of the thread that trains, by Python's own number
+    queued_ns = 0  # that it has waited in a queue, or for a future, since the last close look
 
 
 def _forked() -> None:
     """A child's loop is its own: what the process counts begins anew there."""
     _Loop.arrivals, _Loop.looked, _Loop.alone, _Loop.only_grad = -1, 0, 0, True
+    _Loop.queued_ns = 0
 
 
 os.register_at_fork(after_in_child=_forked)
-_told: list[bool] = []
+_told: set[tuple[str, int]] = set()
 
 
 @quiet
@@ -120,6 +124,10 @@ def _step_ended() -> None:
         thread=state.thread(),
     )  # fmt: skip
     state.row(wire.USAGE, end, 0, *clocks.usage(), thread=state.thread())
+    _hear_queues()
+    if _Loop.queued_ns:
+        state.row(wire.QUEUED, end, _Loop.queued_ns, thread=state.thread())
+        _Loop.queued_ns = 0
     _await_forward()
     cost = now() - end
     state.row(wire.LOOK, end, cost, thread=state.thread())
@@ -180,6 +188,27 @@ def returned() -> None:
         state.row(wire.FORWARDED, now(), 0, state.trained, thread=state.thread())
 
 
+def _hear_queues() -> None:
+    """From now on time each wait of this thread in `threading.Condition`, which `queue.Queue`, `Event` and
+    futures wait in. A look changes how long the one after it takes: who fills the queue goes on meanwhile."""
+    if _Loop.ident != get_ident():
+        _Loop.ident, _Loop.queued_ns = get_ident(), 0
+        replace(Condition, "wait", _queued)
+
+
+def _queued(original: Callable[..., Any]) -> Callable[..., Any]:
+    def wait(self: Any, timeout: Any = None) -> Any:
+        if get_ident() != _Loop.ident:
+            return original(self, timeout)
+        start = now()
+        try:
+            return original(self, timeout)
+        finally:
+            _Loop.queued_ns += now() - start
+
+    return wait
+
+
 def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:
     """It frees memory, which takes its time, and stands where such a loop gets its batch."""
 
@@ -216,14 +245,15 @@ def _forget() -> None:
 
 
 @quiet
-def tell_place(frame: FrameType | None) -> None:
-    """Once: where the training stands in the source, from the backward pass up to the script's own module."""
-    if _told:
+def tell_place(frame: FrameType | None, fact: str = "loop", thing: int = 0) -> None:
+    """Once: where the training stands in the source, from the backward pass up to the script's own module; or
+    where it asks a loader for a batch."""
+    if (fact, thing) in _told or len(_told) > PLACES_AT_MOST:
         return
-    _told.append(True)
+    _told.add((fact, thing))
     chain: list[tuple[str, int, str]] = []
     while frame is not None and len(chain) < FRAMES_AT_MOST:
         code = frame.f_code
         chain.append((code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
-    state.book.fact(fact="loop", chain=chain)
+    state.book.fact(fact=fact, chain=chain)

@@ -11,6 +11,7 @@ from .counting import Account, heard, settle
 from .describe import loader_facts
 from .grad_mode import await_forward
 from .guard import quiet, replace
+from .own_loop import tell_place
 from .patch_fetch import close_fetch, open_fetch
 from .patch_sampler import close_sampler, open_sampler
 from .patch_training import listen
@@ -173,6 +174,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     account.looked = account.arrivals
     if ours and account.arrivals == 1:
         await_forward(account)
+        tell_place(sys._getframe(2), "asked", account.loader)
     return batch
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from ..model.profile import Profile, Stack
@@ -11,16 +12,18 @@ from .loop_parts import parse_frame
 SAMPLES_AT_LEAST = 50  # of the loop's thread, below which shares are guesses (ours)
 POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
 WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
+SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")
 BUSY = 0.3  # of a core, from which one is a feeder (ours)
 
 
 @dataclass(frozen=True)
 class Feeders:
     """``count`` of them keep ``cores`` busy together; ``stacks`` are their samples, from the first line of
-    the user's own on."""
+    the user's own on. ``sending`` is the share of a pool's time at work in which it hands batches over."""
 
     count: int = 0
     cores: float = 0.0
+    sending: float = 0.0
     stacks: tuple[Stack, ...] = ()
 
 
@@ -42,16 +45,33 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
     return Feeders(
         count=len(found),
         cores=sum(min(1.0, busy[key]) for key in found),
+        sending=_sending([one for one in profile.stacks if one.pid in pools]),
         stacks=tuple(
             replace(one, frames=below) for key in found for one in seen[key] if (below := _users(one))
         ),
     )
 
 
+def _sending(stacks: list[Stack]) -> float:
+    """Pickling what was made, and waiting until the pipe has taken it; a pool that waits for work is idle."""
+    sends = sum(one.count for one in stacks if _is_sending(one))
+    makes = sum(one.count for one in stacks if _users(one))
+    return sends / (sends + makes) if sends + makes >= SAMPLES_AT_LEAST else 0.0
+
+
 def _feeds(stacks: list[Stack]) -> bool:
-    """Whether it is the user's code that mostly runs there, and does something else than write."""
-    makes = [one.running or 0 for one in stacks if _users(one) and not any(map(_writes, one.frames))]
+    """Whether it is the user's code that mostly runs there, or the sending of what that gave, and no
+    writing."""
+    makes = [
+        one.running or 0
+        for one in stacks
+        if (_users(one) or _is_sending(one)) and not any(map(_writes, one.frames))
+    ]
     return sum(makes) > 0.5 * sum(one.running or 0 for one in stacks)
+
+
+def _is_sending(stack: Stack) -> bool:
+    return any(map(SENDS.match, stack.frames))
 
 
 def _writes(frame: str) -> bool:

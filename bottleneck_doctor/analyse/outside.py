@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw
 ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
+QUEUES = re.compile(r"wait \(.*/threading\.py:")  # a queue's, an event's, a future's
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 
@@ -141,9 +143,9 @@ def body_of(profile: Profile, outside: Outside) -> LoopBody | None:
 
 def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
     """The same loop as if a loader had been waited for."""
-    table = StepTable()
+    table, queued = StepTable(), _queued_for_data(profile, outside)
     for place in range(len(outside.t)):
-        _append(table, outside, place, gap)
+        _append(table, outside, place, gap, queued)
     return Loop(
         loader="",
         pid=outside.pid,
@@ -159,10 +161,20 @@ def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
     )
 
 
-def _append(table: StepTable, outside: Outside, place: int, gap: Gap) -> None:
+def _queued_for_data(profile: Profile, outside: Outside) -> float:
+    """The share of what the loop's thread waits in queues that is for batches; all of it, if nobody saw."""
+    body = body_of(profile, outside)
+    samples = training_samples(profile, outside.pid, body)
+    waiting = [one for one in samples if any(map(QUEUES.match, one.stack.frames[one.depth :]))]
+    data = data_samples(waiting, body)
+    return _count(data) / _count(waiting) if waiting else 1.0
+
+
+def _append(table: StepTable, outside: Outside, place: int, gap: Gap, queued: float) -> None:
     wall, timed = outside.wall_s[place], outside.gap_s[place] or 0.0
     rest = max(0.0, wall - timed)
-    wait = min(wall, gap.share * timed + gap.beside * rest)
+    wait = gap.share * timed + gap.beside * rest
+    wait = min(wall, max(wait, queued * (outside.queued_s[place] or 0.0)))
     cpu, queue = outside.cpu_s[place], outside.runq_s[place]
     gap_cpu, gap_queue = outside.gap_cpu_s[place] or 0.0, outside.gap_runq_s[place] or 0.0
     left = gap.beside * rest / max(rest, 1e-12)

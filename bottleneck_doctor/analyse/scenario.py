@@ -90,8 +90,12 @@ def build_scenario(
         spinning = spinning_share(profile, loop, steps, base, workers or feeders.count)
         base = replace(base, spinning=spinning, asleep=asleep_share(profile, loop))
     base = fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
-    if not feeders.count:
-        return base
+    base = replace(base, sending=feeders.sending)
+    return _fed(base, feeders, steps, host) if feeders.count else base
+
+
+def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: Host) -> Scenario:
+    """The scenario with those who make its batches beside it."""
     step_s = fmean_wall(steps)
     taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
     feeding = step_s * feeders.cores / feeders.count

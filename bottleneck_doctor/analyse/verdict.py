@@ -20,6 +20,8 @@ IN_TIME = 0.05  # of the step waiting for data, below which it is there in time 
 CROWDED = 1.2  # step time over the step time without workers in the model's way (ours)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 SURELY_WIDER = 1.5  # the same, from which confidence is more than low (ours)
+SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (ours)
+SPARED = 0.85  # of a model's own computing: a smaller one still computes, an input may go altogether (ours)
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
 # What a second cause saves of what the first does, from which confidence is medium at most, and low (ours).
 NEARLY, LEVEL = 0.8, 0.9
@@ -131,12 +133,13 @@ def decide(
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if cause == "model.compute" and threads >= WIDER:
         cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
-    if cause == "input.preprocess" and crowding(inputs, base.workers, base.serialise) >= CROWDED:
+    own = max(crowding(inputs, base.workers, base.serialise), without_feeders(base))
+    if cause == "input.preprocess" and own >= CROWDED:
         cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
-    if cause == "input.preprocess" and without_feeders(base) >= CROWDED:
-        cause = "input.oversubscribed"
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
+    if cause in ("input.preprocess", "input.wait") and base.sending >= SENDING:
+        bound, cause = RESOURCE["input.ipc"], "input.ipc"  # they do little but pickle and send
     others = [
         name
         for name in known
@@ -183,15 +186,16 @@ def _input_beside(waits: float, workers: int) -> str:
 
 def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]:
     """The cause whose removal gains most, of the side whose removal does; that of the second side; and how
-    much that side saves of what the first does."""
+    much the smaller of both saves of what the larger does."""
     whole = {side_of(cause): value for cause, value in causes.items()} | side_gains(base)
-    sides = sorted(whole, key=lambda one: whole[one], reverse=True)[:2]
+    saved = {side: 1 - 1 / value for side, value in whole.items()}
+    sides = sorted(saved, key=lambda one: saved[one] * (SPARED if one == "model" else 1.0), reverse=True)[:2]
     first, second = (
         max((cause for cause in causes if side_of(cause) == side), key=lambda cause: causes[cause])
         for side in sides
     )
-    saved = [1 - 1 / whole[side] for side in sides]
-    return first, second, saved[1] / saved[0] if saved[0] > 0 else 0.0
+    less, more = sorted(saved[side] for side in sides)
+    return first, second, less / more if more > 0 else 0.0
 
 
 def _cause_of(bound: str, causes: dict[str, float]) -> str:

@@ -65,6 +65,17 @@ def read_body(chain: Sequence[Location], cwd: str) -> LoopBody | None:
     return body
 
 
+def around(body: LoopBody | None, calls: Sequence[Location]) -> LoopBody | None:
+    """The innermost of these loops that one of the calls is made in, or of all: a loop over the parts of a
+    batch asks for none."""
+    one = body
+    while one is not None:
+        if any(call.file == one.file and one.first <= call.line <= one.last for call in calls):
+            return one
+        one = one.outer
+    return body
+
+
 def _loops_around(tree: ast.Module, line: int) -> list[Loop]:
     """The loops around a line within the innermost function around it, the innermost first."""
     around = [node for node in ast.walk(tree) if _holds(node, line)]

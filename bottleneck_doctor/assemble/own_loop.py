@@ -50,9 +50,14 @@ def read_outside(
 
 def find_body(diary: Diary, cwd: str) -> LoopBody | None:
     """The innermost loop around the backward pass, where its source could be read."""
-    told = diary.first("loop").get("chain")
-    calls = told if isinstance(told, list) else []
-    return read_body([Location(str(file), int(line), str(name)) for file, line, name in calls], cwd)
+    return read_body(places_told(diary, "loop"), cwd)
+
+
+def places_told(diary: Diary, fact: str) -> list[Location]:
+    """The lines in which the training stood, the innermost first."""
+    chains = [one.get("chain") for one in diary.facts if one.get("fact") == fact]
+    calls = [call for chain in chains if isinstance(chain, list) for call in chain]
+    return [Location(str(file), int(line), str(name)) for file, line, name in calls]
 
 
 def _evaluated(thread: int, iterations: list[Iteration]) -> Sums:
@@ -76,7 +81,7 @@ class Used:
 class Stretch:
     """From one look to the next: ``whole`` is without evaluations and what has rows of its own, ``first`` the
     same of the first step, where its end was seen; and the ``gap`` of that, where it has one; ``late`` is the
-    time from its forward pass to its backward pass."""
+    time from its forward pass to its backward pass, ``queued`` what all its steps waited in queues."""
 
     before: Row
     row: Row
@@ -85,6 +90,7 @@ class Stretch:
     first: Used | None
     gap: Row | None
     late: int | None
+    queued: int
 
     @property
     def steps(self) -> int:
@@ -105,6 +111,7 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
     returns = {row.a: row for row in diary.of(wire.FORWARDED) if row.thread == thread}
     backwards = sorted(row.t for row in diary.of(wire.BACKWARD) if row.thread == thread)
     looks = {row.t: row.duration for row in diary.by_kind.get(wire.LOOK, ()) if row.thread == thread}
+    queued = {row.t: row.duration for row in diary.of(wire.QUEUED) if row.thread == thread}
 
     def used(before: Row, row: Row) -> Used:
         ours = looks.get(before.t, 0)
@@ -120,7 +127,8 @@ def _stretches(diary: Diary, thread: int, marks: Marks, away: Sums) -> list[Stre
             wall = max(1, row.t - before.t - apart)
             first = used(before, end) if end is not None else None
             late = _late(returns.get(before.a), backwards)
-            found.append(Stretch(before, row, wall, used(before, row), first, gaps.get(before.a), late))
+            whole, gap = used(before, row), gaps.get(before.a)
+            found.append(Stretch(before, row, wall, whole, first, gap, late, queued.get(row.t, 0)))
     return found
 
 
@@ -197,6 +205,7 @@ def _append(result: Outside, one: Stretch, unseen: Unseen | None, marks: Marks, 
     result.gap_cpu_s.append(None if gap_cpu is None else gap_cpu * S)
     result.gap_runq_s.append(None if gap_runq is None else gap_runq * S)
     result.late_s.append(None if one.late is None else share(one.late))
+    result.queued_s.append(min(one.queued, wall) * S)
     result.cpu_s.append(max(0, min(row.b - before.b, wall)) * S)
     result.process_cpu_s.append(max(0, row.c - before.c) * S)
     result.runq_s.append(max(0, min(row.d - before.d, wall)) * S)
@@ -213,8 +222,8 @@ def _append(result: Outside, one: Stretch, unseen: Unseen | None, marks: Marks, 
 
 
 SUMMED = (
-    "steps wall_s gap_s gap_cpu_s gap_runq_s late_s cpu_s process_cpu_s runq_s backward_s optimizer_s copy_s "
-    "exchange_s checkpoint_s logging_s collect_s system_s minor_faults"
+    "steps wall_s gap_s gap_cpu_s gap_runq_s late_s queued_s cpu_s process_cpu_s runq_s backward_s "
+    "optimizer_s copy_s exchange_s checkpoint_s logging_s collect_s system_s minor_faults"
 ).split()
 
 

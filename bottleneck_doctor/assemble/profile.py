@@ -30,10 +30,11 @@ from .fetches import FETCHES_AT_MOST, Crew, find_crews, read_fetches, read_paylo
 from .hot_files import read_hot_files
 from .lanes import read_excerpts
 from .loaders import read_loaders
+from .loop_body import around
 from .loops import read_loops
 from .making import read_making
 from .operations import read_operations, read_operators, read_windows
-from .own_loop import find_body, read_outside
+from .own_loop import find_body, places_told, read_outside
 from .processes import read_processes
 from .profiled import hold_up
 from .quotes import Mask
@@ -139,7 +140,8 @@ def _loops(
 ) -> list[Loop]:
     """The loops over loaders, those with most steps first; steps under torch.profiler are set aside. py-spy
     looks from outside, at some hundredths of a core: steps under it are like the others."""
-    every = (read_loops(diary, iterations[diary.pid], origin, bodies[diary.pid]) for diary in diaries)
+    asked = {one.pid: around(bodies[one.pid], places_told(one, "asked")) for one in diaries}
+    every = (read_loops(diary, iterations[diary.pid], origin, asked[diary.pid]) for diary in diaries)
     loops = sorted((loop for found in every for loop in found), key=lambda loop: -loop.steps)[:64]
     kept = _fitting(loops)
     spans = [(one.start_s, one.end_s) for one in windows if one.instrument == "torch.profiler"]

@@ -14,7 +14,8 @@ bytes that go through the pipe, and what a batch is made of.
 
 ## Thresholds
 Hand-over above 5 % of the step (ours), or more than 1 MB through the pipe, or more than 32 tensors in a
-batch (ours); and moving for nothing would gain 3 % by replay.
+batch (ours); or a pool without a loader that sends in half of its time at work (ours). Moving for nothing
+would gain 3 % by replay.
 
 ## When this advice is wrong
 With `pin_memory=True` a thread of its own receives the batches, and the loop's share looks small. One large
@@ -26,7 +27,7 @@ Replay with the measured CPU of moving, both sides together, cut to what is left
 per tensor, a copy into shared memory at 4 GB/s (measured: 10 MB as arrays 6.1 ms of the loop's CPU, as a
 tensor 1.1; 100 tensors 10.9 ms). File-system sharing takes 41 microseconds per tensor instead of 109
 (measured). With `bdoc run --calibrate` batches of this shape are sent by real workers in each way, received,
-touched and freed.
+touched and freed. For a pool without a loader: from nothing to all that its batches cost, likely half (ours).
 
 ## Remedies
 `return-tensors`, `pack-tensors`, `sharing-file-system`.
@@ -41,11 +42,12 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.scenario import HAND_OVER_S, TENSOR_S
+from ..analyse.verdict import SENDING
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Loader, Payload
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
-from .advice import WORTH, meant, payload_of, unlooped, wait_evidence
+from .advice import WORTH, meant, payload_of, spread, unlooped, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .timed import moving
@@ -65,6 +67,9 @@ DataLoader(..., collate_fn=collate)"""
 PACK = """\
 def collate(batch): return torch.cat(batch), [len(part) for part in batch]
 parts = packed.split(lengths)                       # in the loop: views, nothing is copied"""
+POOL = """\
+from torch import multiprocessing                   # pools of this one send tensors by shared memory
+def make(job): return torch.from_numpy(whole(job)[part(job)].copy())"""
 BY_FILE = 'torch.multiprocessing.set_sharing_strategy("file_system")     # at the top of the script'
 
 
@@ -72,6 +77,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when moving a batch costs much and something in the batch can make it cheaper."""
     blind = unlooped(diagnosis, ID)
     loader, scenario = diagnosis.loader, diagnosis.scenario
+    if loader is None and scenario is not None and scenario.sending >= SENDING:
+        return _pooled(diagnosis, scenario)
     if blind is not None or loader is None or scenario is None or not loader.num_workers:
         return blind
     if gain(scenario, Change(ipc=0.0)) < WORTH:
@@ -97,6 +104,22 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *wait_evidence(diagnosis)[:1],
     ]
     return Finding(ID, "input.ipc", evidence, cures, loader.location)
+
+
+def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
+    """A pool of the script's own pickles what it made and sends it through a pipe."""
+    cure = Cure(
+        id="return-tensors",
+        title="send less: what the step needs, as tensors in shared memory",
+        fix=Fix("cut, crop and convert in the pool's function, not behind it", POOL, diagnosis.source),
+        factor=spread(scenario, Change(), Change(cpu=0.5, wait=0.5), Change(cpu=0.0, wait=0.0)),
+        apply="manual",
+        risk="the loop gets tensors where it got arrays; each keeps a file descriptor open",
+        basis="range",
+    )
+    text = "share of the pool's time at work in which it sends"
+    share = Evidence(text, "sending_share", scenario.sending, "stack samples")
+    return Finding(ID, "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [cure], diagnosis.source)
 
 
 def _cures(scenario: Scenario, payload: Payload, loader: Loader) -> list[Cure]:
@@ -167,6 +190,12 @@ def _case(payload: Payload, hand_over: float, turn: Turn = TURN) -> Diagnosis:
     return replace(base, profile=replace(base.profile, payloads=[payload]))
 
 
+def _sending(share: float) -> Diagnosis:
+    """A pool that feeds a loop without a loader."""
+    scene = Scenario((Work(0.001, wait=0.004),), (TURN,), cores=2.0, feeders=1, sending=share)
+    return replace(patient(Work(0.005), TURN, scenario=scene), loader=None)
+
+
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
@@ -175,6 +204,8 @@ def cases() -> tuple[Case, ...]:
         Case("200 small tensors, collated as before", _case(MANY, 0.022), "fires", "sharing-file-system"),
         Case("two tensors", _case(SMALL, 0.0004), "silent"),
         Case("many tensors, but a long step hides them", _case(MANY, 0.022, Turn(0.0, 3.0)), "silent"),
+        Case("a pool that mostly sends", _sending(0.8), "fires", "return-tensors"),
+        Case("a pool that mostly computes", _sending(0.2), "abstains"),
         Case("no batch was looked into", _case(replace(ARRAYS, batches=0), 0.006), "abstains"),
     )
 

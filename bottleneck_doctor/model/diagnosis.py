@@ -101,10 +101,11 @@ class Scenario:
     leave unfinished when it goes on, 0 = it waits for all; ``undivided`` says that in what the turns call its
     computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
     and processes that make batches beside a loop without a loader, ``feeding`` the seconds for which they run
-    per batch, which no step can be shorter than, ``crowded`` the seconds of a step in which they kept a core
-    or the interpreter's lock from it; ``spinning`` is the share of ``compute`` in which
-    threads of the model spin for one that workers keep from a core; ``asleep`` is the share of ``idle`` in
-    which the loop's thread sleeps in the model, for other threads of it.
+    per batch, which no step can be shorter than, ``sending`` the share of their time in which they hand
+    batches over, ``crowded`` the seconds of a step in which they kept a core or the interpreter's lock from
+    it; ``spinning`` is the share of ``compute`` in which threads of the model spin for one that workers keep
+    from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in the model, for other
+    threads of it.
     """
 
     works: tuple[Work, ...]
@@ -130,6 +131,7 @@ class Scenario:
     undivided: bool = False
     feeders: int = 0
     feeding: float = 0.0
+    sending: float = 0.0
     crowded: float = 0.0
     spinning: float = 0.0
     asleep: float = 0.0

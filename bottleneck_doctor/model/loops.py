@@ -143,8 +143,9 @@ class Outside:
     pass, or the optimizer step behind it, to the next call of a module, of which ``gap_cpu_s`` on the CPU and
     ``gap_runq_s`` waiting for one; None where no module was called. The other columns are those of
     ``StepTable``, but ``cpu_s`` and ``runq_s`` are those of the whole step. ``late_s`` is the time from that
-    module's return to the next backward pass. ``body`` is the
-    innermost loop around the pass in the source.
+    module's return to the next backward pass, ``queued_s`` what the thread waited in ``threading.Condition``
+    (queues, events, futures) meanwhile, by the clock. ``body`` is the innermost loop around the pass in the
+    source.
     """
 
     pid: int
@@ -157,6 +158,7 @@ class Outside:
     gap_cpu_s: list[float | None] = field(default_factory=list)
     gap_runq_s: list[float | None] = field(default_factory=list)
     late_s: list[float | None] = field(default_factory=list)
+    queued_s: list[float | None] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
     runq_s: list[float] = field(default_factory=list)
     exchange_s: list[float | None] = field(default_factory=list)

@@ -19,6 +19,7 @@ EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
 TIE = log(1.1)  # gains within 10 % are a tie; then the easier remedy comes first
+LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (ours)
 TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "range": 3}
 
 Offer = tuple[Finding, Cure, Speedup]
@@ -68,6 +69,18 @@ def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int
         EFFORT.get(cure.effort, 1),
         -speedup.likely,
     )
+
+
+def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
+    """The offers, those first that likely save as much as others surely do: the cause that the verdict names
+    may be one that little can be done about."""
+    sure = max((_saved(speedup.low) for _, _, speedup in ranked), default=0.0)
+    return sorted(ranked, key=lambda offer: _saved(offer[2].likely) < LITTLE * sure)
+
+
+def _saved(speedup: float) -> float:
+    """The share of the time that a speedup saves."""
+    return 1 - 1 / max(speedup, 1e-6)
 
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:

@@ -21,7 +21,7 @@ from .evaluation import (
     ranked_together,
     subject_of,
 )
-from .rank import Offer, offers, remedies, worth_saying
+from .rank import Offer, offers, remedies, without_trifles_first, worth_saying
 from .shelf import entries
 from .whole_run import in_whole_run
 
@@ -36,7 +36,7 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     found, abstained = _examine(diagnosis)
     others = examine_evaluation(diagnosis)
     every = ranked_together(diagnosis, offers(diagnosis, found), evaluation_offers(diagnosis, others))
-    ranked = [offer for offer in every if worth_saying(diagnosis, offer)]
+    ranked = without_trifles_first([offer for offer in every if worth_saying(diagnosis, offer)])
     told = remedies(diagnosis, ranked)
     kept = _kept([*others, *found], ranked)
     return Report(

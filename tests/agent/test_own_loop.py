@@ -11,7 +11,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.own_loop import ALONE_FROM
 from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.model.profile import Outside
-from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
+from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
 
 STEPS = 40
 # What each loop begins with: its model, and batches that take 2 ms, more than the rest of the step.
@@ -126,11 +126,24 @@ TWO_RANKS = """
     for x in batches():
         model(x).square().mean().backward()
 """
+FED = """
+    import queue, threading
+    waiting = queue.Queue(1)
+    def feed():
+        for batch in batches():
+            time.sleep(0.004)
+            waiting.put(batch)
+    threading.Thread(target=feed, daemon=True).start()
+    for step in range(STEPS):
+        train_on(waiting.get())
+    say(waited=threading.Condition.wait.__qualname__)
+"""
 EVERY_FIFTH = "an evaluation of every fifth step"
 LOOPS = {
     "next batch ahead": AHEAD, EVERY_FIFTH: EVALUATED,
     "generator": GENERATOR, "no optimizer": BY_HAND, "grad only": FUNCTIONAL, "a penalty": PENALTY,
     "closure": CLOSURE, "accumulation": ACCUMULATED, "compiled": COMPILED,
+    "fed by a thread": FED,
 }  # fmt: skip
 GAPS = {"generator", "a penalty", "accumulation", "compiled"}  # modules are called, once in a step
 
@@ -172,6 +185,23 @@ def test_the_loop_around_it_is_found_in_the_source(runs: Any, name: str) -> None
     assert body.first > HEAD.count("\n")
 
 
+def test_the_loop_of_a_loader_is_the_one_that_asks_it_for_batches(tmp_path: Any) -> None:
+    """Not the one over the parts of a batch, in which the backward pass is."""
+    script = (
+        PRELUDE
+        + """
+for epoch in range(2):
+    for batch in DataLoader(Rows(64), batch_size=4):  # asks
+        for part in batch.split(1):
+            train_on(part)
+"""
+    )
+    (loop,) = loops_over(profile_of(watched(tmp_path, script)), "Rows")
+    asks = next(number for number, line in enumerate(script.splitlines(), 1) if "# asks" in line)
+    assert loop.body is not None
+    assert (loop.body.first, loop.body.function) == (asks, "<module>")
+
+
 @pytest.mark.parametrize("name", sorted(GAPS))
 def test_the_batch_is_got_before_the_model_is_called(runs: Any, name: str) -> None:
     found = outside(runs(name))
@@ -188,6 +218,14 @@ def test_the_next_batch_is_got_between_the_model_and_the_backward_pass(runs: Any
     assert sum(late) > 0.9 * 0.002 * (sum(found.steps) - 2)
     assert sum(gap or 0.0 for gap in found.gap_s) < 0.2 * sum(late)
     assert said(runs("next batch ahead"))["hooks"] == 0, "hooks come and go with a call"
+
+
+def test_waiting_for_a_queue_is_timed_in_every_step(runs: Any) -> None:
+    """The thread that feeds it takes 6 ms a batch, the step about one."""
+    fed, alone = outside(runs("fed by a thread")), outside(runs("generator"))
+    assert sum(fed.queued_s) > 0.6 * sum(fed.wall_s) > 0.5 * 0.006 * sum(fed.steps)
+    assert sum(alone.queued_s) == 0
+    assert said(runs("fed by a thread"))["waited"] == "Condition.wait"
 
 
 @pytest.mark.parametrize("name", ["no optimizer", "grad only"])

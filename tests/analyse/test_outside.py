@@ -21,6 +21,7 @@ BODY = LoopBody(
     50,
     [Feed(40, 40), Feed(42, 42, [0, 2]), Feed(43, 43), Feed(44, 44, [1])],
 )
+QUEUE, THREADING = "/usr/lib/python3.11/queue.py:171", "/usr/lib/python3.11/threading.py:327"
 # Steps of 10 ms: a gap of 6 with 2 on the CPU and 4 without a core; beside it 1 on the CPU and 3 without.
 BUSY = own_loop(
     100, BODY, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.002, gap_runq_s=0.004, cpu_s=0.003, runq_s=0.007
@@ -139,6 +140,19 @@ def test_as_a_loop_it_waits_for_its_batch_in_that_part(
     )
     assert (table.cpu_s[0], table.runq_s[0]) == pytest.approx((0.003 - wait_cpu, 0.007))
     assert {len(column) for column in vars(table).values()} == {100}
+
+
+def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
+    """Samples took the gap for something else; of the waits themselves, a quarter were for another thing."""
+    queued = replace(BUSY, queued_s=[0.008] * 100)
+    gap, unseen = Gap(0.0, 0.0, 1.0), run_of()
+    assert as_loop(unseen, queued, gap).table.wait_s[0] == 0.008
+    waits = [f"get ({QUEUE})", f"wait ({THREADING})"]
+    seen = [
+        Stack(1, "trainer", "MainThread", [*stack(40, "batch").frames, *waits], 30),
+        Stack(1, "trainer", "MainThread", [*stack(47, "act").frames, *waits], 10),
+    ]
+    assert as_loop(profile(*seen), queued, gap).table.wait_s[0] == pytest.approx(0.006)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from bottleneck_doctor.findings.case import patient
 from bottleneck_doctor.model.diagnosis import Change, Cure, Diagnosis, Finding, Turn, Work
 from bottleneck_doctor.model.report import Evidence, Fix
-from bottleneck_doctor.prescribe.rank import offers, remedies, worth_saying
+from bottleneck_doctor.prescribe.rank import offers, remedies, without_trifles_first, worth_saying
 
 FIX = Fix("do it")
 AVERTS = Cure("grow-shm", "more room", FIX, factor=(1.0, 1.0, 1.0), apply="env")
@@ -33,22 +33,24 @@ def test_its_speedup_is_one() -> None:
     assert told["workers-auto"].predicted_speedup.likely > 1.3
 
 
-def order_of(confidence: str) -> list[str]:
-    """A cure of the named cause that gains 20 %, and one of something else that gains 50 %."""
-    named = Cure("named", "of the cause", FIX, factor=(1.1, 1.2, 1.3))
-    other = Cure("other", "of something else", FIX, factor=(1.3, 1.5, 1.7))
+def order_of(confidence: str, gained: float = 1.2) -> list[str]:
+    """A cure of the named cause that gains 20 %, and one of something else that doubles the speed."""
+    named = Cure("named", "of the cause", FIX, factor=(1.0, gained, 1.3))
+    other = Cure("other", "of something else", FIX, factor=(1.9, 2.2, 2.4))
     diagnosis, _ = run()
     verdict = replace(diagnosis.verdict, cause="input.preprocess", confidence=confidence)
     found = [
         Finding("log-slow", "host.logging", [Evidence("log")], [other]),
         Finding("decode-bound", "input.collate", [Evidence("decode")], [named]),
     ]
-    return [offer[1].id for offer in offers(replace(diagnosis, verdict=verdict), found)]
+    ranked = offers(replace(diagnosis, verdict=verdict), found)
+    return [offer[1].id for offer in without_trifles_first(ranked)]
 
 
 def test_what_treats_the_named_cause_comes_first_unless_that_is_a_guess() -> None:
     assert order_of("high") == ["named", "other"]
     assert order_of("low") == ["other", "named"]
+    assert order_of("high", gained=1.05) == ["other", "named"], "a trifle beside what another surely saves"
 
 
 def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> None:
