@@ -19,7 +19,7 @@ SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw
 ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
-QUEUES = re.compile(r"wait \(.*/threading\.py:")  # a queue's, an event's, a future's
+QUEUES = re.compile(r"(\w+\.)?(wait|get) \(.*/(threading|queue)\.py:")  # events and futures wait, too
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 
