@@ -162,12 +162,14 @@ def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
 
 
 def _queued_for_data(profile: Profile, outside: Outside) -> float:
-    """The share of what the loop's thread waits in queues that is for batches; all of it, if nobody saw."""
+    """The share of what the loop's thread waits in queues that is for batches; all of it, if nobody saw any."""
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
-    waiting = [one for one in samples if any(map(QUEUES.match, one.stack.frames[one.depth :]))]
-    data = data_samples(waiting, body)
-    return _count(data) / _count(waiting) if waiting else 1.0
+    waiting, data = (
+        _count(one for one in some if any(map(QUEUES.match, one.stack.frames[one.depth :])))
+        for some in (samples, data_samples(samples, body))
+    )
+    return data / waiting if waiting else 1.0
 
 
 def _append(table: StepTable, outside: Outside, place: int, gap: Gap, queued: float) -> None:

@@ -153,6 +153,8 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
         Stack(1, "trainer", "MainThread", [*stack(47, "act").frames, *waits], 10),
     ]
     assert as_loop(profile(*seen), queued, gap).table.wait_s[0] == pytest.approx(0.006)
+    awake = [replace(one, count=0) for one in seen]  # met only by the look at awake threads
+    assert as_loop(profile(*awake), queued, gap).table.wait_s[0] == 0.008
 
 
 @pytest.mark.parametrize(
