@@ -42,13 +42,12 @@ class _Loop:
     since = cpu = queue = 0  # what the gap is measured from: instant, thread's CPU and run queue
     ident = 0  # of the thread that trains, by Python's own number
     queued_ns = 0  # that it has waited in a queue, or for a future, since the last close look
-    queueing = False  # it waits in one now
 
 
 def _forked() -> None:
     """A child's loop is its own: what the process counts begins anew there."""
     _Loop.arrivals, _Loop.looked, _Loop.alone, _Loop.only_grad = -1, 0, 0, True
-    _Loop.queued_ns, _Loop.queueing = 0, False
+    _Loop.queued_ns = 0
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -190,25 +189,21 @@ def returned() -> None:
 
 
 def _hear_queues() -> None:
-    """From now on time what this thread waits in `queue.Queue`, for its lock as well, and in what events and
-    futures wait in. A look changes how long the wait behind it is: who fills the queue goes on meanwhile."""
+    """From now on time each wait of this thread in what `queue.Queue`, `Event` and futures wait in. A look
+    changes how long the wait behind it is: who fills the queue goes on meanwhile."""
     if _Loop.ident != get_ident():
-        _Loop.ident, _Loop.queued_ns, _Loop.queueing = get_ident(), 0, False
+        _Loop.ident, _Loop.queued_ns = get_ident(), 0
         replace(Condition, "wait", _queued)
-        queues: Any = sys.modules.get("queue")
-        if queues is not None:
-            replace(queues.Queue, "get", _queued)
 
 
 def _queued(original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(*args: Any, **kwargs: Any) -> Any:
-        if _Loop.queueing or get_ident() != _Loop.ident:
+        if get_ident() != _Loop.ident:
             return original(*args, **kwargs)
-        _Loop.queueing, start = True, now()
+        start = now()
         try:
             return original(*args, **kwargs)
         finally:
-            _Loop.queueing = False
             _Loop.queued_ns += now() - start
 
     return wait
