@@ -63,9 +63,7 @@ AFTER_LOOK = (
 )
 FORWARDED = 38  # the module of that FORWARD has returned: a steps so far
 ZEROED = 37  # gradients were zeroed, in a step that is looked at: a thread CPU
-QUEUED = (
-    39  # at a PASS: duration = what the loop's thread has waited in queues and for futures since the last
-)
+QUEUED = 39  # at a PASS: duration = what the loop's thread waited in queues and for futures meanwhile
 USAGE = 35  # follows LOOP or PASS: a system CPU of the whole process, b minor faults
 FORWARD = 14  # the first module called after a PASS: from the last backward pass or optimizer step before it,
 # duration until it; a..c: steps so far, thread CPU and run queue meanwhile

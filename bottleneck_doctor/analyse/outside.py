@@ -162,7 +162,7 @@ def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
 
 
 def _queued_for_data(profile: Profile, outside: Outside) -> float:
-    """The share of what the loop's thread waits in queues that is for batches; all of it, if nobody saw any."""
+    """The share of what the loop's thread waits in queues that is for batches; all, if nobody saw any."""
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
     waiting, data = (
