@@ -66,9 +66,10 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
         if body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # then few of all samples are in the gap
             share = min(1.0, (inside + 0.5) / (_count(samples) + 1) / max(of_step, 1e-12))
         return Gap(share, 0.0, of_step + most, _hottest(data), beside)
-    # The lines that train may do more before the model or after the backward pass: an update by hand, say. As
-    # much of it is in the gap as the clock says more than the samples of other lines do.
-    hidden = _count(one for one in samples if one.part in OWN and begin <= one.line <= end)
+    # A function that trains may do more before the model or after the backward pass: an update by hand, say.
+    # As much of it is in the gap as the clock says more than the samples of other lines do.
+    within = [one for one in samples if one.part in OWN and begin <= one.line <= end]
+    hidden = _count(one for one in within if len(one.stack.frames) > one.depth + 1)
     more = min(hidden, max(0, round(of_step * _count(samples)) - _count(early)))
     share, spread = _share(inside, _count(early) + more)
     low, high = (one * of_step for one in _interval(share, spread))

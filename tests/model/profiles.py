@@ -67,6 +67,7 @@ PROFILE = Profile(
             gap_cpu_s=[0.0],
             gap_runq_s=[0.0],
             late_s=[0.001],
+            queued_s=[0.001],
             cpu_s=[0.05],
             runq_s=[0.0],
             exchange_s=[None],

@@ -138,6 +138,8 @@ def _loader(draft: Draft, plan: Plan, choice: random.Random) -> None:
         draft.needs("from torch.utils.data import DistributedSampler")
     if plan.access == "map":
         options.append("shuffle=True")
+        if plan.maker == "thread":  # or it races the model's first weights for the global generator
+            options.append("generator=torch.Generator().manual_seed(3)")
     collate = "$collate" if plan.cost == "collate" else "None"
     if "READY" in "".join(draft.setup):
         options.append(f'collate_fn=(lambda ready: ready) if "input" in SKIP else {collate}')
