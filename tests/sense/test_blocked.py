@@ -143,7 +143,8 @@ def test_cold_reads_are_storage_and_cold_mapped_pages_faults(
         pytest.skip(f"the disk answers faster than can be seen: {blocked} blocked of {counts.total()} looks")
     assert counts[name] > 0.8 * blocked
     files = [sample.values["path"] for sample in one.samples() if sample.sensor == "file"]
-    assert files == ([str(cold_file)] if name == "storage" else [])
+    # The program that faults reads its file, too: dropping its pages writes and waits.
+    assert files == [str(cold_file)] or (name == "fault" and not files)
 
 
 def test_looking_costs_about_a_hundredth_of_a_core_at_the_pace_it_chooses(
