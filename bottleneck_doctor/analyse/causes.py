@@ -63,17 +63,22 @@ def cause_gains(
     device: DeviceView | None = None,
 ) -> dict[str, float]:
     """Every cause that can be removed alone, with what that would gain."""
-    fetching = "input.indexing" if is_indexing(inputs, loader) else "input.preprocess"
-    both = Change(cpu=0, collate=0)
-    changes = {
-        fetching: both if fetching == "input.indexing" else Change(cpu=0),
+    if is_indexing(inputs, loader):
+        making = {"input.indexing": Change(cpu=0, collate=0, sampling=0)}
+    else:
+        making = {
+            "input.preprocess": Change(cpu=0),
+            "input.collate": Change(collate=0),
+            "input.indexing": Change(sampling=0),
+        }
+    changes = making | {
         "input.storage": Change(storage=0),
         "input.network": Change(network=0),
         "input.wait": Change(wait=0),
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0, idle=_idle_beside(base)),
-        "host.python": Change(python=0, sampling=0),
+        "host.python": Change(python=0),
         "host.launch": Change(launch=FUSED),
         "host.memory": Change(memory=0, paging=0),
         "comm.allreduce": Change(comm=0),
@@ -82,8 +87,6 @@ def cause_gains(
         "host.logging": Change(logging=0),
         "host.gc": Change(collect=0),
     }
-    if fetching == "input.preprocess":
-        changes["input.collate"] = Change(collate=0)
     found = {cause: gain(base, change) for cause, change in changes.items()}
     found["input.ipc"] = unmoved(base)
     if host.accelerated:
@@ -127,7 +130,9 @@ SIDES = {
 def side_gains(base: Scenario) -> dict[str, float]:
     """What removing all causes of a side together would gain."""
     return {
-        "input": gain(base, Change(cpu=0, collate=0, storage=0, network=0, wait=0, ipc=0, startup=0)),
+        "input": gain(
+            base, Change(cpu=0, collate=0, sampling=0, storage=0, network=0, wait=0, ipc=0, startup=0)
+        ),
         "model": gain(base, Change(compute=0, launch=FUSED, idle=_idle_beside(base))),
         "ranks": gain(base, Change(comm=0, straggler=0)),
     }

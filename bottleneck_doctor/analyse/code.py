@@ -255,18 +255,20 @@ def feeds_training(
     return any(one in sinks or names_bound(one) & needed for one in below)
 
 
+def writes(statement: ast.stmt) -> bool:
+    """Whether a statement itself writes something out for people."""
+    return any(is_output(call) for call in calls_in(statement))
+
+
 def is_written(source: Source, statement: ast.stmt) -> bool:
     """Whether what a statement does is written out for people, as often as it is done."""
     tree = tree_of(source)
     if tree is None:
         return False
-    if any(is_output(call) for call in calls_in(statement)):
+    if writes(statement):
         return True
     mine = set(_branches(tree, statement))
-    sinks = [
-        one for one in _statements(tree)
-        if any(is_output(call) for call in calls_in(one)) and set(_branches(tree, one)) <= mine
-    ]  # fmt: skip
+    sinks = [one for one in _statements(tree) if writes(one) and set(_branches(tree, one)) <= mine]
     return bool(names_bound(statement) & _origins(tree, sinks))
 
 

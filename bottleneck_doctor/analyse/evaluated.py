@@ -93,11 +93,12 @@ def _call(one: Sample) -> Call:
 def _evaluates(profile: Profile, group: list[Sample]) -> bool:
     total = _count(group)
     forwards = _count([one for one in group if one.part in ("forward", "loss")])
-    if total < SAMPLES_AT_LEAST or forwards < FORWARDS * total:
+    if total < SAMPLES_AT_LEAST:
         return False
     stacks = [one.stack for one in group]
-    if purpose_of(profile.sources, stacks).what not in (BESIDE, MEASURE, LOG):
-        return False
+    purpose = purpose_of(profile.sources, stacks)
+    if purpose.what not in (BESIDE, MEASURE, LOG) or not (purpose.seldom or forwards >= FORWARDS * total):
+        return False  # of a model of plain functions, what is done now and then is told by the source alone
     return any(
         _says_so(profile.sources, place) for place in users_path(max(stacks, key=lambda one: one.count))
     )

@@ -129,8 +129,10 @@ def _at_training(
         source, statement, training, shared
     ):
         what = TRAINING
-    elif code.is_written(source, statement):
-        what = LOG
+    elif code.writes(statement) or (
+        code.is_written(source, statement) and (below is None or code.source_at(sources, below) is None)
+    ):
+        what = LOG  # a function of the user's own computes what is written, or its source says that it writes
     elif _may_change(sources, below, source, statement):
         what = UNKNOWN
     else:

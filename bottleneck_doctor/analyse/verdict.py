@@ -32,7 +32,7 @@ APART = ("input.oversubscribed", "model.threads")
 SENTENCES = {
     "input.preprocess": "making batches keeps the CPU busy: decoding, augmenting, tokenising in the data set",
     "input.collate": "putting samples together into batches takes the CPU's time",
-    "input.indexing": "rows in memory are picked one by one in Python and stacked again",
+    "input.indexing": "rows are chosen or picked one by one in Python, and stacked again",
     "input.ipc": "batches are ready, but moving them from worker to trainer is what takes time",
     "input.storage": "whoever makes the batches sleeps in reads from storage",
     "input.network": "whoever makes the batches waits for data from the network",

@@ -84,7 +84,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
         Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"),
     ]
-    return Finding(ID, "host.python", evidence, [_cure(gone, loader)], loader.location)
+    return Finding(ID, "input.indexing", evidence, [_cure(gone, loader)], loader.location)
 
 
 def _cure(gone: Change, loader: Loader) -> Cure:
@@ -119,4 +119,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "input.indexing", examine)

@@ -85,3 +85,16 @@ def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> 
 def test_an_evaluation_in_every_step_is_taken_off_all_alike() -> None:
     loop = run_of(cpu=2e-3, compute=18e-3, noise=0.0).loops[0]
     assert Evaluated(share=0.5).set_aside(loop).table.wall_s == pytest.approx([0.01] * 300)
+
+
+def test_a_model_of_plain_functions_is_evaluated_now_and_then() -> None:
+    """No module is called: `no_grad`, every tenth step, and nothing trained that needs its result."""
+    quiet = [stack(60, "main (train.py:4)", "estimate_loss (train.py:23)")]
+    for rarely, share in (("if step % 10 == 0:", 0.6), ("if True:", 0.0)):
+        main = MAIN.replace("if step % 10 == 0:", rarely).format(
+            evaluate="found = estimate_loss(model)", train="loss = model(get_batch())"
+        )
+        sources = [Source("train.py", "main", 1, main), Source("train.py", "estimate_loss", 20, ESTIMATE)]
+        rest = [stack(40, "main (train.py:6)", "backward (/x/site-packages/torch/_tensor.py:1)")]
+        profile = replace(run_of(), stacks=quiet + rest, sources=sources)
+        assert find_evaluated(profile, None, own_loop(10, BODY, wall_s=0.01)).share == share
