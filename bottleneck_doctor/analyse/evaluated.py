@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
+from math import sqrt
 from statistics import median
 from typing import Any
 
@@ -14,6 +15,8 @@ from . import code
 from .loop_parts import Sample, training_samples
 from .purpose import BESIDE, LOG, MEASURE, purpose_of, users_path
 
+CERTAIN = 1.65  # standard errors of a share, for its 90 % interval
+CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
 # What of a row passes between batches, and its part that does not.
 OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
        ("minor_faults", ""))  # fmt: skip
@@ -25,11 +28,13 @@ SAMPLES_AT_LEAST = 20  # of one call: below, its share of the loop is a guess (o
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The share of the training loop's time, by stack samples, and the line of it that evaluates most."""
+    """The share of the training loop's time, by so many stack samples, and the line of it that evaluates
+    most."""
 
     share: float = 0.0
     place: Location | None = None
     calls: frozenset[Call] = frozenset()
+    samples: int = 0
 
     def without(self, samples: list[Sample]) -> list[Sample]:
         """The samples of the training itself."""
@@ -37,17 +42,30 @@ class Evaluated:
 
     def set_aside(self, loop: Loop) -> Loop:
         """The loop with steps that hold no evaluation: its time is taken off the rows that are longer than
-        usual, as evaluations are rare, and what is left of it off all alike."""
+        usual, as evaluations are rare, and what is left of it off all alike. Where the samples allow for it,
+        all that these rows are longer by is evaluation: they count bursts, the clock times them."""
         if not self.share or not loop.table.t:
             return loop
         walls, steps = loop.table.wall_s, loop.table.steps
-        usual = median(wall / count for wall, count in zip(walls, steps, strict=True))
-        longer = [max(0.0, wall - usual * count) for wall, count in zip(walls, steps, strict=True)]
-        taken = self.share * sum(walls)
+        longer, whole = _longer(walls, steps), sum(walls)
+        taken = self.share * whole
+        error = CERTAIN * sqrt(self.share * (1 - self.share) / self.samples) if self.samples else 0.0
+        if abs(taken - sum(longer)) <= error * whole:
+            taken = sum(longer)
         off = min(1.0, taken / sum(longer)) if sum(longer) > 0 else 0.0
-        over = max(0.0, taken - sum(longer)) / max(sum(walls) - sum(longer), 1e-12)
+        over = max(0.0, taken - sum(longer)) / max(whole - sum(longer), 1e-12)
         evaluated = [off * more + over * (wall - more) for wall, more in zip(walls, longer, strict=True)]
         return replace(loop, table=_less(loop.table, evaluated))
+
+
+def _longer(walls: list[float], steps: list[int]) -> list[float]:
+    """By how much rows are longer than usual, as far as that is no chance."""
+    usual = median(wall / count for wall, count in zip(walls, steps, strict=True))
+    spread = median(abs(wall / count - usual) for wall, count in zip(walls, steps, strict=True))
+    return [
+        wall - usual * count if wall / count > usual + CHANCE * spread else 0.0
+        for wall, count in zip(walls, steps, strict=True)
+    ]
 
 
 def _less(table: StepTable, seconds: list[float]) -> StepTable:
@@ -83,7 +101,7 @@ def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None)
     body, place = known.body, group[0].called
     if body is not None:
         place = Location(body.file, line, body.function)
-    return Evaluated(share, place, frozenset(found))
+    return Evaluated(share, place, frozenset(found), _count(samples))
 
 
 def _call(one: Sample) -> Call:

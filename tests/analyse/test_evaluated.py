@@ -80,6 +80,10 @@ def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> 
     assert aside.wait_s == table.wait_s
     assert aside.cpu_s == pytest.approx([8e-3] * 1000)
     assert Evaluated().set_aside(loop) is loop
+    seen = Evaluated(share=0.43, samples=200)  # 36 to 50 %: the clock decides
+    assert seen.set_aside(loop).table.wall_s == pytest.approx([0.01] * 1000)
+    surely = Evaluated(share=0.3, samples=2000).set_aside(loop).table
+    assert sum(surely.wall_s) == pytest.approx(0.7 * 19)
 
 
 def test_an_evaluation_in_every_step_is_taken_off_all_alike() -> None:

@@ -20,7 +20,7 @@ TABLE: list[tuple[str, list[bool], set[str]]] = [
     ("cold-first-epoch", [True, False], set()),
     ("mode-switch", [False, True], set()),
     ("drifting", [False], {"step-time-drift"}),
-    ("periodic-evaluation", [False], {"periodic-stalls"}),
+    ("periodic-evaluation", [False], set()),  # evaluation is no part of a step
     ("bimodal-batches", [False], set()),
     ("single-stall", [False], set()),
 ]
