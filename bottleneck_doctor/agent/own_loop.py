@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ALONE_FROM = 8  # backward passes in a row without a batch from a loader: more than models in one loop
 CLOSURES = 64  # the same while a loader's iterator is open: more than an optimizer calls its closure
 FRAMES_AT_MOST = 24  # between a backward pass and the script's own module
-PLACES_AT_MOST = 32  # told: a script may build a loader for each epoch
+PLACES_AT_MOST = 32  # that ask for batches: a script may build a loader for each epoch
 
 
 class _Loop:
@@ -124,7 +124,7 @@ def _step_ended() -> None:
         thread=state.thread(),
     )  # fmt: skip
     state.row(wire.USAGE, end, 0, *clocks.usage(), thread=state.thread())
-    _hear_queues()
+    _time_queues()
     if _Loop.queued_ns:
         state.row(wire.QUEUED, end, _Loop.queued_ns, thread=state.thread())
         _Loop.queued_ns = 0
@@ -188,7 +188,7 @@ def returned() -> None:
         state.row(wire.FORWARDED, now(), 0, state.trained, thread=state.thread())
 
 
-def _hear_queues() -> None:
+def _time_queues() -> None:
     """From now on time each wait of this thread in what `queue.Queue`, `Event` and futures wait in. A look
     changes how long the wait behind it is: who fills the queue goes on meanwhile."""
     if _Loop.ident != get_ident():
@@ -248,7 +248,7 @@ def _forget() -> None:
 def tell_place(frame: FrameType | None, fact: str = "loop", thing: int = 0) -> None:
     """Once: where the training stands in the source, from the backward pass up to the script's own module; or
     where it asks a loader for a batch."""
-    if (fact, thing) in _told or len(_told) > PLACES_AT_MOST:
+    if (fact, thing) in _told or (thing and len(_told) > PLACES_AT_MOST):
         return
     _told.add((fact, thing))
     chain: list[tuple[str, int, str]] = []

@@ -174,7 +174,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
     account.looked = account.arrivals
     if ours and account.arrivals == 1:
         await_forward(account)
-        tell_place(sys._getframe(2), "asked", account.loader)
+        tell_place(sys._getframe(1).f_back, "asked", account.loader)  # none above, in a thread begun in C
     return batch
 
 

@@ -95,7 +95,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
             if watch is not None:
                 watch.close()
             state.hooks_ns += start - entry + now() - end
-            own_loop.tell_place(sys._getframe(1))
+            own_loop.tell_place(sys._getframe().f_back)
             own_loop.passed(name)
 
     return backward

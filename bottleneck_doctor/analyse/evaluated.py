@@ -115,8 +115,10 @@ def _evaluates(profile: Profile, group: list[Sample]) -> bool:
         return False
     stacks = [one.stack for one in group]
     purpose = purpose_of(profile.sources, stacks)
-    if purpose.what not in (BESIDE, MEASURE, LOG) or not (purpose.seldom or forwards >= FORWARDS * total):
-        return False  # of a model of plain functions, what is done now and then is told by the source alone
+    # Of a model of plain functions no module is called: what measures now and then is told by the source alone.
+    measures = purpose.seldom and purpose.what in (BESIDE, MEASURE)
+    if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= FORWARDS * total):
+        return False
     return any(
         _says_so(profile.sources, place) for place in users_path(max(stacks, key=lambda one: one.count))
     )

@@ -191,3 +191,20 @@ def test_wait_is_part_of_every_step(profile: Profile) -> None:
     rows = [row for loop in profile.loops for row in zip(loop.table.wait_s, loop.table.wall_s, strict=True)]
     assert rows
     assert all(0 <= wait <= wall for wait, wall in rows)
+
+
+def test_a_loader_may_be_asked_and_a_loss_differentiated_by_a_thread_without_a_caller(tmp_path: Path) -> None:
+    """No frame is above ours where C begins the thread with our own wrapper."""
+    script = (
+        PRELUDE
+        + """
+import _thread, threading
+failed, train = [], iter(DataLoader(Rows(4), batch_size=2))
+sys.unraisablehook = lambda seen: failed.append(repr(seen.exc_value))
+for call, given in ((train.__next__, ()), (torch.autograd.backward, (model(torch.ones(1, 4)),))):
+    _thread.start_new_thread(call, given)
+    time.sleep(0.5)
+say(failed=failed, moved=model.weight.grad is not None)
+"""
+    )
+    assert said(watched(tmp_path, script)) == {"failed": [], "moved": True}
