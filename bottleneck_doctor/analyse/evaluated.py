@@ -115,7 +115,7 @@ def _evaluates(profile: Profile, group: list[Sample]) -> bool:
         return False
     stacks = [one.stack for one in group]
     purpose = purpose_of(profile.sources, stacks)
-    # Of a model of plain functions no module is called: what measures now and then is told by the source alone.
+    # A model of plain functions calls no module: what measures now and then is told by the source alone.
     measures = purpose.seldom and purpose.what in (BESIDE, MEASURE)
     if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= FORWARDS * total):
         return False

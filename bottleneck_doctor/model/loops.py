@@ -143,8 +143,8 @@ class Outside:
     pass, or the optimizer step behind it, to the next call of a module, of which ``gap_cpu_s`` on the CPU and
     ``gap_runq_s`` waiting for one; None where no module was called. The other columns are those of
     ``StepTable``, but ``cpu_s`` and ``runq_s`` are those of the whole step. ``late_s`` is the time from that
-    module's return to the next backward pass, ``queued_s`` what the thread waited in queues, and for events and futures, by
-    the clock. ``body`` is the innermost loop around the pass in the source.
+    module's return to the next backward pass, ``queued_s`` what the thread waited in queues, and for events
+    and futures, by the clock. ``body`` is the innermost loop around the pass in the source.
     """
 
     pid: int
