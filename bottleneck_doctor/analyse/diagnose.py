@@ -16,8 +16,7 @@ from .drift import find_drift
 from .evaluated import find_evaluated
 from .feeders import NOBODY, find_feeders
 from .host import measure_host
-from .inputs import fetches_of, measure_inputs, rows_within, split_blocked, without_openings, works_of
-from .interpreter_lock import background
+from .inputs import measure_inputs, rows_within, split_blocked, steady_fetches, works_of
 from .intervals import ratio_interval
 from .ledger import life_of
 from .logged import with_written
@@ -106,10 +105,7 @@ def _judge(
     """The diagnosis of one stretch of steps."""
     begin, end = (steps[0].t - steps[0].wall, steps[-1].t) if steps else (0.0, 0.0)
     workers = loader.num_workers if loader is not None else 0
-    beside = background(profile, loop, workers)
-    table = fetches_of(profile, loader.key if loader is not None else None, beside)
-    if table is not None and loader is not None:
-        table = without_openings(table, loop, loader)
+    table = steady_fetches(profile, loop, loader)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[Work, ...] = ()
     feeders = NOBODY

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model.diagnosis import Inputs, Work
 from ..model.profile import FetchTable, Loader, Loop, Profile
+from .interpreter_lock import background
 
 STORAGE = ("storage", "fault")
 NETWORK = ("network", "remote")
@@ -40,6 +41,15 @@ def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> Fe
         return table
     pairs = zip(table.other_cpu_s, table.wall_s, strict=True)
     return replace(table, other_cpu_s=[max(0.0, other - background * wall) for other, wall in pairs])
+
+
+def steady_fetches(profile: Profile, loop: Loop | None, loader: Loader | None) -> FetchTable | None:
+    """What the loop's loader fetches in a steady epoch: without what other threads burn meanwhile, and
+    without what new workers open."""
+    if loader is None:
+        return None
+    table = fetches_of(profile, loader.key, background(profile, loop, loader.num_workers))
+    return without_openings(table, loop, loader) if table is not None else None
 
 
 def without_openings(table: FetchTable, loop: Loop | None, loader: Loader) -> FetchTable:

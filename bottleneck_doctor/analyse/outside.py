@@ -10,6 +10,7 @@ from math import sqrt
 
 from ..model.loops import LoopBody
 from ..model.profile import Epochs, Location, Loop, Outside, Profile, Stack, StepTable
+from .evaluated import find_evaluated
 from .hot import is_ours, is_users
 from .loop_parts import OWN, TORN, Sample, data_samples, parse_frame, training_samples
 
@@ -19,6 +20,8 @@ SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw
 ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
+FEWEST = 3  # samples that make a line one of these (ours)
+USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (ours)
 QUEUES = re.compile(r"(\w+\.)?(wait|get) \(.*/(threading|queue)\.py:")  # events and futures wait, too
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
@@ -47,12 +50,16 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
     data = data_samples(samples, body)
-    begin, end = _trains(samples, {one.line for one in data})
+    lines = {one.line for one in data}
+    trains = _usual([one for one in samples if one.part in TRAINS and one.line not in lines])
+    begin, end = (min(trains), max(trains)) if trains else (0, -1)
     early = _before_model(profile, samples, data, (begin, end))
     inside = _count(one for one in data if not begin <= one.line <= end)
     later = _count(samples) - _count(early)
     beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
-    if not timed or _is_elsewhere(outside, samples, of_step, inside):  # samples alone can tell
+    own = find_evaluated(profile, None, outside).without(samples)
+    if not timed or _is_elsewhere(outside, samples, of_step, inside) or _measured_before(own, data):
+        # samples alone can tell
         share, spread = _share(_count(data), _count(samples))
         return Gap(share, *_interval(share, spread), _hottest(data), share)
     measured = _late_share(outside, samples, data, end)
@@ -63,12 +70,14 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
         return Gap(0.0, least, most, _hottest(data), beside)
     if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
         share = 0.5 if of_step < SLIGHT else 1.0
-        if body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # then few of all samples are in the gap
-            share = min(1.0, (inside + 0.5) / (_count(samples) + 1) / max(of_step, 1e-12))
+        if inside:
+            share = (inside + 0.5) / (_count(early) + 1)
+        elif body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # a line never seen takes little
+            share = min(1.0, 0.5 / (_count(samples) + 1) / max(of_step, 1e-12))
         return Gap(share, 0.0, of_step + most, _hottest(data), beside)
     # A function that trains may do more before the model or after the backward pass: an update by hand, say.
     # As much of it is in the gap as the clock says more than the samples of other lines do.
-    within = [one for one in samples if one.part in OWN and begin <= one.line <= end]
+    within = [one for one in samples if one.part in OWN and one.line in trains]
     hidden = _count(one for one in within if len(one.stack.frames) > one.depth + 1)
     more = min(hidden, max(0, round(of_step * _count(samples)) - _count(early)))
     share, spread = _share(inside, _count(early) + more)
@@ -105,6 +114,18 @@ def _is_elsewhere(outside: Outside, samples: list[Sample], of_step: float, insid
     seen, spread = _share(inside, _count(samples))
     closures = not any(outside.optimizer_s) and any(one.part == "optimizer" for one in samples)
     return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
+
+
+def _measured_before(samples: list[Sample], data: list[Sample]) -> bool:
+    """Whether another call of the model, such as for an accuracy, closes the gap before a batch is got."""
+    updates = _usual([one for one in samples if one.part in ("backward", "optimizer")])
+    forwards = _usual([one for one in samples if one.part == "forward"])
+    return (
+        bool(updates)
+        and max(updates) < max(forwards, default=0)
+        and _count(data) > 0
+        and all(one.line < max(updates) for one in data)
+    )
 
 
 def _late_share(outside: Outside, samples: list[Sample], data: list[Sample], last: int) -> float | None:
@@ -207,15 +228,17 @@ COPIED = (
 UNKNOWN = {"checkpoint_s": 0.0, "logging_s": 0.0, "collect_s": 0.0, "copy_s": 0.0}
 
 
-def _trains(samples: Iterable[Sample], data: set[int]) -> tuple[int, int]:
-    """The first and the last of the loop's lines that call the model, differentiate or update, and get no
-    batch."""
-    seen: Counter[int] = Counter()
+def _usual(samples: list[Sample]) -> set[int]:
+    """The loop's lines in which these parts of a step are, without those of torn stacks."""
+    lines, parts = Counter[int](), Counter[str]()
+    both = Counter[tuple[int, str]]()
     for one in samples:
-        if one.part in TRAINS and one.line not in data:
-            seen[one.line] += one.stack.count
-    lines = [line for line, count in seen.items() if count > TORN * sum(seen.values())]
-    return (min(lines), max(lines)) if lines else (0, -1)
+        count = one.stack.count
+        lines[one.line] += count
+        parts[one.part] += count
+        both[one.line, one.part] += count
+    most = {line for (line, part), count in both.items() if count >= max(USUAL * parts[part], FEWEST)}
+    return most | {line for line, count in lines.items() if count > TORN * sum(lines.values())}
 
 
 def _total(column: list[float | None]) -> float:

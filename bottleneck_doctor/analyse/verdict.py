@@ -147,7 +147,7 @@ def decide(
     ]
     runner_up = max(others, key=lambda name: known[name], default=None)
     sure, words = _capped(confidence(trust, inputs, clocked, close), cause, threads), SENTENCES[cause]
-    if close > LEVEL and side_of(second) != side_of(cause):
+    if close > SPARED and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     elif cause in ("model.compute", "host.launch", "model.threads"):
         words += _input_beside(trust.waits, base.workers)

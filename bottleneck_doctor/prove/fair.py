@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..analyse.contention import uncontended
 from ..analyse.evaluated import find_evaluated
 from ..analyse.host import measure_host
-from ..analyse.inputs import fetches_of, measure_inputs
-from ..analyse.interpreter_lock import background
+from ..analyse.inputs import measure_inputs, steady_fetches
 from ..analyse.outside import as_loop, judge_gap
 from ..analyse.steady import choose_loop, loader_of, steps_of
 from ..model.diagnosis import Step
@@ -30,9 +29,7 @@ def left_alone(profile: Profile, span: Span) -> Metric | None:
     if not steps:
         return None
     workers = loader.num_workers if loader is not None else 0
-    table = fetches_of(
-        profile, loader.key if loader is not None else None, background(profile, loop, workers)
-    )
+    table = steady_fetches(profile, loop, loader)
     begin, end = steps[0].t - steps[0].wall, steps[-1].t
     inputs = measure_inputs(profile, table, begin, end, workers)
     return uncontended(steps, inputs, workers, measure_host(profile, begin, end, None))

@@ -83,6 +83,24 @@ def test_a_line_that_was_never_seen_getting_a_batch_gets_it_quickly() -> None:
     assert told.share * 0.06 == pytest.approx(0.5 / 105)
 
 
+def test_of_few_samples_that_all_get_the_batch_the_clock_is_believed() -> None:
+    """Waiting for Python's lock behind the batch is seldom met by a sample, and always by the clock."""
+    told = judged(SHORT, (40, "batch", 3), (42, "model", 50), (44, "backward", 50))
+    assert told.share == pytest.approx(3.5 / 4)
+
+
+def test_between_backward_pass_and_optimizer_no_batch_is_got() -> None:
+    """Clipping gradients lies before the gap, though the optimizer itself takes little."""
+    step = ((42, "model", 70), (44, "backward", 96), (46, "act", 15), (47, "step", 7))
+    timed = replace(BUSY, optimizer_s=[0.001] * 100)
+    assert judged(timed, (40, "batch", 8), *step).share == 1.0
+
+
+def test_a_batch_got_behind_an_accuracy_is_not_in_the_gap_however_short_it_takes() -> None:
+    found = judged(SHORT, (40, "batch", 6), (44, "backward", 40), (46, "model", 20), (47, "act", 34))
+    assert (found.share, found.beside) == (0.06, 0.06)
+
+
 def test_what_passes_between_model_and_backward_is_timed() -> None:
     """The next batch is got there, in a quarter of the rest of the step; few samples only say so."""
     body = LoopBody(
