@@ -21,6 +21,7 @@ BLOCKS_AT_MOST = 64
 SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (ours)
 SIDE_BLOCKS = 2  # a level that was seen in fewer is not believed
 APART = 1.3  # times the smaller step, from which two levels are two (ours)
+NEAR = 1 / 16  # of the steps: blocks that are no further apart say nothing of a line's direction (ours)
 WAITING = 0.3  # of a step more, or less, spent waiting: a level of its own too (ours)
 NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their distance beats: 2.7 standard ones
 
@@ -73,13 +74,15 @@ def find_cut(steps: list[Step]) -> int | None:
 def fit_line(blocks: Blocks) -> Line:
     """The median of all slopes, and the share of pairs of blocks in which the later one is higher."""
     levels, middles = blocks.levels, blocks.middles
+    least = NEAR * (middles[-1] - middles[0])
     pairs = list(combinations(range(len(levels)), 2))
     if not pairs:
         return Line(levels[0], levels[0], 0.0, 0.0)
     slope = median((levels[b] - levels[a]) / (middles[b] - middles[a]) for a, b in pairs)
     start = median(level - slope * middle for level, middle in zip(levels, middles, strict=True))
     misfit = sum(abs(level - start - slope * middle) for level, middle in zip(levels, middles, strict=True))
-    rising = sum(levels[b] > levels[a] for a, b in pairs) / len(pairs)
+    apart = [(a, b) for a, b in pairs if middles[b] - middles[a] >= least]
+    rising = sum(levels[b] > levels[a] for a, b in apart) / len(apart)
     return Line(start + slope * middles[0], start + slope * middles[-1], misfit, rising)
 
 

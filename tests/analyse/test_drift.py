@@ -73,6 +73,13 @@ def test_rows_of_more_and_more_steps_are_a_line_over_the_steps(seed: int) -> Non
     assert cuts_of(rows, 0) == []
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_first_steps_that_get_faster_do_not_hide_a_growth_over_hundreds(seed: int) -> None:
+    """A table begins with rows of one step each: half of its blocks lie in a twentieth of the run."""
+    later = [replace(one, steps=16) for one in grown(2 * MS, 6 * MS, 0.1, seed, 40)]
+    assert find_drift(grown(2.4 * MS, 2 * MS, 0.1, seed, 40) + later) is not None
+
+
 def test_without_the_threads_clock_the_wall_time_says_which_part_grows() -> None:
     blind = [
         Step(one.t, 1, one.wall, 0.0, 0.0, 0.0, 0.0, one.wall - MS, 0.0, 0.0, MS, *[None] * 5)

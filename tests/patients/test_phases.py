@@ -11,8 +11,7 @@ import pytest
 from tests.accuracy.measure import watched
 from tests.patients.expected import PATIENTS
 
-# A machine that others use hides a step that grows by a fifth in one short run of eight (measured).
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.flaky(reruns=3)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 BY_NAME = {patient.name: patient for patient in PATIENTS}
 FINDINGS = {"step-time-drift", "periodic-stalls"}
