@@ -18,6 +18,7 @@ SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
 SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
 ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)
+NEARLY = 0.8  # of the gap that queues take, from which the rest of it is the looks' own (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
 FEWEST = 3  # samples that make a line one of these (ours)
@@ -165,9 +166,9 @@ def body_of(profile: Profile, outside: Outside) -> LoopBody | None:
 
 def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
     """The same loop as if a loader had been waited for."""
-    table, queued = StepTable(), _queued_for_data(profile, outside)
-    for place in range(len(outside.t)):
-        _append(table, outside, place, gap, queued)
+    table = StepTable()
+    for place, wait in enumerate(_waits(profile, outside, gap)):
+        _append(table, outside, place, gap, wait)
     return Loop(
         loader="",
         pid=outside.pid,
@@ -183,6 +184,16 @@ def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
     )
 
 
+def _waits(profile: Profile, outside: Outside, gap: Gap) -> list[float]:
+    """Seconds of each row in which the loop gets its batch: by the gap or, where queues are nearly all of
+    that, in queues alone. Looks that tell the gap lengthen it; queues are timed in every step."""
+    rows = [(timed or 0.0, wall) for timed, wall in zip(outside.gap_s, outside.wall_s, strict=True)]
+    by_gap = [gap.share * timed + gap.beside * max(0.0, wall - timed) for timed, wall in rows]
+    share = _queued_for_data(profile, outside)
+    queued = [share * (one or 0.0) for one in outside.queued_s]
+    return queued if sum(queued) > NEARLY * sum(by_gap) else by_gap
+
+
 def _queued_for_data(profile: Profile, outside: Outside) -> float:
     """The share of what the loop's thread waits in queues that is for batches; all, if nobody saw any."""
     body = body_of(profile, outside)
@@ -194,11 +205,9 @@ def _queued_for_data(profile: Profile, outside: Outside) -> float:
     return data / waiting if waiting else 1.0
 
 
-def _append(table: StepTable, outside: Outside, place: int, gap: Gap, queued: float) -> None:
+def _append(table: StepTable, outside: Outside, place: int, gap: Gap, wait: float) -> None:
     wall, timed = outside.wall_s[place], outside.gap_s[place] or 0.0
-    rest = max(0.0, wall - timed)
-    wait = gap.share * timed + gap.beside * rest
-    wait = min(wall, max(wait, queued * (outside.queued_s[place] or 0.0)))
+    rest, wait = max(0.0, wall - timed), min(wall, wait)
     cpu, queue = outside.cpu_s[place], outside.runq_s[place]
     gap_cpu, gap_queue = outside.gap_cpu_s[place] or 0.0, outside.gap_runq_s[place] or 0.0
     left = gap.beside * rest / max(rest, 1e-12)

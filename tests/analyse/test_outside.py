@@ -171,6 +171,9 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
         Stack(1, "trainer", "MainThread", [*stack(47, "act").frames, *waits], 10),
     ]
     assert as_loop(profile(*seen), queued, gap).table.wait_s[0] == pytest.approx(0.006)
+    uneven = replace(BUSY, queued_s=[0.0025, 0.0075] * 50)
+    told = as_loop(unseen, uneven, Gap(1.0, 0.0, 1.0)).table.wait_s
+    assert told[:2] == [0.0025, 0.0075], "a looked-at gap of 6 ms is a millisecond too long"
     awake = [replace(one, count=0) for one in seen]  # met only by the look at awake threads
     assert as_loop(profile(*awake), queued, gap).table.wait_s[0] == 0.008
 
