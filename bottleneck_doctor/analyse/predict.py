@@ -10,7 +10,7 @@ from ..model.report import Speedup
 from .replay import SETTINGS, apply, step_seconds
 
 # The error that even a prediction keeps whose replay fits: what intervals needed in docs/accuracy.md.
-FLOORS = {"replay": 0.2, "amdahl": 0.2, "calibrated": 0.3, "range": 0.4}
+FLOORS = {"replay": 0.2, "amdahl": 0.2, "calibrated": 0.3, "bound": 0.4}
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (ours)
 
@@ -54,7 +54,7 @@ def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: floa
     return step_seconds(scenario) / max(step_after(scenario, narrow), 1e-12)
 
 
-def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str = "range") -> Speedup:
+def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str) -> Speedup:
     """The interval with the model's own error around it, however the three numbers were come by."""
     error = max(FLOORS[basis], min(1.0, diagnosis.model_error))
     size = SMALL + (1 - SMALL) * min(1.0, abs(log(max(likely, 1e-9))) / log(2))

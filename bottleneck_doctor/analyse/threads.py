@@ -33,7 +33,8 @@ CROWD = (1.0, 1.2, 1.4)
 class Threads:
     """How the threads stand: ``few``, ``many`` or ``""`` (as they should be, or not known).
 
-    ``wanted`` is the better number, ``factor`` the cautious, likely and hopeful speedup that it brings.
+    ``wanted`` is the better number, ``factor`` the cautious, likely and hopeful speedup that it brings; where
+    that is a guess, ``most`` is what it brings if threads share all of the work evenly.
     """
 
     trouble: str = ""
@@ -42,6 +43,7 @@ class Threads:
     idle: float | None = None
     large: float | None = None
     factor: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    most: float | None = None
 
 
 def judge_threads(
@@ -62,7 +64,8 @@ def judge_threads(
     low, likely, high = (
         gain(scenario, Change(compute=1 - share + share / (1 + one * (wanted - 1)))) for one in EFFICIENCY
     )
-    return Threads("few", count, wanted, idle, large, (low, likely, high))
+    most = gain(scenario, Change(compute=1 - share + share / wanted))
+    return Threads("few", count, wanted, idle, large, (low, likely, high), most)
 
 
 def _crowd(
@@ -89,14 +92,14 @@ def _crowd(
     if ours + slept < HELD and not divided:
         return known
     wanted = max(1, int(host.cores - busy_workers(scenario) + SURPLUS) // ranks)
-    factor = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours))
+    factor, most = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours)), None
     if divided:
         waits = _delayed(profile.operators, surplus / max(host.cores, 1.0))
         own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
         gained = [1 / (1 - own * one) for one in waits]
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
-        factor = (low, likely, high)
-    return Threads("many", known.count, wanted, known.idle, known.large, factor)
+        factor, most = (low, likely, high), max(high, 1 / (1 - own * DELAYED_AT_MOST[-1]))
+    return Threads("many", known.count, wanted, known.idle, known.large, factor, most)
 
 
 def busy_workers(scenario: Scenario) -> float:

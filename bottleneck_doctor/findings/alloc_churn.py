@@ -35,6 +35,7 @@ torch.cuda.memory_stats.
 
 from __future__ import annotations
 
+from ..analyse.causes import gain
 from ..model.device import Allocator, DeviceFacts
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -100,6 +101,8 @@ def _expand(scenario: Scenario) -> Cure:
         fix=Fix("set before the first use of the device",
                 "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"),
         factor=spread(scenario, *changes),
+        most=gain(scenario, Change(allocating=0.0)),
+        basis="bound",
         apply="env",
         risk="does not help where memory is truly short; not on every platform",
         treatments=(Treatment(ENVIRONMENT, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),),

@@ -77,7 +77,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         factor=faster(scenario, whole, FUSED),
         effort="hours",
         risk="the weights themselves are no longer to be had; the last digits may differ",
-        basis="range",
+        most=gain(scenario, Change(compute=1 - whole)),
+        basis="bound",
     )
     timed = _timed(diagnosis, scenario, whole * own_s(scenario))
     cure = as_timed(cure, timed) if timed is not None else cure

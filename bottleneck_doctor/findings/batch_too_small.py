@@ -40,6 +40,7 @@ from __future__ import annotations
 from math import sqrt
 
 from ..analyse.accelerated import FILLED
+from ..analyse.causes import gain
 from ..model.device import Allocator, DeviceFacts
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -113,6 +114,8 @@ def _larger(diagnosis: Diagnosis, scenario: Scenario, times: int, filled: float)
         fix=Fix("then scale the learning rate and validate again", call, loader.location if loader else None),
         factor=spread(scenario, Change(launch=halfway), Change(launch=fixed, device=likely),
                       Change(launch=fixed, device=best)),
+        most=gain(scenario, Change(launch=fixed, device=best)),
+        basis="bound",
         effort="hours",
         risk="another training: learning rate, schedule and generalisation change; the gain is per sample",
     )  # fmt: skip

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
 from ..model.profile import Process
 from ..model.report import Evidence, Fix
@@ -86,7 +87,8 @@ def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Cure]:
     snippet = f"OMP_NUM_THREADS={fitting} python train.py      # and num_workers at most quota less threads"
     return [Cure("match-threads-to-quota", "use as many threads as the quota grants cores",
                  Fix("threads beyond the quota only wait for each other", snippet),
-                 factor=spread(scenario, low, likely, high), apply="env",
+                 factor=spread(scenario, low, likely, high), most=gain(scenario, high),
+                 basis="bound", apply="env",
                  treatments=threads_set_to(fitting))]  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location, Operation
 from ..model.report import Evidence, Fix
@@ -113,6 +114,8 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> 
         title="copy the weights in the loop and let a thread write them",
         fix=Fix("take a snapshot, write it beside the training", ASIDE, place),
         factor=spread(scenario, *(Change(checkpoint=left) for left in COPIED)),
+        most=gain(scenario, Change(checkpoint=0.0)),
+        basis="bound",
         apply="hook~",
         effort="hours",
         risk="memory for one more copy of the weights; the newest checkpoint may be incomplete after a crash",

@@ -98,9 +98,10 @@ def _vectorise(scenario: Scenario, loader: Loader, least: float) -> Cure:
         title="put samples together with calls on whole tensors",
         fix=Fix(f"replace the loops in {loader.collate or 'the collate function'}", PADDING, loader.location),
         factor=spread(scenario, Change(), likely, Change(collate=least)),
+        most=gain(scenario, Change(collate=least)),
         effort="hours",
         risk="check that padding values and types stay the same",
-        basis="range",
+        basis="bound",
     )
 
 
@@ -110,9 +111,10 @@ def _smaller(scenario: Scenario, loader: Loader) -> Cure:
         title="collate smaller samples: bytes or half precision instead of float32",
         fix=Fix("return the smallest type that holds the data; convert the batch", SMALLER, loader.location),
         factor=spread(scenario, Change(), Change(collate=HALF), Change(collate=QUARTER)),
+        most=gain(scenario, Change(collate=0.0)),
         effort="hours",
         risk="the conversion moves into the loop; half precision rounds; bytes cannot shrink further",
-        basis="range",
+        basis="bound",
     )
 
 

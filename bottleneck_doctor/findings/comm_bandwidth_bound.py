@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Location
 from ..model.ranks import Parallel
@@ -135,7 +136,8 @@ def _packed(scenario: Scenario, model: Parallel, place: Location | None) -> Cure
         factor=spread(scenario, *(Change(comm=left) for left in PACKED)),
         apply="hook~",
         risk="gradients are rounded; half precision overflows where bfloat16 does not",
-        basis="range",
+        most=gain(scenario, Change(comm=0.0)),
+        basis="bound",
         treatments=(Treatment("ddp", {"hook": hook}),),
     )
 
@@ -147,7 +149,7 @@ def _faster(scenario: Scenario) -> Cure:
         fix=Fix("10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
                 "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 torchrun ... train.py"),
         factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
-        apply="admin", effort="days", basis="range",
+        apply="admin", effort="days", most=gain(scenario, Change(comm=0.0)), basis="bound",
     )  # fmt: skip
 
 
@@ -158,7 +160,8 @@ def _together(scenario: Scenario) -> Cure:
         fix=Fix("use all devices of one machine before a second one",
                 "torchrun --standalone --nproc_per_node=8 train.py"),
         factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
-        apply="admin", effort="hours", risk="fewer devices compute", basis="range",
+        apply="admin", effort="hours", risk="fewer devices compute",
+        most=gain(scenario, Change(comm=0.0)), basis="bound",
     )  # fmt: skip
 
 
@@ -169,7 +172,7 @@ def _nccl(scenario: Scenario) -> Cure:
         fix=Fix("gloo copies them through the host's memory",
                 'torch.distributed.init_process_group("nccl")'),
         factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
-        apply="manual", basis="range",
+        apply="manual", most=gain(scenario, Change(comm=0.0)), basis="bound",
     )  # fmt: skip
 
 

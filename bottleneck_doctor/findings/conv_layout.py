@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Operator
@@ -74,13 +75,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         factor=faster(scenario, share, LAST),
         apply="hook~",
         risk="grouped convolutions in float32 may slow down; the last digits may differ",
-        basis="range",
+        most=gain(scenario, Change(compute=1 - share)),
+        basis="bound",
         treatments=(Treatment("layout"),),
     )
     timed = times_as_fast(diagnosis, ("convolution",), "channels last", share * own_s(scenario))
     if timed is not None:
         parts = (Change(compute=1 - part * share * (1 - 1 / timed)) for part in (0.0, KEPT, 1.0))
-        cure = replace(cure, factor=spread(scenario, *parts), basis="calibrated")
+        cure = replace(cure, factor=spread(scenario, *parts), most=None, basis="calibrated")
     if cure.factor is None or cure.factor[1] < WORTH:
         return None
     evidence = [

@@ -37,8 +37,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.computing import Computing, Optimizer, Switches
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
@@ -133,7 +134,8 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) ->
             factor=faster(scenario, share, (1.0, 1.0, max(1.0, most))),
             apply="hook~",
             risk="numbers change: watch the loss",
-            basis="range",
+            most=gain(scenario, Change(compute=1 - share)),
+            basis="bound",
             treatments=(TREATMENTS[name],),
         )
         for name, title, snippet, where, most in rows

@@ -111,7 +111,8 @@ def _cure(judged: Threads) -> Cure:
         factor=judged.factor,
         apply="env",
         risk="results may differ in the last digits; cores that others take make all threads wait",
-        basis="range",
+        most=judged.most,
+        basis="replay" if judged.most is None else "bound",
         treatments=threads_set_to(count),
     )  # fmt: skip
 

@@ -35,6 +35,7 @@ PyTorch Performance Tuning Guide, "Enable cuDNN auto-tuner"; torch.backends.cudn
 
 from __future__ import annotations
 
+from ..analyse.causes import gain
 from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -96,6 +97,8 @@ def _on_by_range(scenario: Scenario, share: float) -> Cure:
         title="time the convolutions' algorithms once and keep the fastest",
         fix=Fix("before training; shapes must stay the same", "torch.backends.cudnn.benchmark = True"),
         factor=spread(scenario, *(Change(device=1 - share * (1 - left)) for left in TUNED)),
+        most=gain(scenario, Change(device=1 - share)),
+        basis="bound",
         apply="hook~",
         risk="results may differ in the last digits from run to run; the first steps are slower",
         treatments=(Treatment("cudnn", {"benchmark": True}),),
@@ -109,6 +112,8 @@ def _off(scenario: Scenario, share: float) -> Cure:
         fix=Fix("inputs vary in size: leave the choice to the heuristic, or pad to a few sizes",
                 "torch.backends.cudnn.benchmark = False"),
         factor=spread(scenario, *(Change(device=1 - share * (1 - left)) for left in UNTUNED)),
+        most=gain(scenario, Change(device=1 - share)),
+        basis="bound",
         apply="hook~",
         risk="shapes that do come back lose their best algorithm",
         treatments=(Treatment("cudnn", {"benchmark": False}),),

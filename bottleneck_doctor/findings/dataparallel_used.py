@@ -69,9 +69,10 @@ def _cure(count: int, place: Location | None) -> Cure:
         fix=Fix("wrap the model in DistributedDataParallel and launch with torchrun",
                 SNIPPET.format(count=count), place),
         factor=GAIN,
+        most=float(count),
         effort="hours",
         risk="each rank seeds and logs for itself; batch_size is per rank then",
-        basis="range",
+        basis="bound",
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Location
 from ..model.ranks import Parallel, Passes
@@ -97,7 +98,7 @@ def _view(diagnosis: Diagnosis, passes: Passes, place: Location | None) -> Cure:
     scenario = diagnosis.scenario
     assert scenario is not None
     part = passes.exchange_cpu_s / max(mean_of(diagnosis, "compute"), 1e-12)
-    changes = (Change(compute=max(0.0, 1 - times * part)) for times in BOTH_WAYS)
+    changes = [Change(compute=max(0.0, 1 - times * part)) for times in BOTH_WAYS]
     return Cure(
         id="ddp-bucket-view",
         title="let gradients live in the buckets that are exchanged",
@@ -105,7 +106,8 @@ def _view(diagnosis: Diagnosis, passes: Passes, place: Location | None) -> Cure:
         factor=spread(scenario, *changes),
         apply="hook~",
         risk="gradients are views then: detach_() on them fails; use zero_grad()",
-        basis="range",
+        most=gain(scenario, changes[-1]),
+        basis="bound",
         treatments=(Treatment("ddp", {"arguments": {"gradient_as_bucket_view": True}}),),
     )
 

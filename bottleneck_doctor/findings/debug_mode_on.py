@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.computing import Computing, Switches
 from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
 from ..model.profile import Operator
@@ -89,7 +90,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         factor=what[2],
         apply="hook" if what[1] in DROPPED else "manual",
         risk="what it would have caught goes unseen",
-        basis="range",
+        most=gain(scenario, spared(scenario, own_s(scenario))),
+        basis="bound",
         treatments=(Treatment("debug", {"drop": what[1]}),) if what[1] in DROPPED else (),
     )
     return Finding(ID, "model.compute" if "anomaly" in what[0] else "host.python", evidence, [cure])

@@ -206,7 +206,8 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
     size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
     factor = spread(diagnosis.scenario, low, likely, high)
-    return replace(_cure(diagnosis, name), factor=factor, basis="range")
+    most = gain(diagnosis.scenario, _costing(diagnosis.inputs, 0.0))
+    return replace(_cure(diagnosis, name), factor=factor, most=most, basis="bound")
 
 
 def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
@@ -221,7 +222,7 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
     left, size = best.cpu_s / rows[used].cpu_s, best.size_bytes / max(rows[used].size_bytes, 1.0)
     title = f"{cure.title}: {best.variant}" if cure.id == "decoder-swap" else cure.title
     change = _costing(diagnosis.inputs, left, size)
-    timed = replace(cure, title=title, change=change, factor=None, basis="calibrated")
+    timed = replace(cure, title=title, change=change, factor=None, most=None, basis="calibrated")
     return [timed] if left < 1 else []
 
 

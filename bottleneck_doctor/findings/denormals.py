@@ -35,8 +35,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.computing import Computing, Denormals
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Operator
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
@@ -78,7 +79,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         factor=faster(scenario, pointwise, (1.0, 1 + (SLOWER - 1) * hit / 2, 1 + (SLOWER - 1) * hit)),
         apply="hook~",
         risk="numbers below 1.2e-38 become zero",
-        basis="range",
+        most=gain(scenario, Change(compute=1 - pointwise)),
+        basis="bound",
         treatments=(Treatment("denormals"),),
     )
     if cure.factor is None or cure.factor[1] < WORTH:

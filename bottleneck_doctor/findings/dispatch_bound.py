@@ -90,7 +90,8 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cur
         factor=spread(scenario, low, likely, high),
         effort="hours",
         risk="results may differ in the last digits",
-        basis="range",
+        most=gain(scenario, Change(launch=0.0)),
+        basis="bound",
     )
     if diagnosis.profile.computing.compilations:
         return [merge]
@@ -101,7 +102,8 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cur
         factor=COMPILED,
         apply="hook~",
         risk="first steps take half a minute and more; each new shape may compile again; numbers may differ",
-        basis="range",
+        most=gain(scenario, Change(launch=0.0)),
+        basis="bound",
         treatments=(Treatment("compiled"),),
     )
     return [merge, compile_]

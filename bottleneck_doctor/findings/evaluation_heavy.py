@@ -165,7 +165,10 @@ def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
             title="evaluate in inference mode, with larger batches (gain of the whole run)",
             fix=Fix("keep nothing for a backward pass", EVALUATE, place),
             factor=_in_run(diagnosis.whole, spread(scenario, changes[0], changes[1], changes[2])),
-            basis="range",
+            most=with_faster_evaluation(
+                diagnosis.whole, gain(scenario, Change(compute=0.0, launch=0.0, idle=0.0))
+            ),
+            basis="bound",
             scope="run",
         )
     ]

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat, DeviceView
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -143,6 +144,8 @@ def _tf32_by_range(scenario: Scenario, share: float) -> Cure:
         title="let products in float32 use tensor cores (TF32)",
         fix=Fix("before training", TF32),
         factor=spread(scenario, *(Change(device=saving(share, times)) for times in TF32_TIMES)),
+        most=gain(scenario, Change(device=1 - share)),
+        basis="bound",
         apply="hook~",
         risk="products keep about three decimal digits; sums stay in float32",
         treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
@@ -166,7 +169,8 @@ def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool
         effort="hours",
         risk="overflow and rounding: compare the loss curve with one in float32",
         treatments=(Treatment("autocast", {"device": "cuda", "dtype": way}),) if newer else (),
-        basis="range" if timed is None else "calibrated",
+        most=None if timed is not None else gain(scenario, Change(device=max(0.0, 1 - tensors - memory))),
+        basis="bound" if timed is None else "calibrated",
     )
 
 

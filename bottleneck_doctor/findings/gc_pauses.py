@@ -86,7 +86,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         change=Change(collect=1 - full * (1 - FROZEN)),
         apply="hook",
         risk="objects built before the freeze are never collected, if they form cycles",
-        basis="range",
         treatments=(Treatment("collector"),),
     )
     space = Cure(
@@ -96,7 +95,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         change=Change(collect=SPACED),
         apply="hook",
         risk="memory grows between two collections where steps leave cycles behind",
-        basis="range",
         treatments=(Treatment("collector", {"every": EVERY}),),
     )
     return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place)

@@ -35,6 +35,7 @@ Usage".
 
 from __future__ import annotations
 
+from ..analyse.causes import gain
 from ..model.device import DeviceFacts, Product
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -106,6 +107,8 @@ def _pad(scenario: Scenario, share: float, times: float) -> Cure:
         factor=spread(
             scenario, *(Change(device=saving(share, one)) for one in (1.0, (1 + times) / 2, times))
         ),
+        most=gain(scenario, Change(device=saving(share, times))),
+        basis="bound",
         effort="hours",
         risk="checkpoints of the old shape no longer load; padded outputs must be masked",
     )

@@ -95,7 +95,8 @@ def _cure(factor: tuple[float, float, float], seen: LockWait) -> Cure:
         factor=factor,
         effort="hours",
         risk="what the thread shares with the loop must be sent to and fro",
-        basis="range",
+        most=factor[2],
+        basis="bound",
     )
 
 

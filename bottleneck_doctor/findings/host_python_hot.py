@@ -160,9 +160,10 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Cure]:
         fix=Fix(f"replace the loop in {hot.line.function} by operators on all elements",
                 COUNTED if measure else ARRAYS, hot.line),
         factor=_factor(scenario, mine, VECTORISED),
+        most=gain(scenario, Change(python=1 - mine)),
         effort="hours",
         risk="check that the numbers stay the same",
-        basis="range",
+        basis="bound",
     )  # fmt: skip
     seldom = Cure(
         id="metrics-less",
@@ -170,7 +171,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Cure]:
         fix=Fix("nothing that is trained needs it", _seldom(diagnosis, hot.purpose), hot.purpose.caller),
         factor=_factor(scenario, mine, RARELY),
         risk="a metric over a tenth of the batches is noisier",
-        basis="range",
+        basis="amdahl",
     )
     return [vectorise] * hot.purpose.repeats + [seldom] * measure
 

@@ -104,7 +104,8 @@ def _shard(diagnosis: Diagnosis, loader: Loader) -> Cure:
         fix=Fix("let the data set ask which worker it is in", SHARD, place_of(diagnosis)),
         factor=(1.0, 1.0, workers),
         risk="losses change, since each sample comes once; steps themselves are as long as before",
-        basis="range",
+        most=workers,
+        basis="bound",
     )
 
 
@@ -118,7 +119,6 @@ def _reshard(diagnosis: Diagnosis, loader: Loader, scenario: Scenario, working: 
         apply="convert",
         effort="hours",
         risk="samples come in another order",
-        basis="range",
     )
 
 

@@ -36,6 +36,7 @@ PyTorch, "torch.compiler"; "Accelerating PyTorch with CUDA Graphs"; NVML, nvmlDe
 
 from __future__ import annotations
 
+from ..analyse.causes import gain
 from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -106,6 +107,8 @@ def _compile(scenario: Scenario) -> Cure:
         title="compile the model: fewer, larger kernels",
         fix=Fix("compile in place; keys of the state dict stay", "model.compile()"),
         factor=spread(scenario, *(Change(launch=one) for one in COMPILED)),
+        most=gain(scenario, Change(launch=0.0)),
+        basis="bound",
         apply="hook~",
         risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
         treatments=(Treatment("compiled"),),
@@ -119,6 +122,8 @@ def _graphs(scenario: Scenario) -> Cure:
         fix=Fix("let the compiler record graphs, or use torch.cuda.make_graphed_callables",
                 'model.compile(mode="reduce-overhead")'),
         factor=spread(scenario, *(Change(launch=one) for one in GRAPHED)),
+        most=gain(scenario, Change(launch=0.0)),
+        basis="bound",
         effort="hours",
         risk="fixed shapes, no readbacks inside; memory of a graph is not given back",
     )  # fmt: skip

@@ -114,7 +114,6 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         effort="hours",
         risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
         "random draws come from other streams; memory grows with each worker",
-        basis="range",
     )  # fmt: skip
     cures = [cure, *_ahead(diagnosis.scenario, place), *_at_hand(diagnosis, place)]
     function = place.function if place is not None else ""
@@ -138,7 +137,6 @@ def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
         fix=Fix("keep the bytes that the function reads, where they fit", CACHED, place),
         factor=spread(scenario, *(Change(storage=left) for left in HELD)),
         risk="needs memory for all of it; the first pass reads as slowly as today",
-        basis="range",
     )
     return [held, near]
 
@@ -157,7 +155,6 @@ def _ahead(scenario: Scenario, place: Location | None) -> list[Cure]:
             fix=Fix("fill a bounded queue from a thread and take batches from it", AHEAD, place),
             factor=spread(scenario, ahead, ahead, ahead),
             risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
-            basis="range",  # as its rival's: what both rest on is one maker of batches beside the loop
         )
     ]
 

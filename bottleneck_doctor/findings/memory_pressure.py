@@ -131,11 +131,12 @@ def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Cure]:
     return [
         Cure("release-references", "let go of memory that the training does not need",
              Fix("drop what is not used again; smaller caches, fewer workers", RELEASE), factor=factor,
+             most=factor[2], basis="bound",
              effort="hours", risk="assumes that enough can be spared"),
         Cure("more-ram", "give the job more memory",
              Fix("raise the memory limit of the container, or take a larger machine",
                  "docker run --memory=64g ...    # kubernetes: resources.limits.memory"),
-             factor=factor, apply="admin"),
+             factor=factor, most=factor[2], basis="bound", apply="admin"),
     ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
 from ..model.profile import Series
 from ..model.report import Evidence, Fix
@@ -68,6 +69,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         title="keep threads and memory of each process on one node",
         fix=Fix("bind each process, one per node", "numactl --cpunodebind=0 --membind=0 python train.py"),
         factor=spread(scenario, low, likely, high),
+        most=gain(scenario, high),
+        basis="bound",
         apply="env",
         risk="a process that needs more cores or memory than a node has becomes slower",
         treatments=(Treatment("numa"),),

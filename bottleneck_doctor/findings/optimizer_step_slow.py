@@ -124,7 +124,10 @@ def _cure(scenario: Scenario, one: Optimizer, seconds: float) -> Cure | None:
     if rate is None:
         return None
     low, likely, high = (spared(scenario, seconds * (1 - 1 / times)) for times in rate)
-    return replace(_offer(one, "fused" if fused else "foreach"), factor=spread(scenario, low, likely, high))
+    most = gain(scenario, spared(scenario, seconds))
+    return replace(
+        _offer(one, "fused" if fused else "foreach"), factor=spread(scenario, low, likely, high), most=most
+    )
 
 
 def _offer(one: Optimizer, word: str) -> Cure:
@@ -134,7 +137,7 @@ def _offer(one: Optimizer, word: str) -> Cure:
         fix=Fix("where the optimizer is built", f"torch.optim.{one.name}(..., {word}=True)", place(one)),
         apply="hook~",
         risk="rounds differently in the last digits; refuses some options and tensor subclasses",
-        basis="range",
+        basis="bound",
         treatments=(Treatment("optimizer", {"way": word}),),
     )
 

@@ -105,7 +105,7 @@ def _cures(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Cur
     )  # fmt: skip
     return [
         Cure(id=name, title=title, fix=Fix("where batches are put together", snippet, location),
-             factor=factor, effort="hours", risk=warning, basis="range")
+             factor=factor, effort="hours", risk=warning, most=factor[2], basis="bound")
         for name, title, snippet, warning in titles
     ]  # fmt: skip
 

@@ -39,6 +39,7 @@ synchronization behavior"; NVIDIA, "How to Optimize Data Transfers in CUDA C/C++
 from __future__ import annotations
 
 from ..analyse.accelerated import runs_ahead
+from ..analyse.causes import gain
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -117,6 +118,8 @@ def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -
         fix=Fix("pin batches in the loader and do not wait for the copy", snippet,
                 loader.location if loader is not None else None),
         factor=spread(scenario, *changes),
+        most=gain(scenario, Change(copying=0.0, ahead=ahead)),
+        basis="bound",
         apply="hook",
         risk="page-locked memory is taken from the rest of the machine",
         treatments=tuple(treatments),

@@ -120,7 +120,7 @@ def _less(scenario: Scenario, rhythm: Rhythm, place: Location, statement: str) -
         ),
         factor=spread(scenario, low, likely, high),
         risk="whatever it shows is seen later",
-        basis="range",
+        basis="amdahl",
     )
 
 

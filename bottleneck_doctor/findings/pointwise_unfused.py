@@ -34,6 +34,7 @@ PyTorch Performance Tuning Guide, "Fuse operations"; Ivanov et al. 2021, "Data M
 
 from __future__ import annotations
 
+from ..analyse.causes import gain
 from ..model.device import DeviceFacts, Kernels, Switches
 from ..model.device_view import Beat
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
@@ -90,6 +91,8 @@ def _compile(scenario: Scenario, share: float) -> Cure:
             "the whole model, or its hottest block", "model.compile()      # or model.layers[0].compile()"
         ),
         factor=spread(scenario, *(Change(device=saving(share, times)) for times in FUSED_TIMES)),
+        most=gain(scenario, Change(device=1 - share)),
+        basis="bound",
         apply="hook~",
         risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
         treatments=(Treatment("compiled"),),
@@ -103,6 +106,8 @@ def _modules(scenario: Scenario, share: float) -> Cure:
         title="use operators that come fused",
         fix=Fix("for norms, attention and the optimizer", MODULES),
         factor=spread(scenario, *(Change(device=saving(part, times)) for times in FUSED_TIMES)),
+        most=gain(scenario, Change(device=1 - share)),
+        basis="bound",
         effort="hours",
         risk="results differ in the last digits",
     )

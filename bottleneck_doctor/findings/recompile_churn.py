@@ -81,7 +81,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         factor=factor,
         apply="hook~",
         risk="code for changing shapes is a little slower than code for one",
-        basis="range",
+        basis="amdahl",
         treatments=(Treatment("dynamic"),),
     )
     return Finding(ID, "host.python", evidence, [cure])

@@ -94,6 +94,8 @@ def _larger(diagnosis: Diagnosis) -> list[Cure]:
             title="ask for several samples in one request",
             fix=Fix("fetch a batch, or a shard, at once", LARGER, place_of(diagnosis)),
             factor=_left(diagnosis, [1 / count for count in together]),
+            most=_left(diagnosis, [0.0] * 3)[2],
+            basis="bound",
             effort="hours",
             risk="nothing is gained where the transfer, not the round trip, takes the time",
         )
@@ -110,6 +112,8 @@ def _local(diagnosis: Diagnosis, each_s: float) -> list[Cure]:
         title="stream large shards ahead of the training, and keep them in a local cache",
         fix=Fix("pack the samples into shards and stream those", STREAM, place_of(diagnosis)),
         factor=_left(diagnosis, STREAMED_LEFT),
+        most=_left(diagnosis, [0.0] * 3)[2],
+        basis="bound",
         apply="convert",
         effort="days",
         risk="order: shuffle shards and a buffer; each worker needs shards of its own",

@@ -117,7 +117,8 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Cha
         apply="convert",
         effort="hours",
         risk="prepare them anew whenever the preparation changes",
-        basis="replay" if fits else "range",
+        most=None if fits else gain(scenario, keep),
+        basis="replay" if fits else "bound",
     )
     in_memory = Cure(
         id="cache-decoded-ram",

@@ -79,7 +79,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         factor=spread(diagnosis.scenario, Change(), kept, kept),
         effort="hours",
         risk="whatever reads the old entries no longer finds them",
-        basis="range",
+        basis="amdahl",
     )
     return Finding(ID, CAUSES.get(drift.part, "host.python"), evidence, [cure])
 

@@ -96,7 +96,7 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     if change is None:
         return [cure]
     title = "copy the data set into memory, where it fits (tmpfs: /dev/shm)"
-    return [replace(cure, title=title, change=change, factor=None, basis="calibrated")]
+    return [replace(cure, title=title, change=change, factor=None, most=None, basis="calibrated")]
 
 
 WORK = Work(0.002, storage=0.06)

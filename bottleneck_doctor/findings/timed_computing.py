@@ -38,4 +38,4 @@ def seconds_of(diagnosis: Diagnosis, subject: str, way: str) -> float | None:
 
 def as_timed(cure: Cure, change: Change) -> Cure:
     """The cure with what was timed in place of its range."""
-    return replace(cure, change=change, factor=None, basis="calibrated")
+    return replace(cure, change=change, factor=None, most=None, basis="calibrated")

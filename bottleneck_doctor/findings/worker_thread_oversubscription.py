@@ -104,7 +104,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="hook",
         treatments=(Treatment("worker_threads"),),
         risk="sums in another order change the last digits",
-        basis="range",
     )
     return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))
 
@@ -126,7 +125,6 @@ def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
         fix=Fix("limit them where they are started", OWN_POOL.format(count=count)),
         factor=(1.0, 2 * gained / (1 + gained), gained),
         risk="sums in another order change the last digits",
-        basis="range",
     )
     return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))
 

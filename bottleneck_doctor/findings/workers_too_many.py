@@ -137,7 +137,6 @@ def _reserve(diagnosis: Diagnosis, scenario: Scenario, loader: Loader) -> list[C
                 Treatment("threads", {"count": int(threads)}),
             ),
             risk="sums in another order change the last digits; a model that scales well gets slower",
-            basis="range",
         )
     ]
 

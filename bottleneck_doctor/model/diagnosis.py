@@ -264,8 +264,10 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Cure:
-    """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` (low, likely, high) is a
-    range from sources; ``calibrated`` says that the change's numbers were timed on the user's own objects.
+    """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` is (low, likely, high).
+    ``basis`` is what that rests on: the run ("replay", "amdahl"), what was timed on the user's own objects
+    ("calibrated"), or, as a "bound", experience elsewhere: then the factor only serves the order of the list,
+    and ``most`` is told, the speedup if all that the remedy shortens took nothing.
     ``scope`` is what the factor speeds up: the "step", or the "run" where no training step gets faster.
     ``treatments`` are what `bdoc prove` does to try it; none where it cannot."""
 
@@ -274,6 +276,7 @@ class Cure:
     fix: Fix
     change: Change | None = None
     factor: tuple[float, float, float] | None = None
+    most: float | None = None
     apply: str = "manual"
     effort: str = "minutes"
     risk: str = ""

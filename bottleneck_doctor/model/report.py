@@ -134,12 +134,20 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class Speedup:
-    """Predicted end-to-end speedup of the steady step. basis: replay, calibrated, amdahl or range."""
+    """Predicted end-to-end speedup of the steady step. basis: replay, calibrated, amdahl or bound.
+
+    Of a bound ``likely`` is None: nothing measured says how much of ``high`` there is to be had.
+    """
 
     low: float
-    likely: float
+    likely: float | None
     high: float
     basis: str
+
+    @property
+    def reach(self) -> float:
+        """What may be hoped for: the likely value, or the bound."""
+        return self.high if self.likely is None else self.likely
 
 
 @dataclass(frozen=True)
@@ -160,7 +168,7 @@ class Remedy:
     title: str
     finding: str
     predicted_speedup: Speedup
-    predicted_step_s: float
+    predicted_step_s: float | None
     combined_speedup: float | None
     fix: Fix
     apply: str

@@ -50,14 +50,15 @@ def evaluation_offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]
 
 
 def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
-    finding, cure, step = offer
+    cure, told = offer.cure, offer.told
     if promises_nothing(cure):
-        return finding, replace(cure, title=f"{cure.title} ({OWN})", scope="run"), step
-    ends = (step.low, step.likely, step.high)
-    low, likely, high = (with_faster_evaluation(diagnosis.whole, one) for one in ends)
+        return offer._replace(cure=replace(cure, title=f"{cure.title} ({OWN})", scope="run"))
+    ends = (offer.low, offer.likely, told.low, told.high)
+    low, likely, least, high = (with_faster_evaluation(diagnosis.whole, one) for one in ends)
     title = f"{cure.title} ({OWN}; {TOGETHER})"
     cure = replace(cure, title=title, change=None, factor=(low, likely, high), scope="run")
-    return finding, cure, Speedup(low, likely, high, step.basis)
+    told = Speedup(least, None if told.likely is None else likely, high, told.basis)
+    return Offer(offer.finding, cure, low, likely, told)
 
 
 def ranked_together(diagnosis: Diagnosis, mine: list[Offer], others: list[Offer]) -> list[Offer]:
@@ -66,7 +67,7 @@ def ranked_together(diagnosis: Diagnosis, mine: list[Offer], others: list[Offer]
         return mine
     best: dict[str, Offer] = {}
     for offer in sorted([*others, *mine], key=partial(order, diagnosis)):
-        best.setdefault(offer[1].id, offer)
+        best.setdefault(offer.cure.id, offer)
     return list(best.values())
 
 

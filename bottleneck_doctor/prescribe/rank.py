@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import floor, log, sqrt
+from typing import NamedTuple
 
 from ..analyse.causes import side_of
 from ..analyse.predict import merge, predict, step_after, widened
@@ -20,9 +21,18 @@ EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
 TIE = log(1.1)  # gains within 10 % are a tie; then the easier remedy comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (ours)
-TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "range": 3}
+TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "bound": 3}
 
-Offer = tuple[Finding, Cure, Speedup]
+
+class Offer(NamedTuple):
+    """A finding's cure with what is ``told`` of it. ``low`` and ``likely`` order the list; of a bound they
+    are experience from elsewhere, and not told."""
+
+    finding: Finding
+    cure: Cure
+    low: float
+    likely: float
+    told: Speedup
 
 
 def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
@@ -31,20 +41,23 @@ def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
     better = partial(order, diagnosis)
     for finding in found:
         for cure in finding.cures:
-            offer = (finding, cure, _predicted(diagnosis, cure))
+            offer = _offer(diagnosis, finding, cure)
             if cure.id not in best or better(offer) < better(best[cure.id]):
                 best[cure.id] = offer
     return sorted(best.values(), key=better)
 
 
-def _predicted(diagnosis: Diagnosis, cure: Cure) -> Speedup:
+def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
     if cure.change is not None:
-        return predict(diagnosis, cure.change, cure.basis)
+        change = predict(diagnosis, cure.change, cure.basis)
+        return Offer(finding, cure, change.low, change.likely or 1.0, change)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
-    if cure.scope == "run" and diagnosis.subject == "run":  # no replay of steps is in these numbers
-        return Speedup(low, likely, high, cure.basis)
-    known = cure.scope == "run" or cure.basis == "calibrated"
-    return widened(diagnosis, low, likely, high, cure.basis if known else "range")
+    told = Speedup(low, likely, high, cure.basis)
+    if cure.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
+        told = widened(diagnosis, low, likely, high, cure.basis)
+    if cure.basis != "bound":
+        return Offer(finding, cure, told.low, likely, told)
+    return Offer(finding, cure, told.low, likely, Speedup(1.0, None, max(1.0, cure.most or 1.0), cure.basis))
 
 
 def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int, int, float]:
@@ -53,8 +66,8 @@ def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int
 
     Steps that get faster leave evaluation as it was: what is compared is what either brings to both.
     """
-    finding, cure, speedup = offer
-    ends = [max(one, 1e-6) for one in (speedup.low, speedup.likely)]
+    finding, cure = offer.finding, offer.cure
+    ends = [max(one, 1e-6) for one in (offer.low, offer.likely)]
     if cure.scope != "run":
         ends = [with_evaluation(diagnosis.whole, one) for one in ends]
     named = diagnosis.verdict.confidence != "low" and side_of(finding.cause) == side_of(
@@ -64,18 +77,18 @@ def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int
         promises_nothing(cure),
         not named,
         -floor(log(sqrt(ends[0] * ends[1])) / TIE),
-        TRUST[speedup.basis],
+        TRUST[offer.told.basis],
         EASE[cure.apply],
         EFFORT.get(cure.effort, 1),
-        -speedup.likely,
+        -offer.likely,
     )
 
 
 def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
     """The offers, those first that likely save as much as others surely do: the cause that the verdict names
     may be one that little can be done about."""
-    sure = max((_saved(speedup.low) for _, _, speedup in ranked), default=0.0)
-    return sorted(ranked, key=lambda offer: _saved(offer[2].likely) < LITTLE * sure)
+    sure = max((_saved(offer.low) for offer in ranked), default=0.0)
+    return sorted(ranked, key=lambda offer: _saved(offer.likely) < LITTLE * sure)
 
 
 def _saved(speedup: float) -> float:
@@ -85,10 +98,10 @@ def _saved(speedup: float) -> float:
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     """Whether the remedy pays, or would hurt so much that it must be said."""
-    if promises_nothing(offer[1]):
+    if promises_nothing(offer.cure):
         return True
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
-    return offer[2].likely >= least or offer[2].likely <= HURTS
+    return offer.likely >= least or offer.likely <= HURTS
 
 
 def promises_nothing(cure: Cure) -> bool:
@@ -101,9 +114,9 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
     """The remedies as the report shows them, with the staircase of combined speedups."""
     told = []
     together = Change()
-    for finding, cure, speedup in ranked:
+    for finding, cure, _, likely, speedup in ranked:
         combined = None
-        if cure.change is not None and speedup.likely > 1 and diagnosis.scenario is not None:
+        if cure.change is not None and likely > 1 and diagnosis.scenario is not None:
             with_it = merge(together, cure.change)
             if step_after(diagnosis.scenario, with_it) < PAYS_TOO * step_after(diagnosis.scenario, together):
                 together = with_it  # else it is an alternative to one above, or no longer worth it
@@ -114,7 +127,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
                 title=cure.title,
                 finding=finding.id,
                 predicted_speedup=speedup,
-                predicted_step_s=diagnosis.step_s / (1 if cure.scope == "run" else max(speedup.likely, 1e-9)),
+                predicted_step_s=_step_after(diagnosis, cure, speedup),
                 combined_speedup=combined,
                 fix=cure.fix,
                 apply=cure.apply,
@@ -125,3 +138,9 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
             )
         )
     return told
+
+
+def _step_after(diagnosis: Diagnosis, cure: Cure, speedup: Speedup) -> float | None:
+    if cure.scope == "run":
+        return diagnosis.step_s
+    return None if speedup.likely is None else diagnosis.step_s / max(speedup.likely, 1e-9)

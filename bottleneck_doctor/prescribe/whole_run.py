@@ -18,13 +18,14 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
     In a short profiling run the start weighs more than it will in the training that comes after it.
     """
     whole = diagnosis.whole
-    best = next((offer for offer in ranked if offer[1].scope == "step"), None)
+    best = next((offer for offer in ranked if offer.cure.scope == "step"), None)
     if (
         best is None
-        or best[0] is not finding
+        or best.finding is not finding
         or not 0 < whole.training_s < MUCH * whole.run_s
-        or best[2].likely < WORTH
+        or best.told.likely is None
+        or best.told.likely < WORTH
     ):
         return []
-    text = f"gain of this whole run, with start-up and evaluation as they are, by {best[1].id}"
-    return [Evidence(text, "run_speedup", in_run(whole, best[2].likely), SOURCE)]
+    text = f"gain of this whole run, with start-up and evaluation as they are, by {best.cure.id}"
+    return [Evidence(text, "run_speedup", in_run(whole, best.told.likely), SOURCE)]

@@ -76,8 +76,8 @@ def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
 def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:
     """Findings that have a remedy to offer, or never had one; one that two loops share, of the loop whose
     loader it is offered for."""
-    paying = {cure.id for _, cure, _ in ranked}
-    offering = {id(finding) for finding, _, _ in ranked}
+    paying = {offer.cure.id for offer in ranked}
+    offering = {id(offer.finding) for offer in ranked}
     twice = Counter(one.id for one in found)
     return [
         one
@@ -92,7 +92,7 @@ def _reported(
     diagnosis: Diagnosis, finding: Finding, told: list[Remedy], ranked: list[Offer]
 ) -> ReportedFinding:
     mine = [remedy for remedy in told if remedy.finding == finding.id]
-    helps = any(remedy.predicted_speedup.likely > 1 for remedy in mine)
+    helps = any(remedy.predicted_speedup.reach > 1 for remedy in mine)
     severity = "primary" if finding.cause == diagnosis.verdict.cause else "secondary"
     return ReportedFinding(
         finding.id,

@@ -85,9 +85,9 @@ def _refusal(remedy: Remedy, allow_numerics: bool, named: bool, chosen: int) -> 
         return NO_TREATMENT
     if named:
         return ""
-    if remedy.predicted_speedup.likely < 1:
+    if remedy.predicted_speedup.reach < 1:
         return "it would hurt; --remedy tries it all the same"
-    if remedy.predicted_speedup.likely < WORTH:
+    if remedy.predicted_speedup.reach < WORTH:
         return "it promises no faster steps; --remedy tries it all the same"
     return f"the {TOP} before it come first; --remedy tries it" if chosen >= TOP else ""
 

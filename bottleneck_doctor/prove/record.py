@@ -74,7 +74,12 @@ def machine_of(run: RunSummary) -> str:
 def _pair(run: RunSummary, row: Proved) -> Kept | None:
     """A row of which both are known."""
     predicted, measured = row.predicted, row.measured
-    if predicted is None or measured is None or row.kind not in ("remedy", "combination"):
+    if (
+        predicted is None
+        or predicted.likely is None
+        or measured is None
+        or row.kind not in ("remedy", "combination")
+    ):
         return None
     return Kept(
         at=run.started_at,

@@ -58,7 +58,7 @@ def _wanted(diagnosis: Diagnosis, arms: Sequence[Arm]) -> int:
     if metric is not None and metric.value and metric.low is not None and metric.high is not None:
         within = (metric.high - metric.low) / 2 / NORMAL_95 / metric.value * math.sqrt(steady)
     best = within / BELIEVED * math.sqrt(first_batch_s(diagnosis) / step_s)
-    fastest = max([1.0, *(arm.predicted.likely for arm in arms if arm.predicted is not None)])
+    fastest = max([1.0, *(arm.predicted.reach for arm in arms if arm.predicted is not None)])
     least_s = max(LEAST_S, TREATED_S * fastest)
     return math.ceil(min(max(LEAST, best, least_s / step_s), max(LEAST, AT_MOST * steady)))
 

@@ -68,7 +68,7 @@ def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
     told: set[tuple[str, tuple[str, int]]] = set()
     for one in gate.checked:
         for remedy in one.report.remedies[:ADVICE]:
-            if remedy.predicted_speedup.likely > 1:
+            if remedy.predicted_speedup.reach > 1:
                 place = _place(remedy.fix.location, one.report, workspace)
                 if place[0] and (remedy.id, place) not in told:
                     told.add((remedy.id, place))
@@ -81,13 +81,13 @@ def _whose(one: Checked, gate: Gate) -> str:
 
 
 def _remedy(report: Report) -> str:
-    best = next((remedy for remedy in report.remedies if remedy.predicted_speedup.likely > 1), None)
+    best = next((remedy for remedy in report.remedies if remedy.predicted_speedup.reach > 1), None)
     return f"\n{_cure(best)}" if best else ""
 
 
 def _cure(remedy: Remedy) -> str:
     title, fix = words.capital(words.plain(remedy.title)), words.plain(remedy.fix.text)
-    return f"{title} ({words.ratio(remedy.predicted_speedup.likely)} predicted): {fix}"
+    return f"{title} ({words.promised(remedy.predicted_speedup)} predicted): {fix}"
 
 
 def _blamed(report: Report, workspace: str) -> tuple[str, int]:

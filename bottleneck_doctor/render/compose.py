@@ -29,8 +29,8 @@ LONGEST_COMMAND = 160
 
 def compose(report: Report, lengths: Lengths) -> Document:
     """The report in words."""
-    cures = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely >= 1]
-    harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.likely < 1]
+    cures = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach >= 1]
+    harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach < 1]
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
     users = [one for one in report.functions if one.users]
     foreign = [one for one in report.functions if not one.users]
@@ -194,15 +194,14 @@ def _cure(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Cure:
     snippet = snippet if len(snippet) == 1 or rank < lengths.snippets else []
     cut = len(snippet) - lengths.snippet
     basis = BASES.get(speedup.basis, words.plain(speedup.basis))
-    ends = speedup.low, speedup.likely, speedup.high
-    if not words.is_most(*ends):
+    if speedup.likely is not None:
         basis = f"{words.ratio_range(speedup.low, speedup.high)}, {basis}"
     elif remedy.treatments:
-        basis = f"bdoc prove --remedy {words.plain(remedy.id)} measures it"
+        basis = f"{basis}; bdoc prove --remedy {words.plain(remedy.id)} measures it"
     return Cure(
         id=words.plain(remedy.id),
         title=words.capital(words.plain(remedy.title)),
-        likely=words.promised(*ends),
+        likely=words.promised(speedup),
         basis=basis,
         place=place(fix.location, report.run.cwd),
         text=words.plain(fix.text),

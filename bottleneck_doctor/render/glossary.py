@@ -49,7 +49,7 @@ BASES = {
     "replay": "by replay",
     "calibrated": "timed here",
     "amdahl": "from the measured part",
-    "range": "published, not measured here",
+    "bound": "all that it shortens, measured",
 }
 
 SEVERITIES = {"primary": 0, "secondary": 1, "notice": 2}

@@ -25,5 +25,5 @@ def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
     what shortens the run beside its steps does."""
     above = remedies[: remedies.index(remedy)] if remedy in remedies else []
     said = remedy.predicted_speedup
-    replayed = remedy.scope == "step" and said.basis != "range" and said.likely > 1
+    replayed = remedy.scope == "step" and said.likely is not None and said.likely > 1
     return replayed and remedy.combined_speedup is None and any(one.combined_speedup for one in above)

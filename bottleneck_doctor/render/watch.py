@@ -55,7 +55,7 @@ def plain_line(look: Look, report: Report | None, encoding: str) -> str:
     parts += [f"{label} {figure}" for label, figure in _machine(look)]
     parts += [_headline(look, report), *_grounds(report)]
     if (best := best_of(report)) is not None:
-        parts.append(f"best so far: {words.plain(best.title)} {words.ratio(best.predicted_speedup.likely)}")
+        parts.append(f"best so far: {words.plain(best.title)} {words.promised(best.predicted_speedup)}")
     return words.fit(" · ".join(part for part in parts if part), encoding) + "\n"
 
 
@@ -76,7 +76,7 @@ def shown_command(announcement: Announcement) -> str:
 def best_of(report: Report | None) -> Remedy | None:
     """The first remedy that is expected to help."""
     remedies = report.remedies if report is not None else []
-    return next((remedy for remedy in remedies if remedy.predicted_speedup.likely > 1), None)
+    return next((remedy for remedy in remedies if remedy.predicted_speedup.reach > 1), None)
 
 
 def closing(look: Look) -> str:
@@ -181,8 +181,8 @@ def _verdict(sheet: Sheet, look: Look, report: Report | None) -> None:
     if report is None or best is None:
         return
     speedup = best.predicted_speedup
-    likely = f"  {words.ratio(speedup.likely)}"
-    span = f" ({words.ratio_range(speedup.low, speedup.high)})"
+    likely = f"  {words.promised(speedup)}"
+    span = "" if speedup.likely is None else f" ({words.ratio_range(speedup.low, speedup.high)})"
     title = words.short(words.capital(words.plain(best.title)), 2 * sheet.width - 44)
     sheet.line("best so far: ", (title, "bold"), (likely, "bold green"), (span, "dim"), indent=2)
     where = place(best.fix.location, report.run.cwd)

@@ -6,6 +6,8 @@ import math
 import re
 import unicodedata
 
+from ..model.report import Speedup
+
 UNKNOWN = "?"
 MOST_GAIN = 100.0  # of a resource made infinitely fast; beyond it the digits say nothing (ours)
 # What our own signs become where the encoding cannot say them; each is one column wide, so layouts hold.
@@ -99,15 +101,14 @@ def ratio_range(low: float, high: float) -> str:
     return f"×{ends[0]}" if ends[0] == ends[1] else f"×{ends[0]}–{ends[1]}"
 
 
-def is_most(low: float, likely: float, high: float) -> bool:
-    """Whether only the most that a remedy may bring is known: it promises nothing, and its range reaches
-    further up than the prediction's own error, which is as wide on both sides."""
-    return likely == 1 and low * high > 1.01
+def promised(speedup: Speedup) -> str:
+    """``×1.4``; ``at most ×2.4`` where only the bound is known."""
+    return f"at most {ratio(speedup.high)}" if speedup.likely is None else ratio(speedup.likely)
 
 
-def promised(low: float, likely: float, high: float) -> str:
-    """What a remedy is expected to bring: ``×1.4``, or ``at most ×1.6``."""
-    return f"at most {ratio(high)}" if is_most(low, likely, high) else ratio(likely)
+def promised_range(speedup: Speedup) -> str:
+    """``×1.2–1.6``; nothing where only the bound is known."""
+    return "" if speedup.likely is None else ratio_range(speedup.low, speedup.high)
 
 
 def ratio_within(value: float, low: float, high: float) -> tuple[str, str]:

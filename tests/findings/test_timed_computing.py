@@ -87,7 +87,7 @@ def test_attention_that_gains_nothing_here_is_not_offered() -> None:
 def test_what_was_timed_but_is_not_the_training_leaves_the_range() -> None:
     cure = cure_of(attention_unfused.FINDING, rows("attention", now=0.4, fused=0.01), "sdpa-attention")
     assert cure is not None
-    assert (cure.change, cure.basis) == (None, "range")
+    assert (cure.change, cure.basis) == (None, "bound")
 
 
 def test_of_the_optimizers_ways_the_quicker_is_offered() -> None:

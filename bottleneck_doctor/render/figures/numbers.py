@@ -90,8 +90,8 @@ def staircase_table(remedies: list[Remedy]) -> Table:
         rows.append(
             [
                 f"{rank}. {title}",
-                words.ratio(alone.likely),
-                words.ratio_range(alone.low, alone.high),
+                words.promised(alone),
+                words.promised_range(alone),
                 together,
             ]
         )

@@ -19,7 +19,7 @@ LONGEST_TITLE = 60
 
 def stairs_of(remedies: list[Remedy]) -> list[Remedy]:
     """The remedies that are drawn: those that speed up, as the list beside the chart numbers them."""
-    return [remedy for remedy in remedies if remedy.predicted_speedup.likely >= 1][:MOST]
+    return [remedy for remedy in remedies if remedy.predicted_speedup.reach >= 1][:MOST]
 
 
 def staircase_figure(remedies: list[Remedy]) -> Figure | None:
@@ -30,7 +30,7 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
     places, named = list(range(len(shown) + 1)), len(shown) <= MOST_NAMED
     reached = _reached(shown)
     ranges = [remedy.predicted_speedup for remedy in shown]
-    low, high = _ends([value for one in ranges for value in (one.low, one.high, one.likely)] + reached)
+    low, high = _ends([value for one in ranges for value in (one.low, one.high)] + reached)
     layout: dict[str, Any] = {
         "xaxis": {
             "tickvals": places, "ticktext": ["now", *(str(rank) for rank in places[1:])],
@@ -110,16 +110,16 @@ def _spans(ranges: list[Speedup]) -> dict[str, Any]:
 def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
     """What each remedy would bring alone; said beside it, where its stair does not say the same."""
     speedups = [remedy.predicted_speedup for remedy in shown]
-    said = [words.promised(one.low, one.likely, one.high) for one in speedups]
+    said = [words.promised(one) for one in speedups]
+    spans = [f" ({words.promised_range(one)})" if one.likely is not None else "" for one in speedups]
     told = [
-        f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely} "
-        f"({words.ratio_range(remedy.predicted_speedup.low, remedy.predicted_speedup.high)})"
-        for rank, (remedy, likely) in enumerate(zip(shown, said, strict=True), start=1)
+        f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely}{span}"
+        for rank, (remedy, likely, span) in enumerate(zip(shown, said, spans, strict=True), start=1)
     ]
     return {
         "type": "scatter", "mode": "markers+text" if reached else "markers",
         "x": list(range(1, len(shown) + 1)),
-        "y": [words.drawn(remedy.predicted_speedup.likely) for remedy in shown],
+        "y": [words.drawn(one.reach) for one in speedups],
         "marker": {"size": 9, "color": "var(--line-2)", "symbol": "diamond"},
         "text": [
             "" if one == words.ratio(up) else f"  {one}" for one, up in zip(said, reached[1:], strict=False)

@@ -163,8 +163,8 @@ def _row(row: Proved, won: bool) -> Row:
     measured, interval = _measured(row.measured) if row.measured is not None else ("", "")
     predicted, expected = "", ""
     if row.predicted is not None:
-        predicted = words.ratio(row.predicted.likely)
-        expected = words.ratio_range(row.predicted.low, row.predicted.high).lstrip("×")
+        predicted = words.promised(row.predicted)
+        expected = words.promised_range(row.predicted).lstrip("×")
     was_run = row.measured is not None
     return Row(
         name=words.plain(" + ".join(row.remedies) if row.kind == "combination" else row.id),
@@ -189,8 +189,8 @@ def _notes(row: Proved, won: bool) -> list[str]:
     plain = row.parity.word == "order" or (row.parity.word == "identical" and not row.parity.text)
     if row.measured is not None and not won and not plain:
         said.append(_parity(row.parity))
-    if row.predicted is not None and row.predicted.basis == "range" and not row.measured:
-        said.append(f"predicted: {BASES['range']}")
+    if row.predicted is not None and row.predicted.likely is None and not row.measured:
+        said.append(f"predicted: {BASES['bound']}")
     return said
 
 

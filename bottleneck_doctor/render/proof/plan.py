@@ -27,7 +27,7 @@ def render_plan(
     tried = plan.arms if any(arm.kind != BASELINE for arm in plan.arms) else []
     sheet.line((_head(plan) if tried else NOTHING, "bold"))
     for arm in tried:
-        predicted = f"  {words.ratio(arm.predicted.likely)} predicted" if arm.predicted is not None else ""
+        predicted = f"  {words.promised(arm.predicted)} predicted" if arm.predicted is not None else ""
         sheet.line((_name(arm), "bold"), predicted, indent=2)
         sheet.line((words.plain(arm.title), "dim"), indent=4)
         for treatment in arm.treatments:
