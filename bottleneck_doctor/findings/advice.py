@@ -200,8 +200,6 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
 
 def staging(diagnosis: Diagnosis, title: str, factor: tuple[float, float, float], id: str = STAGE) -> Cure:
     """Copy the data set to where reads are fast, once, before training."""
-    assert diagnosis.scenario is not None
-    most = gain(diagnosis.scenario, Change(storage=0.0, network=0.0))
     snippet = "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset"
     return Cure(
         id=id,
@@ -211,7 +209,6 @@ def staging(diagnosis: Diagnosis, title: str, factor: tuple[float, float, float]
         apply="convert",
         effort="hours",
         risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
-        most=most,
         basis="bound",
     )
 

@@ -102,7 +102,6 @@ def _cures(
         title="transform whole batches on the accelerator",
         fix=Fix("take the transforms out of the data set and apply them to the batch", BATCHED, place),
         factor=spread(scenario, half, gone, gone),
-        most=gain(scenario, gone),
         effort="hours",
         risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
         basis="bound",
@@ -130,7 +129,6 @@ def _reordered(
             place_of(diagnosis),
         ),
         factor=spread(scenario, Change(), Change(cpu=1 - HALF * part), Change(cpu=1 - part)),
-        most=gain(scenario, Change(cpu=1 - part)),
         risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
         basis="bound",
     )

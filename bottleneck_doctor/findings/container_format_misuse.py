@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.profile import HotFiles, Payload
 from ..model.report import Evidence, Fix
@@ -125,7 +124,7 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
     cure = Cure("rechunk", "store the data in chunks that fit the samples",
                 Fix("rewrite the file once", CHUNKS, place_of(diagnosis)),
                 factor=spread(diagnosis.scenario, low, likely, high),
-                most=gain(diagnosis.scenario, high), basis="bound", apply="convert", effort="hours",
+                basis="bound", apply="convert", effort="hours",
                 risk="chunks of one sample compress less well")  # fmt: skip
     evidence = [Evidence("bytes read from storage for each that the batch holds", "overread", ratio, TASK_IO)]
     return Finding(ID, "input.storage", evidence + wait_evidence(diagnosis), [cure], place_of(diagnosis))

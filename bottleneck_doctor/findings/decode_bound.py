@@ -206,8 +206,7 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
     size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
     factor = spread(diagnosis.scenario, low, likely, high)
-    most = gain(diagnosis.scenario, _costing(diagnosis.inputs, 0.0))
-    return replace(_cure(diagnosis, name), factor=factor, most=most, basis="bound")
+    return replace(_cure(diagnosis, name), factor=factor, basis="bound")
 
 
 def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:

@@ -100,7 +100,6 @@ def _store(diagnosis: Diagnosis, scenario: Scenario, making: Making) -> Cure:
         apply="convert",
         effort="hours",
         risk="the files take more room; where memory cannot hold them, the disk must be fast enough",
-        most=None if held else gain(scenario, change),
         basis="replay" if held else "bound",
     )
 

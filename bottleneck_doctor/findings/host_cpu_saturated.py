@@ -39,7 +39,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
 from ..analyse.tune import best_setting, doubled
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
 from ..model.profile import Loader
@@ -96,7 +95,6 @@ def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
         factor=spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0)),
         effort="hours",
         risk="how much can be saved was not measured: half is an assumption, and the top is a ceiling",
-        most=gain(scenario, Change(cpu=0.0)),
         basis="bound",
     )
 

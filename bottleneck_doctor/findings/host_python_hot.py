@@ -160,7 +160,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Cure]:
         fix=Fix(f"replace the loop in {hot.line.function} by operators on all elements",
                 COUNTED if measure else ARRAYS, hot.line),
         factor=_factor(scenario, mine, VECTORISED),
-        most=gain(scenario, Change(python=1 - mine)),
+        most=max(gain(scenario, Change(python=1 - mine)), 1 / max(1 - hot.share, 0.01)),
         effort="hours",
         risk="check that the numbers stay the same",
         basis="bound",

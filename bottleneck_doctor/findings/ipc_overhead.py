@@ -115,7 +115,6 @@ def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
         factor=spread(scenario, Change(), Change(cpu=0.5, wait=0.5), Change(cpu=0.0, wait=0.0)),
         apply="manual",
         risk="the loop gets tensors where it got arrays; each keeps a file descriptor open",
-        most=gain(scenario, Change(cpu=0.0, wait=0.0)),
         basis="bound",
     )
     text = "share of the pool's time at work in which it sends"

@@ -136,6 +136,7 @@ def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
         title="read the data into memory once, before training",
         fix=Fix("keep the bytes that the function reads, where they fit", CACHED, place),
         factor=spread(scenario, *(Change(storage=left) for left in HELD)),
+        basis="bound",
         risk="needs memory for all of it; the first pass reads as slowly as today",
     )
     return [held, near]

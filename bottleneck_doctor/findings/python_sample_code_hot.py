@@ -211,7 +211,6 @@ def _cure(id: str, scenario: Scenario, line: Line, share: float, does: str) -> C
         apply=apply,
         effort="hours",
         risk="what can be saved was not measured, the top is all of the line; random work stays in the loop",
-        most=None if does == PARSES else gain(scenario, gone),
         basis="replay" if does == PARSES else "bound",
     )
 

@@ -117,7 +117,6 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Cha
         apply="convert",
         effort="hours",
         risk="prepare them anew whenever the preparation changes",
-        most=None if fits else gain(scenario, keep),
         basis="replay" if fits else "bound",
     )
     in_memory = Cure(

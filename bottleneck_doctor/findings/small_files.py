@@ -39,7 +39,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
 from ..analyse.reads import LARGE_READ_BYTES, streams_of
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.profile import HotFiles
@@ -121,10 +120,10 @@ def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
     pack = Cure("pack-shards", "pack the samples into large files and read those from front to back",
              Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", PACK, place),
              factor=spread(scenario, packed[0], packed[1], packed[2]), apply="convert", effort="hours",
-             most=gain(scenario, Change(storage=0.0, cpu=1 - system)), basis="bound",
+             basis="bound",
              risk="order: shuffle shards and a buffer; each worker needs shards of its own")  # fmt: skip
     timed = timed_packed(diagnosis, system)
-    cures = [replace(pack, factor=spread(scenario, *timed), most=None, basis="calibrated") if timed else pack]
+    cures = [replace(pack, factor=spread(scenario, *timed), basis="calibrated") if timed else pack]
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
         cures.append(

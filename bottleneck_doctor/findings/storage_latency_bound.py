@@ -62,7 +62,6 @@ from .entry import Case, Entry
 
 NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
-GONE = (0.0, 0.0, 0.0)
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
 HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left
 SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (ours)
@@ -104,17 +103,15 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
     snippet = MAPPED_FIX if mapped else READ_FIX
-    factor, most = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT), _spared(diagnosis, GONE)[2]
+    factor = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT)
     if is_overread(inputs, reads):
         factor, snippet = _narrowed(diagnosis, reads.each_bytes or 0.0), NARROW + MAPPED_FIX
-        most = factor[2]
     return [
         Cure(
             id="readahead-hints",
             title="tell the kernel what a batch will read before reading it",
             fix=Fix("hint at a batch's samples, then read them", snippet, place_of(diagnosis)),
             factor=factor,
-            most=most,
             basis="bound",
             effort="hours",
             risk="reads past the page cache (O_DIRECT) are not helped by hints",

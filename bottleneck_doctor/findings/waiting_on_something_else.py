@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
@@ -120,7 +119,6 @@ def _unlock(diagnosis: Diagnosis, share: float) -> list[Cure]:
                 "keep only what must not happen twice at once under the lock", UNLOCK, place_of(diagnosis)
             ),
             factor=spread(diagnosis.scenario, Change(), free, free),
-            most=gain(diagnosis.scenario, free),
             basis="bound",
             effort="hours",
             risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",

@@ -267,7 +267,8 @@ class Cure:
     """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` is (low, likely, high).
     ``basis`` is what that rests on: the run ("replay", "amdahl"), what was timed on the user's own objects
     ("calibrated"), or, as a "bound", experience elsewhere: then the factor only serves the order of the list,
-    and ``most`` is told, the speedup if all that the remedy shortens took nothing.
+    and ``most`` is told, the speedup if all that the remedy shortens took nothing: of a cure for the input,
+    where that is not said, if no batch took any time.
     ``scope`` is what the factor speeds up: the "step", or the "run" where no training step gets faster.
     ``treatments`` are what `bdoc prove` does to try it; none where it cannot."""
 

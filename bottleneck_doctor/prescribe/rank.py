@@ -6,7 +6,7 @@ from functools import partial
 from math import floor, log, sqrt
 from typing import NamedTuple
 
-from ..analyse.causes import side_of
+from ..analyse.causes import side_gains, side_of
 from ..analyse.predict import merge, predict, step_after, widened
 from ..analyse.replay import step_seconds
 from ..analyse.whole import with_evaluation
@@ -15,6 +15,7 @@ from ..model.report import Remedy, Speedup
 
 WORTH = 1.03  # a remedy that brings less is not said [catalogue 2.3]
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
+WORTH_A_RISK = 1.1  # nor a change with a risk of which experience elsewhere brings less (ours)
 HURTS = 0.97  # a remedy that costs this much is said as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
@@ -33,6 +34,11 @@ class Offer(NamedTuple):
     low: float
     likely: float
     told: Speedup
+
+    @property
+    def discounted(self) -> float:
+        """Between the low and the likely end: what may be counted on."""
+        return sqrt(max(self.low, 1e-6) * max(self.likely, 1e-6))
 
 
 def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
@@ -55,9 +61,18 @@ def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
     told = Speedup(low, likely, high, cure.basis)
     if cure.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
         told = widened(diagnosis, low, likely, high, cure.basis)
-    if cure.basis != "bound":
-        return Offer(finding, cure, told.low, likely, told)
-    return Offer(finding, cure, told.low, likely, Speedup(1.0, None, max(1.0, cure.most or 1.0), cure.basis))
+        low = told.low
+    if cure.basis == "bound":
+        told = Speedup(1.0, None, _most(diagnosis, cure), cure.basis)
+    return Offer(finding, cure, low, likely, told)
+
+
+def _most(diagnosis: Diagnosis, cure: Cure) -> float:
+    """The bound, with the error of the replay that it comes from."""
+    most = cure.most
+    if most is None:
+        most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
+    return widened(diagnosis, 1.0, max(1.0, most), most, "replay").high
 
 
 def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int, int, float]:
@@ -67,19 +82,19 @@ def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int
     Steps that get faster leave evaluation as it was: what is compared is what either brings to both.
     """
     finding, cure = offer.finding, offer.cure
-    ends = [max(one, 1e-6) for one in (offer.low, offer.likely)]
+    gained = offer.discounted
     if cure.scope != "run":
-        ends = [with_evaluation(diagnosis.whole, one) for one in ends]
+        gained = with_evaluation(diagnosis.whole, gained)
     named = diagnosis.verdict.confidence != "low" and side_of(finding.cause) == side_of(
         diagnosis.verdict.cause
     )
     return (
         promises_nothing(cure),
         not named,
-        -floor(log(sqrt(ends[0] * ends[1])) / TIE),
-        TRUST[offer.told.basis],
+        -floor(log(gained) / TIE),
         EASE[cure.apply],
         EFFORT.get(cure.effort, 1),
+        TRUST[offer.told.basis],
         -offer.likely,
     )
 
@@ -101,6 +116,8 @@ def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     if promises_nothing(offer.cure):
         return True
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
+    if offer.told.likely is None:
+        return offer.likely >= (WORTH_A_RISK if offer.cure.risk else least)
     return offer.likely >= least or offer.likely <= HURTS
 
 

@@ -49,7 +49,7 @@ BASES = {
     "replay": "by replay",
     "calibrated": "timed here",
     "amdahl": "from the measured part",
-    "bound": "all that it shortens, measured",
+    "bound": "if what it shortens took no time",
 }
 
 SEVERITIES = {"primary": 0, "secondary": 1, "notice": 2}
@@ -115,8 +115,8 @@ A predicted speedup is that of the whole steady step, as a likely value and a ra
 by replay: the measured batches were run again through a model of the loader with the setting changed.
 timed here: the alternative was timed on your own objects for a moment.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
-published, not measured here: an interval from the literature; it may not hold for your training.
-at most: a choice of yours that promises nothing by itself, and was not timed; `bdoc prove` tries it.
+at most (if what it shortens took no time): an upper bound. How much of it there is to be had was not
+measured: `bdoc prove --remedy ID` tries it, `bdoc run --calibrate` times some.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
     "hottest-lines": """\
 "Where Python was seen" counts stack samples of the training thread and of the loader's workers, taken
@@ -132,7 +132,7 @@ speedscope -o FILE` writes them for speedscope.app.
     "staircase": """\
 "together: 1 ×2.3 → with 2 ×2.6" is the speedup of the first remedy, then of the first and second applied
 together, replayed as one change. A remedy that "adds nothing to those above" is an alternative to one of
-them. Remedies whose range is published, not replayed, have no stair.""",
+them. Remedies of which only an upper bound is known have no stair.""",
     "bad-profile": """\
 The file is not a profile that this bdoc can trust: it is cut short, from another tool, from a
 newer bdoc, or holds numbers that cannot be measured. Profiles are checked before anything is

@@ -95,7 +95,9 @@ def judge(
         inside=inside,
         near=near,
         hurts=", ".join(
-            name for name in sorted(patient.never) if promises.get(name, {"likely": 0})["likely"] > WORTHWHILE
+            name
+            for name in sorted(patient.never)
+            if (promises.get(name, {"likely": 0})["likely"] or 0) > WORTHWHILE
         ),
         same_output=same_output,
         basis=basis,
@@ -107,7 +109,12 @@ def judge(
 
 def _first(patient: Patient, promises: dict[str, Any]) -> str:
     aside = frozenset() if patient.strangers else ABOUT_STRANGERS
-    worthwhile = (name for name, promise in promises.items() if promise["likely"] > WORTHWHILE)
+    told = "likely" if patient.remedies == frozenset() else "high"  # a bound promises nothing
+    worth = {
+        name: promise[told] if promise["likely"] is None else promise["likely"]
+        for name, promise in promises.items()
+    }
+    worthwhile = (name for name, speedup in worth.items() if (speedup or 1.0) > WORTHWHILE)
     return next((name for name in worthwhile if name not in aside), "")
 
 
@@ -130,4 +137,8 @@ def _wait_right(patient: Patient, wait: float | None, truth: float | None) -> bo
 
 
 def _range(promise: dict[str, Any] | None) -> tuple[float, float, float] | None:
-    return None if promise is None else (promise["low"], promise["likely"], promise["high"])
+    return (
+        None
+        if promise is None or promise["likely"] is None
+        else (promise["low"], promise["likely"], promise["high"])
+    )

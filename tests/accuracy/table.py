@@ -104,7 +104,7 @@ def _speedups(title: str, rows: Sequence[Judgement]) -> list[str]:
     return [f"{title}, {len(errors)} twins: off by {middle:.0f} % (median), {most:.0f} % (90th percentile)"]
 
 
-BASES = ("replay", "calibrated", "amdahl", "range")
+BASES = ("replay", "calibrated", "amdahl", "bound")
 COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
     "bound right": lambda j: j.bound_right,
     "cause right": lambda j: j.cause_right,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from bottleneck_doctor.findings.case import patient
 from bottleneck_doctor.model.diagnosis import Change, Cure, Diagnosis, Finding, Turn, Work
 from bottleneck_doctor.model.report import Evidence, Fix
@@ -22,7 +24,7 @@ def run() -> tuple[Diagnosis, list[Finding]]:
 
 def test_a_remedy_that_averts_a_failure_is_said_and_one_that_brings_little_is_not() -> None:
     diagnosis, found = run()
-    said = [offer[1].id for offer in offers(diagnosis, found) if worth_saying(diagnosis, offer)]
+    said = [offer.cure.id for offer in offers(diagnosis, found) if worth_saying(diagnosis, offer)]
     assert said == ["workers-auto", "grow-shm"]
 
 
@@ -33,9 +35,9 @@ def test_its_speedup_is_one() -> None:
     assert told["workers-auto"].predicted_speedup.likely > 1.3
 
 
-def order_of(confidence: str, gained: float = 1.2) -> list[str]:
-    """A cure of the named cause that gains 20 %, and one of something else that doubles the speed."""
-    named = Cure("named", "of the cause", FIX, factor=(1.0, gained, 1.3))
+def order_of(confidence: str, gained: float = 1.3) -> list[str]:
+    """A cure of the named cause that gains 30 %, and one of something else that doubles the speed."""
+    named = Cure("named", "of the cause", FIX, factor=(1.0, gained, 1.3), basis="bound", most=1.5)
     other = Cure("other", "of something else", FIX, factor=(1.9, 2.2, 2.4))
     diagnosis, _ = run()
     verdict = replace(diagnosis.verdict, cause="input.preprocess", confidence=confidence)
@@ -44,7 +46,7 @@ def order_of(confidence: str, gained: float = 1.2) -> list[str]:
         Finding("decode-bound", "input.collate", [Evidence("decode")], [named]),
     ]
     ranked = offers(replace(diagnosis, verdict=verdict), found)
-    return [offer[1].id for offer in without_trifles_first(ranked)]
+    return [offer.cure.id for offer in without_trifles_first(ranked)]
 
 
 def test_what_treats_the_named_cause_comes_first_unless_that_is_a_guess() -> None:
@@ -55,7 +57,32 @@ def test_what_treats_the_named_cause_comes_first_unless_that_is_a_guess() -> Non
 
 def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> None:
     sure = Cure("sure", "a little", FIX, factor=(1.15, 1.2, 1.25))
-    likely = Cure("likely", "much", FIX, factor=(1.0, 2.0, 3.0))
+    likely = Cure("likely", "much", FIX, factor=(1.0, 2.6, 3.0), basis="bound", most=4.0)
     diagnosis, _ = run()
     found = Finding("log-slow", "host.logging", [Evidence("log")], [sure, likely])
-    assert [offer[1].id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
+    assert [offer.cure.id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "most", "bound"),
+    [("host.logging", 1.5, 1.5), ("input.decode", 1.4, 1.4), ("input.collate", None, 2.0)],
+)
+def test_a_guess_tells_its_bound_and_no_number(cause: str, most: float | None, bound: float) -> None:
+    """Of a cure for the input, where the finding knows no closer one, the bound is a step without input."""
+    diagnosis, _ = run()
+    cure = Cure("guess", "of experience elsewhere", FIX, factor=(1.0, 1.2, 1.3), most=most, basis="bound")
+    (offer,) = offers(diagnosis, [Finding("slow", cause, [Evidence("seen")], [cure])])
+    assert (offer.likely, offer.told.likely, offer.told.low) == (1.2, None, 1.0)
+    assert bound <= offer.told.high < 1.3 * bound
+    (told,) = remedies(diagnosis, [offer])
+    assert (told.predicted_step_s, told.combined_speedup) == (None, None)
+
+
+def test_a_guess_that_experience_finds_small_is_not_worth_a_risk() -> None:
+    diagnosis, _ = run()
+    cures = [
+        Cure(name, name, FIX, factor=(1.0, gained, 2.0), most=3.0, basis="bound", risk=risk)
+        for name, gained, risk in (("small", 1.08, "digits"), ("large", 1.3, "digits"), ("safe", 1.08, ""))
+    ]
+    ranked = offers(diagnosis, [Finding("slow", "model.compute", [Evidence("seen")], cures)])
+    assert [offer.cure.id for offer in ranked if worth_saying(diagnosis, offer)] == ["large", "safe"]
