@@ -10,6 +10,7 @@ from ..model.profile import Loop, Profile
 from .purpose import LOG, Purpose, purpose_at
 from .split import SAMPLES_AT_LEAST, own_samples
 
+TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
 SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
 
 
@@ -41,19 +42,21 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
 def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
     """The steps with what stacks say of logging and saving called that, in place of the rest that nothing
     explains."""
-    samples = own_samples(profile, loop)
+    samples = [one for one in own_samples(profile, loop) if one.part not in TIMED]
     total = sum(one.stack.count for one in samples)
     saved = sum(one.stack.count for one in samples if one.part == "checkpoint")
-    steps = _moved(steps, "logging", logged(profile, loop).share)
+    steps = _moved(steps, "logging", logged(profile, loop).samples / max(total, 1))
     return _moved(steps, "checkpoint", saved / total if saved >= SAMPLES_AT_LEAST else 0.0)
 
 
 def _moved(steps: list[Step], part: str, share: float) -> list[Step]:
-    """The steps with such a share of their own time in a part, as far as its hooks did not see it."""
-    whole = sum((step.wall - step.wait) * step.steps for step in steps)
+    """The steps with such a share of what no other hook times in a part, as far as its own did not see it.
+
+    A look at the stacks takes a core, and threads that compute together wait for it: parts that compute hold
+    more samples than time. Hooks know the time of some."""
     rest = sum(step.compute * step.steps for step in steps)
     hooked = sum(getattr(step, part) * step.steps for step in steps)
-    more = min(1.0, max(0.0, share * whole - hooked) / rest) if rest > 0 else 0.0
+    more = min(1.0, max(0.0, share * (rest + hooked) - hooked) / rest) if rest > 0 else 0.0
     if not more:
         return steps
     return [
