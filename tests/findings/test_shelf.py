@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from bottleneck_doctor.analyse.causes import side_of
 from bottleneck_doctor.analyse.predict import predict
 from bottleneck_doctor.analyse.replay import apply
 from bottleneck_doctor.findings.entry import Case
@@ -27,7 +28,7 @@ from bottleneck_doctor.model.diagnosis import (
     Turn,
     Work,
 )
-from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, WORTH, promises_nothing
+from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, WORTH, offers, promises_nothing
 from bottleneck_doctor.prescribe.shelf import cases_of, modules
 from bottleneck_doctor.render.glossary import CAUSES
 
@@ -305,3 +306,15 @@ def _is_number(value: ast.expr) -> bool:
     """Whether an expression is made of numbers alone."""
     numbers = [node for node in ast.walk(value) if isinstance(node, ast.Constant)]
     return bool(numbers) and all(isinstance(node.value, int | float) for node in numbers)
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_guess_lies_within_its_bound(module: ModuleType, case: Case) -> None:
+    """Where a finding names no bound, it is that of the input, and the finding has to be about the input."""
+    found = module.FINDING.examine(case.diagnosis)
+    assert isinstance(found, Finding)
+    for offer in offers(case.diagnosis, [found]):
+        if offer.cure.basis == "bound":
+            assert offer.told.likely is None
+            assert offer.cure.most is not None or side_of(found.cause) == "input", offer.cure.id
+            assert offer.likely <= offer.told.high, offer.cure.id
