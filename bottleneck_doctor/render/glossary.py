@@ -49,7 +49,7 @@ BASES = {
     "replay": "by replay",
     "calibrated": "timed here",
     "amdahl": "from the measured part",
-    "bound": "if what it shortens took no time",
+    "bound": "an upper bound",
 }
 
 SEVERITIES = {"primary": 0, "secondary": 1, "notice": 2}
@@ -115,8 +115,8 @@ A predicted speedup is that of the whole steady step, as a likely value and a ra
 by replay: the measured batches were run again through a model of the loader with the setting changed.
 timed here: the alternative was timed on your own objects for a moment.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
-at most (if what it shortens took no time): an upper bound. How much of it there is to be had was not
-measured: `bdoc prove --remedy ID` tries it, `bdoc run --calibrate` times some.
+at most, an upper bound: the speedup if what the remedy shortens took no time. How much of that can be had
+was not measured: `bdoc prove --remedy ID` tries it, `bdoc run --calibrate` times some.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
     "hottest-lines": """\
 "Where Python was seen" counts stack samples of the training thread and of the loader's workers, taken

@@ -41,12 +41,12 @@ def test_remedies_that_hurt_never_count_as_remedies() -> None:
 @pytest.mark.parametrize(
     ("said", "treatments", "likely", "basis"),
     [
-        (Speedup(1.0, None, 1.6, "bound"), (), "at most ×1.6", "if what it shortens took no time"),
+        (Speedup(1.0, None, 1.6, "bound"), (), "at most ×1.6", "an upper bound"),
         (
             Speedup(1.0, None, 1.6, "bound"),
             (Treatment("autocast"),),
             "at most ×1.6",
-            "if what it shortens took no time; bdoc prove --remedy workers-auto measures it",
+            "an upper bound; bdoc prove --remedy workers-auto measures it",
         ),
         (Speedup(0.9, 1.2, 1.6, "amdahl"), (), "×1.2", "×0.9–1.6, from the measured part"),
         (Speedup(1.0, 1.0, 1.0, "replay"), (), "×1.00", "×1.00, by replay"),
