@@ -94,7 +94,7 @@ def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
         fix=Fix(text, CHEAPER, place_of(diagnosis)),
         factor=spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0)),
         effort="hours",
-        risk="how much can be saved was not measured: half is an assumption, and the top is a ceiling",
+        risk="fewer pixels or tokens are another training",
         basis="bound",
     )
 

@@ -210,7 +210,7 @@ def _cure(id: str, scenario: Scenario, line: Line, share: float, does: str) -> C
         else spread(scenario, Change(), half, gone),
         apply=apply,
         effort="hours",
-        risk="what can be saved was not measured, the top is all of the line; random work stays in the loop",
+        risk="random work stays in the loop",
         basis="replay" if does == PARSES else "bound",
     )
 
