@@ -127,7 +127,7 @@ def test_the_same_profile_gives_the_same_diagnosis():
 
 @pytest.mark.parametrize(
     ("compute", "confidence", "said"),
-    [(10 * MS, "low", True), (8.4 * MS, "medium", False), (4 * MS, "high", False)],
+    [(10 * MS, "low", True), (9 * MS, "low", False), (7 * MS, "medium", False), (4 * MS, "high", False)],
 )
 def test_two_sides_that_are_about_as_large_are_no_sure_verdict(compute, confidence, said):
     verdict = diagnose(run_of(cpu=10 * MS, compute=compute)).verdict
