@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..analyse.interpreter_lock import LockWait, lock_wait
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Stack
@@ -84,10 +85,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ),
     ]
     cause = "input.preprocess" if scenario.feeders else "host.python"
-    return Finding(ID, cause, evidence, [_cure(factor, seen)], seen.location)
+    most = max(factor[2], gain(scenario, Change(python=0.0, launch=0.0)))
+    return Finding(ID, cause, evidence, [_cure(factor, most, seen)], seen.location)
 
 
-def _cure(factor: tuple[float, float, float], seen: LockWait) -> Cure:
+def _cure(factor: tuple[float, float, float], most: float, seen: LockWait) -> Cure:
     return Cure(
         id="processes-not-threads",
         title="let that thread's work be done by a process, or less often",
@@ -95,7 +97,7 @@ def _cure(factor: tuple[float, float, float], seen: LockWait) -> Cure:
         factor=factor,
         effort="hours",
         risk="what the thread shares with the loop must be sent to and fro",
-        most=factor[2],
+        most=most,
         basis="bound",
     )
 

@@ -68,11 +68,11 @@ def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
 
 
 def _most(diagnosis: Diagnosis, cure: Cure) -> float:
-    """The bound, with the error of the replay that it comes from."""
+    """The bound, with the error that it needs to hold: what is cured often makes the rest faster, too."""
     most = cure.most
     if most is None:
         most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
-    return widened(diagnosis, 1.0, max(1.0, most), most, "replay").high
+    return widened(diagnosis, 1.0, max(1.0, most), most, cure.basis).high
 
 
 def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int, int, float]:

@@ -38,6 +38,7 @@ class Judgement:
     hurts: str = ""
     same_output: bool = True
     basis: str = ""
+    most: float | None = None  # the upper bound, where that is all that is said
     slowed: float | None = None  # mean step under bdoc over the mean step of the plain runs
 
     @property
@@ -46,6 +47,11 @@ class Judgement:
         if self.wait_right is None or self.wait is None or self.wait_truth is None:
             return None
         return abs(self.wait - self.wait_truth)
+
+    @property
+    def bounded(self) -> bool | None:
+        """Whether the upper bound holds."""
+        return None if self.most is None or not self.measured else self.measured <= self.most
 
     @property
     def speedup_error(self) -> float | None:
@@ -70,7 +76,8 @@ def judge(
     promises = {remedy["id"]: remedy["predicted_speedup"] for remedy in report["remedies"]}
     first = _first(patient, promises)
     wait, wait_truth = report["metrics"]["data_wait_fraction"]["value"], truth.get("wait_fraction")
-    predicted = _range(promises.get(patient.twin or ""))
+    promise = promises.get(patient.twin or "")
+    predicted = _range(promise)
     measured = statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None
     basis = promises[patient.twin].get("basis", "") if patient.twin in promises else ""
     inside, near = None, None
@@ -101,6 +108,7 @@ def judge(
         ),
         same_output=same_output,
         basis=basis,
+        most=promise["high"] if promise is not None and promise["likely"] is None else None,
         slowed=truth["step_mean_s"] / statistics.median(sick_s)
         if sick_s and truth.get("step_mean_s")
         else None,

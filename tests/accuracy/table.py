@@ -28,8 +28,9 @@ one remedy applied. The illness is known by construction, not by measurement.
   twentieth step on; right means within 0.02.
 - Speedup: sick and cured script run plain, interleaved (sick, cured, sick, cured); the measured speedup is
   the ratio of the medians over runs of the mean step time, from the twentieth step on.
-  "By" is how the prediction was made: calibrated, replay, amdahl, or a range from sources.
-  Inside means within bdoc's low to high; near means that the likely value is off by at most 25 %.
+  "By" is how the prediction was made: calibrated, replay, amdahl; or a bound, where nothing measured says
+  how much of it there is to be had. Inside means within bdoc's low to high, or not above its bound; near
+  means that the likely value is off by at most 25 %.
 - Where the remedy is a number of workers, the twin has the number that the report advises.
 - The runs behind the page are kept in `tests/golden/accuracy`, profile and measurements of each:
   `python -m tests.accuracy --again tests/golden/accuracy` diagnoses them with the code at hand. So did this
@@ -42,7 +43,9 @@ def row(judgement: Judgement) -> str:
     """One line of the table."""
     wait = "–" if judgement.wait is None else f"{judgement.wait:.3f}"
     truth = "–" if judgement.wait_truth is None else f"{judgement.wait_truth:.3f}"
-    promise = "–" if judgement.predicted is None else " – ".join(f"×{x:.2f}" for x in judgement.predicted)
+    promise = "–" if judgement.most is None else f"at most ×{judgement.most:.2f}"
+    if judgement.predicted is not None:
+        promise = " – ".join(f"×{x:.2f}" for x in judgement.predicted)
     cells = [
         judgement.name,
         judgement.bound + _mark(judgement.bound_right),
@@ -53,7 +56,7 @@ def row(judgement: Judgement) -> str:
         promise,
         judgement.basis or "–",
         "–" if judgement.measured is None else f"×{judgement.measured:.2f}" + _mark(judgement.near),
-        _mark(judgement.inside).strip() or "–",
+        _mark(judgement.inside if judgement.most is None else judgement.bounded).strip() or "–",
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -112,6 +115,7 @@ COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
     "data wait within 0.02": lambda j: j.wait_right,
     "speedup within 25 %": lambda j: j.near,
     "speedup inside its interval": lambda j: j.inside,
+    "upper bound holds": lambda j: j.bounded,
 }
 
 
