@@ -8,7 +8,7 @@ from ..model.device_view import DeviceView
 from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
 from .accelerated import is_clocked, troubles
-from .crowding import crowding
+from .crowding import busy_workers, crowding
 from .replay import apply, step_seconds
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [catalogue F09]
@@ -184,12 +184,14 @@ def unmoved(base: Scenario) -> float:
 
 def uncrowded(base: Scenario, held: float) -> float:
     """What the loop would gain if its own threads and the workers were not in each other's way: the share of
-    the step for which it was held up without a core, as far as that is not the strangers' doing."""
+    the step for which it was held up without a core, as far as that is not the strangers' doing, and as long
+    as workers had one."""
     crowd = base.workers + base.threads
     if base.workers == 0 or base.threads <= 1.0 or crowd <= base.cores + 0.5:
         return 1.0
-    ours = base.workers / (base.workers + base.strangers)
-    return 1 / max(0.1, 1 - ours * held)
+    busy = busy_workers(base)
+    ours = busy / max(busy + base.strangers, 1e-12)
+    return 1 / max(0.1, 1 - min(ours * held, busy))
 
 
 def without_feeders(base: Scenario) -> float:

@@ -1,8 +1,9 @@
-"""Judges whether libraries inside the workers start threads that fight each other for the cores."""
+"""What workers take of the cores: by what they compute, and by threads that libraries start inside them."""
 
 from __future__ import annotations
 
-from ..model.diagnosis import Inputs
+from ..model.diagnosis import Inputs, Scenario
+from .replay import step_seconds
 
 OTHERS_SHARE = 0.2  # of a worker's CPU in threads that it did not ask for [catalogue F05]
 QUEUE_SHARE = 0.25  # of a fetch spent waiting for a core [catalogue F05]
@@ -22,3 +23,11 @@ def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
     if pool < OTHERS_SHARE * (inputs.cpu + pool) or inputs.queue < QUEUE_SHARE * inputs.wall:
         return 1.0
     return 1 + pool / inputs.cpu
+
+
+def busy_workers(scenario: Scenario) -> float:
+    """How many cores the workers keep busy."""
+    if not scenario.workers or not scenario.works:
+        return 0.0
+    batch = sum(one.cpu + one.collate for one in scenario.works) / len(scenario.works) + scenario.serialise
+    return min(scenario.workers, batch / step_seconds(scenario))

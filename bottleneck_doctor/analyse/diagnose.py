@@ -11,6 +11,7 @@ from ..model.report import Metric, Overhead, Quality
 from .beat import look_aside
 from .budget import budget_of
 from .contention import uncontended
+from .crowding import busy_workers
 from .device import find_gaps, view_device
 from .drift import find_drift
 from .evaluated import find_evaluated
@@ -29,7 +30,7 @@ from .rhythms import find_rhythms
 from .scenario import build_scenario, fmean_wall, held_share
 from .split import is_logged, own_samples
 from .steady import Window, choose_loop, find_window, loader_of, steps_of
-from .threads import busy_workers, judge_threads, torch_threads
+from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
 from .whole import evaluations_of, judge_whole, measure_whole
 

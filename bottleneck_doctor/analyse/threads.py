@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..model.diagnosis import Change, Host, Scenario
 from ..model.profile import Loop, Operator, Profile
 from .causes import gain
+from .crowding import busy_workers
 from .host import strangers
 from .loop_parts import training_samples
 from .replay import step_seconds
@@ -100,14 +101,6 @@ def _crowd(
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
         factor, most = (low, likely, high), max(high, 1 / (1 - own * DELAYED_AT_MOST[-1]))
     return Threads("many", known.count, wanted, known.idle, known.large, factor, most)
-
-
-def busy_workers(scenario: Scenario) -> float:
-    """How many cores the workers keep busy."""
-    if not scenario.workers or not scenario.works:
-        return 0.0
-    batch = sum(one.cpu + one.collate for one in scenario.works) / len(scenario.works) + scenario.serialise
-    return min(scenario.workers, batch / step_seconds(scenario))
 
 
 def _slept(scenario: Scenario) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.crowding import crowding
-from bottleneck_doctor.model.diagnosis import Inputs
+from bottleneck_doctor.analyse.causes import uncrowded
+from bottleneck_doctor.analyse.crowding import busy_workers, crowding
+from bottleneck_doctor.model.diagnosis import Inputs, Scenario, Turn, Work
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,17 @@ def test_crowding(workers: int, pool_s: float, queue_s: float, serialise_s: floa
     inputs = Inputs(cpu=0.02, other_cpu=pool_s, queue=queue_s, wall=0.02 + queue_s)
     assert crowding(inputs, workers, serialise_s) == pytest.approx(expected)
     assert crowding(Inputs(), workers, serialise_s) == 1.0
+
+
+def beside(batch_s: float, strangers: float = 0.0) -> Scenario:
+    """A step of 10 ms with two threads on two cores, and a worker that computes so long on a batch."""
+    return Scenario((Work(batch_s),), (Turn(0.01),), workers=1, cores=2.0, threads=2.0, strangers=strangers)
+
+
+def test_workers_are_in_the_way_as_long_as_they_compute() -> None:
+    """The loop has no core for three tenths of the step."""
+    assert uncrowded(beside(0.008), held=0.3) == pytest.approx(1 / (1 - 0.3))
+    assert 1.0 < uncrowded(beside(0.008, strangers=0.8), held=0.3) < 1 / (1 - 0.2)
+    idle = beside(0.0002)
+    assert busy_workers(idle) < 0.03
+    assert uncrowded(idle, held=0.3) == pytest.approx(1 / (1 - busy_workers(idle)))
