@@ -116,7 +116,8 @@ by replay: the measured batches were run again through a model of the loader wit
 timed here: the alternative was timed on your own objects for a moment.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
 at most, an upper bound: the speedup if what the remedy shortens took no time. How much of that can be had
-was not measured: `bdoc prove --remedy ID` tries it, `bdoc run --calibrate` times some.
+was not measured: `bdoc prove --remedy ID` tries it, `bdoc run --calibrate` times some. Ranges on the
+findings' pages, which come from elsewhere, then only order the list.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
     "hottest-lines": """\
 "Where Python was seen" counts stack samples of the training thread and of the loader's workers, taken
