@@ -42,7 +42,7 @@ class Seen:
     @property
     def first(self) -> Remedy | None:
         """The best remedy that promises anything and is about the training itself."""
-        good = [one for one in self.report.remedies if one.predicted_speedup.likely > 1.05]
+        good = [one for one in self.report.remedies if one.predicted_speedup.reach > 1.05]
         return next((one for one in good if one.id not in STRANGERS), None)
 
 
