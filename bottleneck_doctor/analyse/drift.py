@@ -23,8 +23,9 @@ OWN = ("compute", "backward", "optimizer", "copy")  # which the replay knows as 
 
 
 def find_drift(steps: list[Step]) -> Drift | None:
-    """The growth of the step over the steady window, None where it does not grow steadily."""
-    if not steps:
+    """The growth of the step over the steady window, None where it does not grow steadily, or has ever more to
+    do."""
+    if not steps or _do_more(steps):
         return None
     cpu = [step.cpu for step in steps if step.cpu is not None]
     fetched = [step.wait_cpu for step in steps if step.wait_cpu is not None]
@@ -37,6 +38,14 @@ def find_drift(steps: list[Step]) -> Drift | None:
         return None
     parts = {name: [float(getattr(step, name)) for step in steps] for name in PARTS}
     return _drift(walls, parts, steps)
+
+
+def _do_more(steps: list[Step]) -> bool:
+    """Whether the backward pass grows with the rest, as it does where episodes or sequences get longer."""
+    counts = [step.steps for step in steps]
+    parts = ([getattr(step, name) for step in steps] for name in ("compute", "backward"))
+    lines = [fit_line(blocks_of(part, counts)) for part in parts]
+    return all(one.rising >= RISING and one.last >= GROWN * max(1e-9, one.first) for one in lines)
 
 
 def _grows(values: list[float], steps: list[Step]) -> bool:

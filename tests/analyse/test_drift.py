@@ -25,7 +25,8 @@ def grown(first: float, last: float, noise: float = 0.1, seed: int = 1, rows: in
         queue = chance.choice((0.0, 0.0, 3 * own)) if noise > 0.2 else 0.0
         wall = own + 2 * MS + queue
         t += wall
-        steps.append(Step(t, 1, wall, 2 * MS, 0.3 * own, *[0.0] * 5, wall - 2 * MS - 0.3 * own,
+        backward = 0.3 * min(first, last)
+        steps.append(Step(t, 1, wall, 2 * MS, backward, *[0.0] * 5, wall - 2 * MS - backward,
                           own, queue, own, 2 * MS, None))  # fmt: skip
     return steps
 
@@ -78,6 +79,13 @@ def test_first_steps_that_get_faster_do_not_hide_a_growth_over_hundreds(seed: in
     """A table begins with rows of one step each: half of its blocks lie in a twentieth of the run."""
     later = [replace(one, steps=16) for one in grown(2 * MS, 6 * MS, 0.1, seed, 40)]
     assert find_drift(grown(2.4 * MS, 2 * MS, 0.1, seed, 40) + later) is not None
+
+
+def test_steps_that_have_more_to_do_do_not_drift() -> None:
+    """Episodes that get longer: the backward pass grows with the rest."""
+    longer = [replace(one, backward=0.3 * one.compute) for one in grown(5 * MS, 15 * MS)]
+    assert find_drift(longer) is None
+    assert find_drift([replace(one, backward=MS) for one in longer]) is not None
 
 
 def test_without_the_threads_clock_the_wall_time_says_which_part_grows() -> None:
