@@ -23,8 +23,8 @@ OWN = ("compute", "backward", "optimizer", "copy")  # which the replay knows as 
 
 
 def find_drift(steps: list[Step]) -> Drift | None:
-    """The growth of the step over the steady window, None where it does not grow steadily, or has ever more to
-    do."""
+    """The growth of the step over the steady window, None where it does not grow steadily, or does so as it
+    has ever more to do."""
     if not steps or _do_more(steps):
         return None
     cpu = [step.cpu for step in steps if step.cpu is not None]
