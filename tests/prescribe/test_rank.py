@@ -73,7 +73,12 @@ def test_a_guess_tells_its_bound_and_no_number(cause: str, most: float | None, b
     cure = Cure("guess", "of experience elsewhere", FIX, factor=(1.0, 1.2, 1.3), most=most, basis="bound")
     (offer,) = offers(diagnosis, [Finding("slow", cause, [Evidence("seen")], [cure])])
     assert (offer.likely, offer.told.likely, offer.told.low) == (1.2, None, 1.0)
-    assert bound <= offer.told.high < 1.5 * bound
+    assert 0.99 * bound <= offer.told.high < 1.5 * bound
+    slow = replace(diagnosis, verdict=replace(diagnosis.verdict, gain={"cpu": 1.2, "gpu": None}))
+    (capped,) = offers(slow, [offer.finding])
+    assert capped.told.high == pytest.approx(bound, rel=0.01), (
+        "no more than an infinitely fast resource, or it"
+    )
     (told,) = remedies(diagnosis, [offer])
     assert (told.predicted_step_s, told.combined_speedup) == (None, None)
 
