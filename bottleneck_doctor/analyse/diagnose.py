@@ -16,6 +16,7 @@ from .device import find_gaps, view_device
 from .drift import find_drift
 from .evaluated import find_evaluated
 from .feeders import NOBODY, find_feeders
+from .freed import with_freed
 from .host import measure_host
 from .inputs import measure_inputs, rows_within, split_blocked, steady_fetches, works_of
 from .intervals import ratio_interval
@@ -45,7 +46,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     if loop is not None:
         loop = find_evaluated(profile, loop, None).set_aside(loop)
     window = _window(loop, loader)
-    stretches = [with_written(profile, loop, steps) for steps in window.stretches]
+    stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]
     window = replace(window, stretches=stretches)
 
     def judge(steps: list[Step]) -> Diagnosis:
