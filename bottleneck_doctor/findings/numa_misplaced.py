@@ -69,7 +69,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         title="keep threads and memory of each process on one node",
         fix=Fix("bind each process, one per node", "numactl --cpunodebind=0 --membind=0 python train.py"),
         factor=spread(scenario, low, likely, high),
-        most=gain(scenario, high),
+        most=gain(scenario, Change(cpu=1 - remote, collate=1 - remote, compute=1 - remote)),
         basis="bound",
         apply="env",
         risk="a process that needs more cores or memory than a node has becomes slower",

@@ -55,8 +55,8 @@ def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
 
 def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
     if cure.change is not None:
-        change = predict(diagnosis, cure.change, cure.basis)
-        return Offer(finding, cure, change.low, change.likely or 1.0, change)
+        told = predict(diagnosis, cure.change, cure.basis)
+        return Offer(finding, cure, told.low, told.reach, told)
     low, likely, high = cure.factor or (1.0, 1.0, 1.0)
     told = Speedup(low, likely, high, cure.basis)
     if cure.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
