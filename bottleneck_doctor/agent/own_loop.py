@@ -42,12 +42,13 @@ class _Loop:
     since = cpu = queue = 0  # what the gap is measured from: instant, thread's CPU and run queue
     ident = 0  # of the thread that trains, by Python's own number
     queued_ns = 0  # that it has waited in a queue, or for a future, since the last close look
+    awaits: Any = None  # the condition that it waits for just now
 
 
 def _forked() -> None:
     """A child's loop is its own: what the process counts begins anew there."""
     _Loop.arrivals, _Loop.looked, _Loop.alone, _Loop.only_grad = -1, 0, 0, True
-    _Loop.queued_ns = 0
+    _Loop.queued_ns, _Loop.awaits = 0, None
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -194,19 +195,32 @@ def _time_queues() -> None:
     if _Loop.ident != get_ident():
         _Loop.ident, _Loop.queued_ns = get_ident(), 0
         replace(Condition, "wait", _queued)
+        replace(Condition, "notify", _waking)
 
 
 def _queued(original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(*args: Any, **kwargs: Any) -> Any:
         if get_ident() != _Loop.ident:
             return original(*args, **kwargs)
-        start = now()
+        _Loop.awaits, start = args[0], now()
         try:
             return original(*args, **kwargs)
         finally:
             _Loop.queued_ns += now() - start
+            _Loop.awaits = None
 
     return wait
+
+
+def _waking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Whoever wakes the loop is who it waits for: the sensors look at what that thread does meanwhile."""
+
+    def notify(*args: Any, **kwargs: Any) -> Any:
+        if args[0] is _Loop.awaits:
+            state.book.post(wire.FEEDER, get_native_id())
+        return original(*args, **kwargs)
+
+    return notify
 
 
 def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:

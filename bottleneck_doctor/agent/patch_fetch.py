@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from threading import get_native_id
+from threading import get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 from zlib import crc32
@@ -100,7 +100,7 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
 def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     begin = now()
     before = _readings()
-    state.in_fetch, state.decode_ns, state.opens, ledger.collate = True, 0, 0, (0, 0)
+    state.in_fetch, state.decode_ns, state.opens, ledger.collate = get_ident(), 0, 0, (0, 0)
     dataset, collate = fetcher.dataset, fetcher.collate_fn
     making.begin(dataset, ledger.close)
     fetcher.dataset = _watched(fetcher, index) or dataset
@@ -111,7 +111,7 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         data = original(fetcher, index)
     finally:
         taken, cpu, process = now() - start, thread_time_ns() - cpu, process_time_ns() - process
-        state.in_fetch = False
+        state.in_fetch = 0
         state.book.post(wire.FETCHING, 0)
         fetcher.dataset, fetcher.collate_fn = dataset, collate
     _write(before, (start, taken, cpu, process), index, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from threading import get_ident
 from time import monotonic_ns as now
 from time import thread_time_ns
 
@@ -125,7 +126,7 @@ def _note(kind: str, start: int, cpu: int, frame: FrameType) -> None:
     taken = now() - start
     if taken < NOTED_NS:
         return
-    if state.in_fetch:
+    if state.in_fetch == get_ident():
         return
     site = state.site(kind, frame)
     calls, before, spent = _summed.pop(site, (0, 0, 0))

@@ -80,7 +80,7 @@ class Pulse:
         self.decode_ns = 0
         self.unpack_ns = self.unpacked = 0
         self.opens = 0
-        self.in_fetch = False
+        self.in_fetch = 0  # the thread that is inside a fetch that is looked at, by Python's own number
         self.feeder = 0  # the thread that serialises batches, of a worker
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
         self.graphs = False  # the script captures CUDA graphs

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 6
+VERSION = 7
 HEADER_BYTES = 4096
 CHUNK_BYTES = 512 * 1024
 MAX_CHUNKS = 16
@@ -34,6 +34,7 @@ WINDOW_OPEN = 136  # 1 while one is open
 COST = 128  # nanoseconds that the agent spent in the training thread
 EPOCH_AT = 144  # steps that were trained when the newest epoch of a loader that is trained on began
 TRAINER = 152  # native id of the thread that runs the training loop, 0 until it is known
+FEEDER = 160  # native id of the thread that the loop was last woken by, in a queue or for a future
 
 # The control file, written by the supervisor, read by every agent.
 CONTROL_BYTES = 64

@@ -17,7 +17,7 @@ from .drift import find_drift
 from .evaluated import find_evaluated
 from .feeders import NOBODY, find_feeders
 from .freed import with_freed
-from .host import measure_host
+from .host import measure_host, rate
 from .inputs import measure_inputs, rows_within, split_blocked, steady_fetches, works_of
 from .intervals import ratio_interval
 from .ledger import life_of
@@ -117,7 +117,8 @@ def _judge(
     elif loop is not None and not loop.loader:
         feeders = find_feeders(profile, loop.pid)
         split = with_feeders(split_waits(profile, loop, begin, end), min(1.0, feeders.cores))
-        works, inputs = own_works(steps, split), own_inputs(steps, split)
+        read = rate(profile.series, "job_read_bytes", begin, end) or 0.0
+        works, inputs = own_works(steps, split, read), own_inputs(steps, split, read)
     device = view_device(profile, begin, end, loop, look_aside(steps))
     host = measure_host(profile, begin, end, device)
     scenario = (

@@ -7,21 +7,25 @@ from dataclasses import dataclass, replace
 
 from ..model.profile import Profile, Stack
 from .hot import is_ours, is_users
-from .loop_parts import parse_frame
+from .loop_parts import is_queued, parse_frame
 
 SAMPLES_AT_LEAST = 50  # of the loop's thread, below which shares are guesses (ours)
 POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
 WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
 SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")
+QUEUED = 0.1  # of the loop's samples in a queue, from which it is fed by threads (ours)
+MAKES = 0.5  # of the looks, from which a thread is one of those (ours)
 BUSY = 0.3  # of a core, from which one is a feeder (ours)
 
 
 @dataclass(frozen=True)
 class Feeders:
-    """``count`` of them keep ``cores`` busy together; ``stacks`` are their samples, from the first line of
-    the user's own on. ``sending`` is the share of a pool's time at work in which it hands batches over."""
+    """``count`` of them keep ``cores`` busy together; ``asleep`` others are threads that mostly sleep while
+    they make batches that the loop waits for. ``stacks`` are the samples of all, from the first line of the
+    user's own on. ``sending`` is the share of a pool's time at work in which it hands batches over."""
 
     count: int = 0
+    asleep: int = 0
     cores: float = 0.0
     sending: float = 0.0
     stacks: tuple[Stack, ...] = ()
@@ -33,7 +37,8 @@ NOBODY = Feeders()
 def find_feeders(profile: Profile, pid: int) -> Feeders:
     """Of the training process ``pid``; none where nobody saw which threads run."""
     pools = {one.pid for one in profile.processes if one.ppid == pid and not one.loader}
-    looks = sum(one.count for one in profile.stacks if one.pid == pid and "Main" in one.thread)
+    main = [one for one in profile.stacks if one.pid == pid and "Main" in one.thread]
+    looks = sum(one.count for one in main)
     if looks < SAMPLES_AT_LEAST:
         return NOBODY
     seen: dict[tuple[int, str], list[Stack]] = {}
@@ -42,12 +47,17 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
             seen.setdefault((one.pid, one.thread), []).append(one)
     busy = {key: sum(one.running or 0 for one in stacks) / looks for key, stacks in seen.items()}
     found = [key for key, share in busy.items() if share >= BUSY and _feeds(seen[key])]
+    asleep = []
+    if sum(one.count for one in main if is_queued(one.frames)) >= QUEUED * looks:
+        others = [key for key in seen if key[0] == pid and key not in found]
+        asleep = [key for key in others if _makes(seen[key], looks)]
     return Feeders(
         count=len(found),
+        asleep=len(asleep),
         cores=sum(min(1.0, busy[key]) for key in found),
         sending=_sending([one for one in profile.stacks if one.pid in pools]),
         stacks=tuple(
-            replace(one, frames=below) for key in found for one in seen[key] if (below := _users(one))
+            replace(one, frames=path) for key in found + asleep for one in seen[key] if (path := _users(one))
         ),
     )
 
@@ -68,6 +78,14 @@ def _feeds(stacks: list[Stack]) -> bool:
         if (_users(one) or _is_sending(one)) and not any(map(_writes, one.frames))
     ]
     return sum(makes) > 0.5 * sum(one.running or 0 for one in stacks)
+
+
+def _makes(stacks: list[Stack], looks: int) -> bool:
+    """Whether a thread is mostly below the user's lines, writes nothing, and is not ahead of the loop."""
+    makes = [one for one in stacks if _users(one) and not is_queued(one.frames)]
+    return not any(_writes(frame) for one in makes for frame in one.frames) and (
+        sum(one.count for one in makes) > MAKES * looks
+    )
 
 
 def _is_sending(stack: Stack) -> bool:

@@ -16,6 +16,7 @@ from .interpreter_lock import background
 STORAGE = ("storage", "fault")
 NETWORK = ("network", "remote")
 WAITS = ("sleep", "lock", "pipe", "poll", "other")
+MADE = "made"  # a wait for a thread that computes what is waited for
 READ_MARK_BYTES = 4096  # bytes from storage per batch below which nothing was read to speak of
 NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
 OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (ours)
@@ -24,13 +25,13 @@ OPENING = 3.0  # times what other batches cost, from which a new worker's first 
 @dataclass(frozen=True)
 class Split:
     """How blocked time divides, from ``samples`` observations outside; 0 = judged by bytes alone. ``made`` is
-    waiting for a thread of the same process that makes the batch."""
+    waiting for a thread of the same process that computes the batch, None where nobody looked at that one."""
 
     storage: float
     network: float
     waits: dict[str, float]
     samples: int
-    made: float = 0.0
+    made: float | None = None
 
 
 def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> FetchTable | None:
@@ -107,12 +108,13 @@ def split_blocked(profile: Profile, table: FetchTable, rows: list[int], begin: f
 
 def shares_of(seen: Mapping[str, int]) -> Split | None:
     """Shares of what threads were seen to sleep in; None of too few samples."""
-    total = sum(seen.get(name, 0) for name in STORAGE + NETWORK + WAITS)
+    total = sum(seen.get(name, 0) for name in (*STORAGE, *NETWORK, *WAITS, MADE))
     if total < 5:
         return None
     waits = {name: seen[name] / total for name in WAITS if seen.get(name)}
     storage, network = (sum(seen.get(name, 0) for name in names) for names in (STORAGE, NETWORK))
-    return Split(storage / total, network / total, waits, total)
+    made = seen[MADE] / total if MADE in seen else None
+    return Split(storage / total, network / total, waits, total, made)
 
 
 def measure_inputs(

@@ -7,6 +7,7 @@ model's input comes from it and not the other way round.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -31,7 +32,9 @@ KNOWN = (
     ("loss", "", ("/torch/nn/functional.py",)),
     ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known
 )
+QUEUES = re.compile(r"(\w+\.)?(wait|get|put) \(.*/(threading|queue)\.py:")  # events and futures wait, too
 TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (ours)
+MANY = 10  # samples, from which a single one among them may be torn (ours)
 OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
 
 
@@ -110,7 +113,8 @@ def _calling(samples: list[Sample], body: LoopBody) -> set[int]:
         for place, feed in enumerate(body.feeds):
             if one.part in calls and feed.first <= one.line <= feed.last:
                 seen[place] += one.stack.count
-    return {place for place, count in seen.items() if count > TORN * sum(seen.values())}
+    total = sum(seen.values())
+    return {place for place, count in seen.items() if count > TORN * total and (count > 1 or total < MANY)}
 
 
 def _closure(begin: set[int], edges: dict[int, set[int]]) -> set[int]:
@@ -153,6 +157,11 @@ def _part(frame: str) -> str:
         if function in ("", name) and any(one in frame for one in files):
             return part
     return ""
+
+
+def is_queued(frames: Iterable[str]) -> bool:
+    """Whether the path waits for another thread, in a queue or for a future."""
+    return any(map(QUEUES.match, frames))
 
 
 def parse_frame(frame: str) -> Location | None:

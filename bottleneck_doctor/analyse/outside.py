@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from ..model.loops import LoopBody
 from ..model.profile import Epochs, Location, Loop, Outside, Profile, Stack, StepTable
 from .evaluated import find_evaluated
 from .hot import is_ours, is_users
-from .loop_parts import OWN, TORN, Sample, data_samples, parse_frame, training_samples
+from .loop_parts import OWN, TORN, Sample, data_samples, is_queued, parse_frame, training_samples
 
 SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
@@ -23,20 +22,21 @@ INNER = 0.8  # of the samples of the loop around it: the inner loop is all that 
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
 FEWEST = 3  # samples that make a line one of these (ours)
 USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (ours)
-QUEUES = re.compile(r"(\w+\.)?(wait|get) \(.*/(threading|queue)\.py:")  # events and futures wait, too
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 
 @dataclass(frozen=True)
 class Gap:
     """When a loop gets its batch: in ``share`` of the gap before the model is called, and in ``beside`` of
-    the rest of the step; the interval of both, as shares of the whole step; and the line that does it."""
+    the rest of the step; the interval of both, as shares of the whole step; and the line that does it.
+    ``busy`` is what getting it has of the loop's time on a core, where clocks do not tell that."""
 
     share: float
     low: float
     high: float
     location: Location | None = None
     beside: float = 0.0
+    busy: float | None = None
 
 
 def judge_gap(profile: Profile, outside: Outside) -> Gap:
@@ -45,8 +45,10 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     gap, wall = sum(one for one, _ in timed), sum(one for _, one in timed)
     of_step = min(1.0, gap / wall) if wall > 0 else 0.0
     if any(loop.role == "prefetch" and loop.pid == outside.pid for loop in profile.loops):
-        # The loop blocks on a background thread: what is not CPU in the gap is waiting for it.
-        share = max(0.0, 1 - (_total(outside.gap_cpu_s) + _total(outside.gap_runq_s)) / max(gap, 1e-12))
+        # The loop blocks on a background thread: in a queue or, where none is seen, where it has no CPU.
+        asleep = gap - _total(outside.gap_cpu_s) - _total(outside.gap_runq_s)
+        queued = _total(outside.queued_s) / max(sum(outside.wall_s), 1e-12) * wall
+        share = min(1.0, max(0.0, queued or asleep) / max(gap, 1e-12))
         return Gap(share, share * of_step, of_step)
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
@@ -62,7 +64,7 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     if not timed or _is_elsewhere(outside, samples, of_step, inside) or _measured_before(own, data):
         # samples alone can tell
         share, spread = _share(_count(data), _count(samples))
-        return Gap(share, *_interval(share, spread), _hottest(data), share)
+        return Gap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
     measured = _late_share(outside, samples, data, end)
     if measured is not None:
         beside, loose = measured, loose / 2
@@ -199,7 +201,7 @@ def _queued_for_data(profile: Profile, outside: Outside) -> float:
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
     waiting, data = (
-        _count(one for one in some if any(map(QUEUES.match, one.stack.frames[one.depth :])))
+        _count(one for one in some if is_queued(one.stack.frames[one.depth :]))
         for some in (samples, data_samples(samples, body))
     )
     return data / waiting if waiting else 1.0
@@ -211,8 +213,12 @@ def _append(table: StepTable, outside: Outside, place: int, gap: Gap, wait: floa
     cpu, queue = outside.cpu_s[place], outside.runq_s[place]
     gap_cpu, gap_queue = outside.gap_cpu_s[place] or 0.0, outside.gap_runq_s[place] or 0.0
     left = gap.beside * rest / max(rest, 1e-12)
-    wait_cpu = min(wait, gap.share * gap_cpu + left * max(0.0, cpu - gap_cpu))
-    wait_queue = gap.share * gap_queue + left * max(0.0, queue - gap_queue)
+    if gap.busy is None:
+        wait_cpu = gap.share * gap_cpu + left * max(0.0, cpu - gap_cpu)
+        wait_queue = gap.share * gap_queue + left * max(0.0, queue - gap_queue)
+    else:
+        wait_cpu, wait_queue = gap.busy * cpu, gap.busy * queue
+    wait_cpu = min(wait, wait_cpu)
     table.t.append(outside.t[place])
     table.steps.append(outside.steps[place])
     table.epoch.append(0)
@@ -256,6 +262,12 @@ def _total(column: list[float | None]) -> float:
 
 def _count(samples: Iterable[Sample]) -> int:
     return sum(one.stack.count for one in samples)
+
+
+def _running(part: Iterable[Sample], whole: Iterable[Sample]) -> float | None:
+    """The part's share of the samples that were running; None where nobody saw which were."""
+    one, all_of_it = (sum(sample.stack.running or 0 for sample in some) for some in (part, whole))
+    return one / all_of_it if all_of_it else None
 
 
 def _share(part: int, whole: int) -> tuple[float, float]:

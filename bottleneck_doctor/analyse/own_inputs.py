@@ -9,8 +9,9 @@ from statistics import fmean
 from ..model.diagnosis import Inputs, Step, Work
 from ..model.profile import Loop, Profile
 from .inputs import Split, shares_of
-from .turns import spaced
+from .turns import paging_s, spaced
 
+KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.5 to 1.2)
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
 
 
@@ -48,36 +49,43 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
 
 def with_feeders(split: Split, busy: float) -> Split:
     """Waiting in a lock for busy feeders is the making of batches: CPU, as far as they have any."""
+    if split.made is not None:
+        return split
     waits = {name: share * (1 - busy if name == "lock" else 1.0) for name, share in split.waits.items()}
     return replace(split, waits=waits, made=split.waits.get("lock", 0.0) * busy)
 
 
-def own_works(steps: list[Step], split: Split) -> tuple[Work, ...]:
+def own_works(steps: list[Step], split: Split, read_bytes_per_s: float) -> tuple[Work, ...]:
     """The batches as the replay wants them, net of waiting for a core."""
-    return tuple(_work(step, split) for step in spaced(steps))
+    return tuple(_work(step, split, read_bytes_per_s) for step in spaced(steps))
 
 
-def _work(step: Step, split: Split) -> Work:
+def _work(step: Step, split: Split, read_bytes_per_s: float) -> Work:
     cpu = min(step.wait, step.wait_cpu or 0.0)
     blocked = max(0.0, step.wait - cpu - step.wait_queue)
+    making = cpu + blocked * (split.made or 0.0)
+    kernel = max(0.0, (step.system or 0.0) - paging_s(step))
+    reading = min(making, kernel, KERNEL_S_PER_BYTE * read_bytes_per_s * step.wall)
     return Work(
-        cpu=cpu + blocked * split.made,
+        cpu=making - reading,
+        reading=reading,
         storage=blocked * split.storage,
         network=blocked * split.network,
         wait=blocked * sum(split.waits.values()),
     )
 
 
-def own_inputs(steps: list[Step], split: Split) -> Inputs:
+def own_inputs(steps: list[Step], split: Split, read_bytes_per_s: float) -> Inputs:
     """The same as means per batch."""
     if not steps:
         return Inputs()
-    works = [_work(step, split) for step in steps]
+    works = [_work(step, split, read_bytes_per_s) for step in steps]
     blocked = fmean([max(0.0, step.wait - step.wait_queue - (step.wait_cpu or 0.0)) for step in steps])
     return Inputs(
         batches=sum(step.steps for step in steps),
         wall=fmean([step.wait for step in steps]),
-        cpu=fmean([one.cpu for one in works]),
+        cpu=fmean([one.on_core for one in works]),
+        reading=fmean([one.reading for one in works]),
         queue=fmean([step.wait_queue for step in steps]),
         storage=fmean([one.storage for one in works]),
         network=fmean([one.network for one in works]),

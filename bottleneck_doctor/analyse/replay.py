@@ -50,8 +50,8 @@ def apply(change: Change, base: Scenario) -> Scenario:
         waking=base.waking * change.ipc,
         sampling=base.sampling * change.sampling,
         epoch_start=base.epoch_start * change.startup,
-        feeding=base.feeding * change.cpu,
-        crowded=base.crowded * change.cpu * base.cores / (change.cores or base.cores),
+        feeding=base.feeding * _making_left(works, change, base),
+        crowded=base.crowded * _making_left(works, change, base) * base.cores / (change.cores or base.cores),
         **settings,
     )
 
@@ -61,10 +61,13 @@ def _crowd_left(works: tuple[Work, ...], change: Change, base: Scenario) -> floa
     makers = max(base.workers, base.feeders)
     if change.workers == 0 or (change.cores is not None and change.cores >= makers + base.threads):
         return 0.0
-    if base.feeders:
-        return min(1.0, change.cpu)
-    before, after = (sum(one.cpu + one.collate for one in some) for some in (base.works, works))
-    return min(1.0, after / before) if before > 0 else 1.0
+    return min(1.0, _making_left(works, change, base))
+
+
+def _making_left(works: tuple[Work, ...], change: Change, base: Scenario) -> float:
+    """How much of the CPU for making batches is left; of feeders their whole is known at least."""
+    before, after = (sum(one.on_core for one in some) for some in (base.works, works))
+    return after / before if before > 0 else change.cpu if base.feeders else 1.0
 
 
 def _scaled(parts: tuple[Part, ...], change: Change, names: tuple[str, ...]) -> tuple[Part, ...]:
@@ -106,7 +109,7 @@ def _serial(scenario: Scenario) -> list[float]:
     for place in range(BATCHES):
         work = scenario.works[place % len(scenario.works)]
         turn = scenario.turns[place % len(scenario.turns)]
-        t += (work.cpu + work.collate) * stretch + work.storage + work.network + work.wait
+        t += work.on_core * stretch + work.storage + work.network + work.wait
         device = max(device, t + turn.lead_in + turn.allocating) + _accelerated(turn)
         t += (
             turn.compute * wide
@@ -223,7 +226,7 @@ class _Pipeline:
             if job is None and self.queues[place]:
                 batch = self.queues[place].pop(0)
                 work = self.scenario.works[batch % len(self.scenario.works)]
-                cpu = work.cpu + work.collate + self.scenario.serialise
+                cpu = work.on_core + self.scenario.serialise
                 rest = work.network + work.wait + self.scenario.delay
                 self.workers[place] = _Job(batch, 1.0, cpu, work.storage, rest + LITTLE)
 

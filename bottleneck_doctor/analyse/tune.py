@@ -30,7 +30,7 @@ class Setting:
 def candidates(scenario: Scenario) -> list[int]:
     """Worker counts worth asking about: every small one, then steps up to where waiting could be hidden."""
     blocked = sum(work.storage + work.network + work.wait for work in scenario.works)
-    busy = sum(work.cpu + work.collate for work in scenario.works)
+    busy = sum(work.on_core for work in scenario.works)
     reach = 2 * scenario.cores + (4 * scenario.cores + 12) * blocked / max(blocked + busy, 1e-12)
     top = max(scenario.workers, min(WORKERS_AT_MOST, round(reach)), 2)
     counts = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32]

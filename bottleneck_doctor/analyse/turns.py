@@ -67,22 +67,21 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     idle = max(0.0, own - cpu - min(queue, own))
     cpu = max(0.0, cpu - copied)
     cpu -= min(beside.release, 0.5 * cpu)
-    paging = min(cpu, _paging(step, beside.threads))
+    paging = min(cpu, paging_s(step) / max(1.0, beside.threads))
     cpu -= paging
     python, launch = cpu * beside.split.python, cpu * beside.split.launch
     compute = max(0.0, cpu - python - launch)
     return Turn(compute, idle, *host, python, launch, paging=paging, **ranks)
 
 
-def _paging(step: Step, threads: float) -> float:
+def paging_s(step: Step) -> float:
     """The kernel's CPU of the process, where it maps pages anew: a fault for each 4 us of it, at least, or it
     does something else. Threads that compute side by side fault side by side."""
     if step.system is None or step.faults is None or step.wall <= 0:
         return 0.0
-    wide = max(1.0, threads)
     if step.faults < FAULTS_AT_LEAST or step.system > FAULT_AT_MOST_S * step.faults:
         return 0.0
-    return step.system / wide if step.system >= PAGING_AT_LEAST * step.wall else 0.0
+    return step.system if step.system >= PAGING_AT_LEAST * step.wall else 0.0
 
 
 def _collecting(step: Step, queue: float) -> float:

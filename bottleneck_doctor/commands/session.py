@@ -98,7 +98,7 @@ class Session:
 
         yield
         board = self.board
-        threads = (board.fetching, board.training) if board is not None else (list, list)
+        threads = (board.fetching, board.training, board.feeding) if board is not None else (list, list, list)
         self.sensors = open_sensors(child, *threads)
         if board is not None:
             from ..sense.windows import Windows

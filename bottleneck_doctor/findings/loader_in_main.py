@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from ..analyse.causes import is_indexing
 from ..analyse.feedback import is_fed_back
+from ..analyse.feeders import Feeders, find_feeders
 from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location
@@ -43,8 +44,16 @@ from ..model.report import Evidence, Fix
 from .advice import loader_call, loader_with, making_s, spread, staging, wait_evidence
 from .case import patient
 from .entry import Case, Entry
-from .lines import line_evidence
+from .lines import hottest_place, line_evidence
 
+ID = "loader-in-main"
+SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
+MORE_THREADS = (2, 4, 8)  # times as many as now (ours)
+THREADS = """\
+order = itertools.count()                            # next(order) is safe between threads
+def fill():
+    while True: ready.put(make_batch(next(order)))
+for _ in range(4): threading.Thread(target=fill, daemon=True).start()"""
 READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (ours)
 STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (ours)
 HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (ours)
@@ -63,7 +72,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when a loader without workers makes the loop wait."""
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if scenario is None:
-        return Abstention("loader-in-main", "a training loop")
+        return Abstention(ID, "a training loop")
     if diagnosis.outside is not None or (loader is not None and loader.kind == "function"):
         return _function_in_main(diagnosis)
     if loader is None or loader.kind != "dataloader" or loader.num_workers:
@@ -86,7 +95,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
-    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, [cure], loader.location)
+    return Finding(ID, diagnosis.verdict.cause, evidence, [cure], loader.location)
 
 
 def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
@@ -95,9 +104,11 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         return None  # a background thread reads it; the loop does not
     if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s:
         return None
+    pid = diagnosis.outside.pid if diagnosis.outside is not None else 0
+    feeders = find_feeders(diagnosis.profile, pid)
+    if feeders.stacks:
+        return _fed(diagnosis, feeders)
     assert diagnosis.scenario is not None
-    if diagnosis.scenario.feeders:
-        return None  # threads or processes of the script's own make them
     if is_fed_back(diagnosis.profile, diagnosis.outside):
         return None  # the next batch depends on this step
     scenario, marked = diagnosis.scenario, diagnosis.loader
@@ -121,13 +132,35 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     text = f"batches are made{by} in the loop's own thread"
     seen = [*line_evidence(diagnosis), *wait_evidence(diagnosis)]
     evidence = [Evidence(text, "", None, "stack samples"), *seen]
-    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, cures, place)
+    return Finding(ID, diagnosis.verdict.cause, evidence, cures, place)
+
+
+def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
+    """Threads of the script's own make them; where they sleep meanwhile, more would wait side by side."""
+    inputs, scenario, place = diagnosis.inputs, diagnosis.scenario, hottest_place(diagnosis)
+    asleep = inputs.storage + inputs.network + inputs.wait
+    if scenario is None or asleep + inputs.reading < SLEEPS * making_s(inputs):
+        return None  # they compute, and more of them would take turns at the interpreter's lock
+    own = max(0.0, diagnosis.step_s - diagnosis.wait_s)
+    left = [max(0.0, (diagnosis.step_s / more - own) / diagnosis.wait_s) for more in MORE_THREADS]
+    cure = Cure(
+        id="workers-auto",
+        title="fill the queue from several threads: what they sleep in passes side by side",
+        fix=Fix("two to four threads that share the samples' order and fill one queue", THREADS, place),
+        factor=spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left)),
+        effort="hours",
+        risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
+    )  # fmt: skip
+    text = "threads that make batches beside the loop, which waits for them in a queue"
+    evidence = [Evidence(text, "feeders", float(feeders.count + feeders.asleep), "stack samples"),
+                *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
+    return Finding(ID, diagnosis.verdict.cause, evidence, [cure, *_at_hand(diagnosis, place)], place)
 
 
 def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
     """What spares a loop its reads from storage: the data in memory, or on a disk of its own."""
     inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if scenario is None or inputs.storage < READS * making_s(inputs):
+    if scenario is None or inputs.storage + inputs.reading < READS * making_s(inputs):
         return []
     near = staging(diagnosis, "copy the data to a local disk before training",
                    spread(scenario, *(Change(storage=left) for left in STAGED)))  # fmt: skip
@@ -174,4 +207,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("loader-in-main", "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine)

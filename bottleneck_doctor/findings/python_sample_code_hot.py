@@ -108,8 +108,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     waited = waits(diagnosis) or scenario.crowded > 0
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or is_indexing(inputs, loader):
         return None
-    if diagnosis.outside is not None and inputs.storage + inputs.network >= inputs.cpu:
-        return None  # the line reads, and its CPU is the kernel's for that
+    reads = inputs.storage + inputs.reading + inputs.network
+    if diagnosis.outside is not None and reads >= inputs.cpu - inputs.reading:
+        return None  # the line reads
     lines = lines_of(diagnosis)
     line = lines.hottest
     if line is None:

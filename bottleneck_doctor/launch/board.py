@@ -55,6 +55,10 @@ class Board:
         """(pid, native thread id) of every thread that runs a training loop."""
         return self._threads(wire.TRAINER)
 
+    def feeding(self) -> list[tuple[int, int]]:
+        """(pid, native thread id) of every thread that a training loop waits for, in a queue or a future."""
+        return self._threads(wire.FEEDER)
+
     def _threads(self, word: int) -> list[tuple[int, int]]:
         known = ((pid, wire.WORD.unpack_from(header, word)[0]) for pid, header in self._maps.values())
         return [(pid, thread) for pid, thread in known if thread]

@@ -47,13 +47,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """What one batch costs whoever fetches it, in seconds net of waiting for a core."""
+    """What one batch costs whoever fetches it, in seconds net of waiting for a core. ``reading`` is the
+    kernel's CPU for reads from storage: a core's time, and yet gone once the data is in memory."""
 
     cpu: float
     collate: float = 0.0
+    reading: float = 0.0
     storage: float = 0.0
     network: float = 0.0
     wait: float = 0.0
+
+    @property
+    def on_core(self) -> float:
+        """Seconds for which it needs a core."""
+        return self.cpu + self.collate + self.reading
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,11 @@ class Change:
     lead_in: float = 1.0
     allocating: float = 1.0
 
+    @property
+    def reading(self) -> float:
+        """Who reads less from storage pays less to the kernel for it."""
+        return self.storage
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -181,6 +193,8 @@ class Inputs:
     ``busy`` is the share of time the workers spend inside fetches; ``blocked_samples`` says on how many
     outside observations the split of blocked time rests (0 = none, the split is then a guess). ``containers``
     are HDF5, zip, tar and Parquet files opened, ``container``/``container_cpu`` what opening them takes.
+    ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage, known of loops without a
+    loader.
     """
 
     batches: int = 0
@@ -191,6 +205,7 @@ class Inputs:
     queue: float = 0.0
     collate: float = 0.0
     decode: float = 0.0
+    reading: float = 0.0
     storage: float = 0.0
     network: float = 0.0
     wait: float = 0.0

@@ -24,6 +24,7 @@ PERIOD_NS = 20_000_000
 LONGEST_PERIOD_NS = 1_000_000_000
 MOST_THREADS = 64
 MOST_CHANNELS = 64
+NAMED = ("storage", "fault", "network", "remote", "sleep")  # that a feeder waits for, and no other thread
 JITTER = 0.25  # a strict rhythm would beat against batches of a similar length
 
 Threads = Callable[[], Sequence[tuple[int, int]]]
@@ -31,7 +32,8 @@ Threads = Callable[[], Sequence[tuple[int, int]]]
 
 class BlockedSampler:
     """Looks at the threads that ``fetching`` and ``training`` name as (pid, tid), and counts what it sees per
-    process: inside fetches, and of training loops at all times."""
+    process: inside fetches, and of training loops at all times. A loop that waits in a lock for one of the
+    threads ``feeding`` it waits for what that one does."""
 
     def __init__(
         self,
@@ -39,10 +41,12 @@ class BlockedSampler:
         root: Path = Path("/"),
         clock: Callable[[], int] = time.thread_time_ns,
         training: Threads = tuple,
+        feeding: Threads = tuple,
     ) -> None:
         self.pace = Pace(PERIOD_NS, LONGEST_PERIOD_NS)
         self._fetching = fetching
         self._training = training
+        self._feeding = feeding
         self._root = root
         self._clock = clock
         self._random = random.Random(0)
@@ -68,6 +72,7 @@ class BlockedSampler:
             if name and place in fetching:
                 self._bins.add(now_ns, place[0], name)
             if name and place in training:
+                name = self._behind(place[0], now_ns) or name if name == "lock" else name
                 self._loops.add(now_ns, place[0], name)
         self.pace.spent(self._clock() - began_ns)
 
@@ -118,6 +123,12 @@ class BlockedSampler:
         for thread in self._threads.values():
             thread.close()
         self._threads.clear()
+
+    def _behind(self, pid: int, now_ns: int) -> str:
+        """What the thread that feeds the process's loop does: runs, or sleeps in what can be named."""
+        thread = next((tid for process, tid in self._feeding() if process == pid), 0)
+        name = self._look(pid, thread, now_ns) if thread else ""
+        return "made" if name == "running" else name if name in NAMED else ""
 
     def _look(self, pid: int, tid: int, now_ns: int) -> str:
         """What the thread is seen in; "" once it has ended."""

@@ -11,7 +11,10 @@ from functools import lru_cache
 
 from .calls import SOCKET_CALLS
 
-CLASSES = ("running", "storage", "fault", "network", "remote", "sleep", "lock", "pipe", "poll", "other")
+# ``made`` is waiting for a thread of the same process, which runs.
+CLASSES = (
+    "running", "storage", "fault", "network", "remote", "sleep", "lock", "pipe", "poll", "other", "made"
+)  # fmt: skip
 
 # Beginnings of wait channels. Order matters: a FUSE or NFS wait is remote whatever the call.
 TABLE = {

@@ -65,13 +65,14 @@ class Sensors:
         nvml: Any = None,
         environment: Mapping[str, str] | None = None,
         training: Threads = tuple,
+        feeding: Threads = tuple,
     ) -> None:
         now_ns = time.monotonic_ns()
         self._gaps: list[Gap] = []
         self._cpu_ns = 0
         self._end_ns = now_ns
         self._tree = Tree(root_pid, root)
-        self._blocked = BlockedSampler(fetching, root, training=training)
+        self._blocked = BlockedSampler(fetching, root, training=training, feeding=feeding)
         self._blocked_next_ns = now_ns
         self._blocked_failures = 0
         self._host = Host(root_pid, root)
@@ -188,7 +189,9 @@ class Sensors:
         return [Sample(now_ns, "holdings", values)] if values else []
 
 
-def open_sensors(root_pid: int, fetching: Threads, training: Threads = tuple) -> Sensors:
+def open_sensors(
+    root_pid: int, fetching: Threads, training: Threads = tuple, feeding: Threads = tuple
+) -> Sensors:
     """Sensors of the job below ``root_pid``; ``fetching`` names the (pid, tid) inside a fetch right now,
-    ``training`` those that run a training loop."""
-    return Sensors(root_pid, fetching, training=training)
+    ``training`` those that run a training loop, ``feeding`` those that such a loop waits for."""
+    return Sensors(root_pid, fetching, training=training, feeding=feeding)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bottleneck_doctor.model.profile import Operation, Profile
@@ -143,3 +145,40 @@ def test_time_spent_saving_and_logging_is_part_of_the_steps(profile: Profile) ->
             loop.table.checkpoint_s, loop.table.logging_s, loop.table.wall_s, strict=True
         )
     )
+
+
+FED = (
+    PRELUDE
+    + """
+import logging, queue, threading
+
+class Slow(logging.Handler):
+    def emit(self, record):
+        time.sleep(0.002)
+
+log = logging.getLogger("train")
+log.addHandler(Slow())
+
+class Sleepy(Rows):
+    def __getitem__(self, index):
+        time.sleep(0.003)
+        return super().__getitem__(index)
+
+ready = queue.Queue(2)
+
+def feed():
+    for batch in DataLoader(Sleepy(30)):
+        ready.put(batch)
+
+threading.Thread(target=feed, daemon=True).start()
+for step in range(30):
+    train_on(ready.get())
+    log.warning("step %d", step)
+say(done=True)
+"""
+)
+
+
+def test_what_the_loop_logs_while_a_thread_fetches_is_noted(tmp_path: Path) -> None:
+    logs = [one for one in profile_of(watched(tmp_path, FED)).operations if one.kind == "logging"]
+    assert sum(one.count for one in logs) == 30

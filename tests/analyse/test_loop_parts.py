@@ -104,6 +104,9 @@ HEAD, MODEL, TRAINS = Feed(40, 40), Feed(42, 42, [0]), Feed(44, 44, [1])
         ("two models, one of which gets the loop's counter",
          (HEAD, Feed(41, 41, [0]), Feed(42, 42, [0]), Feed(44, 44, [2])),
          [(41, "model"), (42, "batch"), (44, "model"), (44, "backward")], {42}),
+        ("a source in whose line one torn stack shows the model",
+         (HEAD, Feed(42, 42, [0]), TRAINS),
+         [(40, "batch"), (40, "model", 1), (42, "model", 17), (44, "backward")], {40}),
         ("nothing is known of the lines", (), [(41, "batch"), (42, "model")], set()),
     ],
 )  # fmt: skip

@@ -113,8 +113,16 @@ def test_what_passes_between_model_and_backward_is_timed() -> None:
 
 def test_where_no_module_is_called_the_samples_alone_tell() -> None:
     found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
-    assert found.beside == 0.6
+    assert (found.beside, found.busy) == (0.6, None)
     assert 0.0 < found.low < 0.6 < found.high < 1.0
+
+
+def test_where_the_samples_alone_tell_they_also_tell_who_sleeps() -> None:
+    """The batch is got by reads that sleep for most of their time; the model computes."""
+    reads = replace(stack(40, "batch", 60), running=10)
+    computes = replace(stack(44, "backward", 40), running=40)
+    found = judge_gap(profile(reads, computes), own_loop(100, BODY, wall_s=0.010, gap_s=None))
+    assert (found.share, found.busy) == (0.6, 0.2)
 
 
 def test_a_batch_got_behind_a_measure_that_calls_the_model_is_not_in_the_gap() -> None:
@@ -137,6 +145,8 @@ def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
     quiet = own_loop(10, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.001, gap_runq_s=0.002, cpu_s=0.005)
     found = judge_gap(prefetching, quiet)
     assert (found.share, found.low, found.high) == pytest.approx((0.5, 0.3, 0.6))
+    synced = replace(quiet, queued_s=[0.0012] * 10)  # behind the backward pass it also sleeps in a log
+    assert judge_gap(prefetching, synced).share == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +155,7 @@ def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
         (Gap(1.0, 0.0, 1.0), 0.006, 0.002, 0.004),
         (Gap(0.5, 0.0, 1.0), 0.003, 0.001, 0.002),
         (Gap(0.0, 0.0, 1.0, beside=0.5), 0.002, 0.0005, 0.0015),
+        (Gap(0.5, 0.0, 1.0, beside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
     ],
 )
 def test_as_a_loop_it_waits_for_its_batch_in_that_part(

@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.outside import Gap, as_loop
-from bottleneck_doctor.analyse.own_inputs import disagreement, own_inputs, own_works, split_waits
+from bottleneck_doctor.analyse.own_inputs import (
+    disagreement,
+    own_inputs,
+    own_works,
+    split_waits,
+    with_feeders,
+)
+from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import steps_of
+from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn
 from bottleneck_doctor.model.profile import Blocked, Profile
 from tests.analyse.runs import own_loop, run_of
 
@@ -41,16 +49,47 @@ def test_time_asleep_in_the_gap_is_what_the_thread_was_seen_to_sleep_in(
     counts: dict[str, int], storage: float, network: float, waits: dict[str, float]
 ) -> None:
     split = split_waits(seen(counts), LOOP, 3.0, 4.0)
-    inputs = own_inputs(STEPS, split)
+    inputs = own_inputs(STEPS, split, 0.0)
     assert (inputs.batches, inputs.wall, inputs.cpu, inputs.queue) == pytest.approx(
         (100, 6 * MS, 2 * MS, 1 * MS)
     )
     assert (inputs.storage, inputs.network) == pytest.approx((storage * MS, network * MS))
     assert inputs.waits == pytest.approx({name: one * MS for name, one in waits.items()})
-    work = own_works(STEPS, split)[0]
+    work = own_works(STEPS, split, 0.0)[0]
     assert (work.cpu, work.storage, work.network, work.wait) == pytest.approx(
         (2 * MS, storage * MS, network * MS, sum(waits.values()) * MS)
     )
+
+
+def test_waiting_for_a_thread_that_runs_is_the_making_of_a_batch_by_looks_at_that_thread() -> None:
+    split = with_feeders(split_waits(seen({"made": 60, "storage": 20, "lock": 20}), LOOP, 3.0, 4.0), 0.9)
+    work = own_works(STEPS, split, 0.0)[0]
+    assert (work.cpu, work.storage, work.wait) == pytest.approx((2 * MS + 1.8 * MS, 0.6 * MS, 0.6 * MS))
+    guessed = with_feeders(split_waits(seen({"lock": 100}), LOOP, 3.0, 4.0), 0.5)
+    assert own_works(STEPS, guessed, 0.0)[0].cpu == pytest.approx(2 * MS + 1.5 * MS)
+
+
+@pytest.mark.parametrize(
+    ("system_s", "bytes_per_s", "reading_s"),
+    [
+        (1.5 * MS, 1e9, 1.5 * MS),  # 10 MB a step: the kernel's time is for them
+        (1.5 * MS, 1e7, 0.15 * MS),  # hardly anything was read: it is for something else
+        (5 * MS, 1e9, 2 * MS),  # no more than getting the batch takes of the CPU
+        (None, 1e9, 0.0),
+    ],
+)
+def test_the_kernels_cpu_for_reads_goes_with_the_reads(
+    system_s: float | None, bytes_per_s: float, reading_s: float
+) -> None:
+    steps = [replace(one, system=system_s, faults=0.0) for one in STEPS]
+    split = split_waits(seen({"storage": 30}), LOOP, 3.0, 4.0)
+    work = own_works(steps, split, bytes_per_s)[0]
+    assert (work.reading, work.on_core) == pytest.approx((reading_s, 2 * MS))
+    inputs = own_inputs(steps, split, bytes_per_s)
+    assert (inputs.reading, inputs.cpu) == pytest.approx((reading_s, 2 * MS))
+    alone = Scenario((work,), (Turn(3 * MS),))
+    assert step_seconds(apply(Change(storage=0), alone)) == pytest.approx(5 * MS - reading_s)
+    assert step_seconds(apply(Change(cpu=0), alone)) == pytest.approx(6 * MS + reading_s)
 
 
 @pytest.mark.parametrize("other", [seen({"storage": 50}, pid=2), seen({"storage": 50}, loader="1:1")])
@@ -73,5 +112,5 @@ def test_clocks_and_looks_from_outside_are_held_against_each_other(
 
 
 def test_no_steps_cost_nothing() -> None:
-    assert own_inputs([], split_waits(seen({}), LOOP, 3.0, 4.0)).batches == 0
+    assert own_inputs([], split_waits(seen({}), LOOP, 3.0, 4.0), 0.0).batches == 0
     assert disagreement(seen({"running": 60}), LOOP, []) == 0.0

@@ -64,7 +64,7 @@ OPTIMIZERS = {
     "sgd": "torch.optim.SGD({}.parameters(), lr=RATE)",
     "momentum": "torch.optim.SGD({}.parameters(), lr=RATE, momentum=0.9)",
     "adamw": "torch.optim.AdamW({}.parameters(), lr=RATE)",
-    "lbfgs": "torch.optim.LBFGS({}.parameters(), lr=0.1, max_iter=4)",
+    "lbfgs": "torch.optim.LBFGS({}.parameters(), lr=0.1, max_iter=4, tolerance_grad=0, tolerance_change=0)",
 }
 LOSS = "F.cross_entropy($model($x), $y.flatten())"
 STEPS = {

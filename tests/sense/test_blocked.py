@@ -92,7 +92,9 @@ def cold_file(tmp_path: Path) -> Path:
     return path
 
 
-def watch(one: BlockedSampler, until: Callable[[Counter[str]], bool]) -> Counter[str]:
+def watch(
+    one: BlockedSampler, until: Callable[[Counter[str]], bool], sensor: str = "blocked"
+) -> Counter[str]:
     """Looks every few milliseconds until enough was seen; the counts by class."""
     deadline_s = time.monotonic() + PATIENCE_S
     counts: Counter[str] = Counter()
@@ -100,7 +102,7 @@ def watch(one: BlockedSampler, until: Callable[[Counter[str]], bool]) -> Counter
         one.read(time.monotonic_ns())
         counts = Counter()
         for sample in one.samples():
-            if sample.sensor == "blocked":
+            if sample.sensor == sensor:
                 counts.update({name: int(sample.values[name]) for name in CLASSES})
         time.sleep(0.003)  # the child's time, not ours: it must get on between two looks
     return counts
@@ -145,6 +147,38 @@ def test_cold_reads_are_storage_and_cold_mapped_pages_faults(
     files = [sample.values["path"] for sample in one.samples() if sample.sensor == "file"]
     # The program that faults reads its file, too: dropping its pages writes and waits.
     assert files == [str(cold_file)] or (name == "fault" and not files)
+
+
+FED = """
+import queue, threading
+ready = queue.Queue()
+def feed():
+    print("ready", threading.get_native_id(), sep="\\n", flush=True)
+    {work}
+threading.Thread(target=feed, daemon=True).start()
+ready.get()
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "name"),
+    [
+        ("while True: sum(range(10000))", "made"),
+        ("import time; time.sleep(60)", "sleep"),
+        ("queue.Queue().get()", "lock"),  # whom that one waits for nobody knows
+    ],
+    ids=["computes", "sleeps", "waits itself"],
+)
+def test_a_loop_that_waits_for_a_thread_waits_for_what_that_one_does(
+    start: Start, work: str, name: str
+) -> None:
+    child = start(FED.format(work=work))
+    assert child.stdout is not None
+    loop, feeder = (child.pid, child.pid), (child.pid, int(child.stdout.readline()))
+    one = BlockedSampler(tuple, training=lambda: [loop], feeding=lambda: [feeder])
+    counts = watch(one, lambda seen: seen.total() >= LOOKS, "loop")
+    one.close()
+    assert counts[name] > 0.8 * counts.total()
 
 
 def test_looking_costs_about_a_hundredth_of_a_core_at_the_pace_it_chooses(

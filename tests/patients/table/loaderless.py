@@ -20,6 +20,16 @@ PATIENTS = [
         truth="a generator reads 24 records of 256 KB a batch, each of them cold",
     ),
     Patient(
+        name="cold-shards-thread",
+        group="ailment",
+        bounds=ids("io"),
+        causes=ids("input.storage"),
+        remedies=ids("cache-bytes-ram", "stage-to-fast-storage", "readahead-hints", "workers-auto"),
+        twin="cache-bytes-ram",
+        never=LINES | ids("thread-prefetch"),
+        truth="a thread reads 48 records of 128 KB a batch, each of them cold, for a queue that is empty",
+    ),
+    Patient(
         name="memmap-batch",
         group="ailment",
         bounds=ids("io"),
