@@ -78,7 +78,7 @@ def cause_gains(
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0, idle=_idle_beside(base)),
-        "host.python": Change(python=0),
+        "host.python": Change(python=0, idle=1 - base.resting),
         "host.launch": Change(launch=FUSED),
         "host.memory": Change(memory=0, paging=0),
         "comm.allreduce": Change(comm=0),

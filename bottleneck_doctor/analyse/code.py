@@ -21,8 +21,10 @@ TRAINS = frozenset({"backward", "manual_backward", "grad"})  # torch.autograd.gr
 RETURNS_LOSS = frozenset({"training_step", "compute_loss", "forward", "closure", "loss_fn"})
 WRITES = frozenset(
     "print write writelines writerow writerows dump info debug warning error exception log_metrics log_dict "
-    "log_image log_text savefig imsave imwrite save_image to_csv to_json set_postfix set_description".split()
+    "log_image log_text savefig imsave imwrite save_image to_csv to_json set_postfix set_description "
+    "log_metric log_scalar emit publish post sendall sendto".split()
 )
+SENDS = ("POST", "PUT")
 HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value that is trained
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
@@ -150,10 +152,12 @@ def called(call: ast.Call) -> str:
 
 
 def is_output(call: ast.Call) -> bool:
-    """Whether a call writes for people to read: a file, a log, a terminal, a tracker."""
+    """Whether a call writes for people to read: a file, a log, a terminal, a tracker or its server."""
     name = called(call)
     if name == "log":  # a tracker's or a logger's; not the logarithm
         return bool(call.args or call.keywords) and not names_read(call.func) & MATHS
+    if name == "request":  # of an HTTP connection
+        return any(isinstance(one, ast.Constant) and one.value in SENDS for one in call.args)
     return name in WRITES or (
         name.startswith("add_") and name[4:].startswith(("scalar", "image", "hist", "fig", "text"))
     )
@@ -297,6 +301,21 @@ def is_repeated(source: Source, line: int, within: ast.stmt | None = None) -> bo
     return any(
         isinstance(node, ELEMENTWISE) and node.lineno <= line <= (node.end_lineno or line) for node in inner
     )
+
+
+def is_elementwise(source: Source, line: int) -> bool:
+    """Whether a line of a function runs for every pair of two loops, and picks elements by their counters."""
+    tree = tree_of(source)
+    loops = [one for one in statements_around(tree, line) if isinstance(one, ast.For)] if tree else []
+    if len(loops) < 2:
+        return False
+    counters = [names_bound(one) for one in loops]
+    picked = [
+        names_read(node.slice)
+        for node in ast.walk(loops[-1])
+        if isinstance(node, ast.Subscript) and node.lineno <= line <= (node.end_lineno or line)
+    ]
+    return any(sum(bool(read & bound) for bound in counters) > 1 for read in picked)
 
 
 def is_seldom(source: Source, statement: ast.stmt, within: ast.stmt) -> bool:

@@ -17,11 +17,12 @@ SHARE = 0.05  # of the loop's samples, below which a few of them are chance (our
 @dataclass(frozen=True)
 class Logged:
     """The share of the loop's samples, outside of its loaders, in what is written out; most of it is
-    ``purpose``."""
+    ``purpose``, and in the part ``asleep`` of it the loop slept."""
 
     share: float = 0.0
     samples: int = 0
     purpose: Purpose | None = None
+    asleep: float = 0.0
 
 
 def logged(profile: Profile, loop: Loop | None) -> Logged:
@@ -29,14 +30,17 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
     samples = own_samples(profile, loop) if loop is not None and profile.sources else []
     total = sum(one.stack.count for one in samples)
     found: Counter[Purpose] = Counter()
+    asleep = 0
     for one in samples:
         purpose = purpose_at(profile.sources, one.stack)
         if purpose.what == LOG and one.part != "forward":  # what the model says is written out too
             found[purpose] += one.stack.count
+            running = one.stack.count if one.stack.running is None else one.stack.running
+            asleep += max(0, one.stack.count - running)
     count = sum(found.values())
     if total < SAMPLES_AT_LEAST or count < SHARE * total:
         return Logged()
-    return Logged(count / total, count, found.most_common(1)[0][0])
+    return Logged(count / total, count, found.most_common(1)[0][0], asleep / count)
 
 
 def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:

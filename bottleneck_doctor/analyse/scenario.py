@@ -7,13 +7,14 @@ from statistics import fmean, median
 
 from ..model.device_view import DeviceView
 from ..model.diagnosis import Host, Inputs, Scenario, Step, Work
-from ..model.profile import Loader, Loop, Operation, Payload, Profile
+from ..model.profile import Loader, Loop, Payload, Profile
 from .accelerated import runs_ahead
 from .crowding import crowding
 from .feeders import NOBODY, Feeders
 from .fit import fitted
 from .host import strangers
 from .interpreter_lock import held_by_lock
+from .logged import logged
 from .makings import epoch_draws_s, making_of
 from .memory import loop_stall_s, measure_shortage, with_stalls
 from .ranks import exchange_shares
@@ -21,7 +22,7 @@ from .reads import judge_reads, streams_of
 from .served import Curve, held, served
 from .spinning import spinning_share
 from .split import split_of
-from .threads import asleep_share
+from .threads import asleep_share, resting_share
 from .turns import Beside, spaced, turns_of
 
 HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
@@ -55,10 +56,11 @@ def build_scenario(
     threads = _threads(profile, steps, inputs, workers)
     shares = exchange_shares(profile, loop.pid if loop is not None else None)
     hand_over, serialise = _moving(profile, loader, steps, workers)
-    split = split_of(profile, loop, steps, host)
+    stored = _stored_share(profile, loop)
+    split = split_of(profile, loop, steps, host, stored)
     release = RELEASE_S * _tensors(profile, loader)
     moved = release if workers else 0.0
-    beside = Beside(host.accelerated, device, split, shares, moved, threads, _copied(profile, loop))
+    beside = Beside(host.accelerated, device, split, shares, moved, threads, _copied(profile, loop), stored)
     turns = turns_of(steps, beside)
     making = making_of(profile, loader)
     crowd = crowding(inputs, workers, serialise)
@@ -79,7 +81,7 @@ def build_scenario(
         waking=WAKE_S * (1 + _tensors(profile, loader)),
         epoch_steps=_epoch_steps(loop),
         epoch_start=_epoch_start(loop, inputs, workers) if workers else epoch_draws_s(making, loop),
-        stored=_stored_share(profile.operations),
+        stored=stored,
         streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
         ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
         undivided=device is not None and device.clock is not None and device.beat is None,
@@ -88,7 +90,8 @@ def build_scenario(
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count))
     if not host.accelerated:
         spinning = spinning_share(profile, loop, steps, base, workers or feeders.count)
-        base = replace(base, spinning=spinning, asleep=asleep_share(profile, loop))
+        asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
+        base = replace(base, spinning=spinning, asleep=asleep, resting=resting)
     base = fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
     base = replace(base, sending=feeders.sending)
     return _fed(base, feeders, steps, host) if feeders.count else base
@@ -209,8 +212,11 @@ def _served(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host,
     return held(curve, judged.readers) if judged.pace == "limit" else curve
 
 
-def _stored_share(operations: list[Operation]) -> float:
-    """Share of checkpoint and logging time in which the thread was blocked, not computing."""
-    writing = [one for one in operations if one.kind in ("checkpoint", "logging")]
+def _stored_share(profile: Profile, loop: Loop | None) -> float:
+    """Share of checkpoint and logging time in which the thread was blocked, not computing: by hooks or, of
+    what no hook timed, by stack samples."""
+    writing = [one for one in profile.operations if one.kind in ("checkpoint", "logging")]
     total = sum(one.total_s for one in writing)
-    return max(0.0, 1 - sum(one.cpu_s for one in writing) / total) if total > 0 else 0.0
+    if total <= 0:
+        return logged(profile, loop).asleep
+    return max(0.0, 1 - sum(one.cpu_s for one in writing) / total)

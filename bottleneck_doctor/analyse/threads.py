@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..model.diagnosis import Change, Host, Scenario
@@ -9,9 +11,9 @@ from ..model.profile import Loop, Operator, Profile
 from .causes import gain
 from .crowding import busy_workers
 from .host import strangers
-from .loop_parts import training_samples
+from .loop_parts import Sample
 from .replay import step_seconds
-from .split import anatomy_of
+from .split import anatomy_of, is_logged, own_samples
 
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (ours)
 LARGE_SHARE = 0.5  # of the profiled CPU (ours)
@@ -112,12 +114,28 @@ def _slept(scenario: Scenario) -> float:
 def asleep_share(profile: Profile, loop: Loop | None) -> float:
     """The model's share of the samples in which the loop's thread slept, batches apart; 0 where the model has
     no other thread to sleep for."""
-    if (torch_threads(profile, loop) or 1) == 1:
-        return 0.0
+    alone = (torch_threads(profile, loop) or 1) == 1
+    return 0.0 if alone else _share_asleep(profile, loop, lambda one: one.part in MODEL)
+
+
+def resting_share(profile: Profile, loop: Loop | None) -> float:
+    """The share of the same in what the loop's own lines call, such as a request to a server. Of sleep in
+    locks nothing: it may be for other threads of the model."""
+    looks = Counter[str]()
+    for blocked in profile.blocked:
+        if loop is not None and not blocked.loader and blocked.pid == loop.pid:
+            for counts in blocked.counts:
+                looks.update({name: count for name, count in counts.items() if name != "running"})
+    locked = looks["lock"] / looks.total() if looks.total() >= SAMPLES_AT_LEAST else 1.0
+    rests = _share_asleep(profile, loop, lambda one: one.own and not is_logged(profile, one.stack))
+    return (1 - locked) * rests
+
+
+def _share_asleep(profile: Profile, loop: Loop | None, wanted: Callable[[Sample], bool]) -> float:
     slept = {True: 0, False: 0}
-    for one in training_samples(profile, loop.pid, loop.body) if loop is not None else ():
-        if one.part != "data" and one.stack.running is not None:
-            slept[one.part in MODEL] += max(0, one.stack.count - one.stack.running)
+    for one in own_samples(profile, loop):
+        if one.stack.running is not None:
+            slept[wanted(one)] += max(0, one.stack.count - one.stack.running)
     return slept[True] / sum(slept.values()) if sum(slept.values()) >= SAMPLES_AT_LEAST else 0.0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..model.device_view import DeviceView
 from ..model.diagnosis import Step, Turn
 from .accelerated import device_turn, undivided_turn
-from .split import NOTHING, Split
+from .split import NOTHING, Split, host_cpu_s
 
 TURNS_AT_MOST = 192
 FAULTS_AT_LEAST = 256  # pages a step: a megabyte (ours)
@@ -26,7 +26,8 @@ class Beside:
 
     ``shares`` of time asleep in exchanges are the exchange itself and slower ranks; the rest waits for ranks
     without a core. ``release`` is what a step pays for tensors that came from another process: moving, too.
-    ``threads`` is on how many cores the loop computes, ``copied`` its CPU for gradients that were exchanged.
+    ``threads`` is on how many cores the loop computes, ``copied`` its CPU for gradients that were exchanged,
+    ``stored`` the share of its writing in which it sleeps.
     """
 
     accelerated: bool = False
@@ -36,6 +37,7 @@ class Beside:
     release: float = 0.0
     threads: float = 1.0
     copied: float = 0.0
+    stored: float = 0.0
 
 
 def turns_of(steps: list[Step], beside: Beside) -> tuple[Turn, ...]:
@@ -63,7 +65,11 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     own = step.compute + step.backward + step.optimizer + step.copy
     if beside.accelerated:
         return Turn(0.0, own, *host, **ranks)
-    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - sum(host)))
+    cpu = (
+        own
+        if step.cpu is None
+        else min(own, max(0.0, step.cpu - host_cpu_s(replace(step, collect=collect), beside.stored)))
+    )
     idle = max(0.0, own - cpu - min(queue, own))
     cpu = max(0.0, cpu - copied)
     cpu -= min(beside.release, 0.5 * cpu)

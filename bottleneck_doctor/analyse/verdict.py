@@ -28,6 +28,7 @@ CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the firs
 NEAR, NEARER = 0.5, 0.7
 ALIKE = 0.85  # of the same, from which both are told (ours)
 
+WRITES = ("host.checkpoint", "host.logging")
 # Judged below, beside the cause that they would be mistaken for.
 APART = ("input.oversubscribed", "model.threads")
 
@@ -63,6 +64,8 @@ SENTENCES = {
     "host.sync": "the loop stops to wait for the accelerator, which then stands idle until it is given more",
     "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
 }
+
+RESTS = ": it sleeps, on a timer or for an answer from elsewhere"
 
 # The same causes where only the driver was asked: it cannot say who waits for whom.
 UNCLOCKED = {
@@ -130,7 +133,7 @@ def decide(
         cause, second, close = _largest(
             {one: value for one, value in causes.items() if one not in APART}, base
         )
-        bound = RESOURCE[cause] or bound
+        bound = _bound_of(cause, base) or bound
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if cause == "model.compute" and threads >= WIDER:
@@ -151,15 +154,33 @@ def decide(
     sure, words = _capped(confidence(trust, inputs, clocked, close), cause, threads), SENTENCES[cause]
     if close > ALIKE and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
-    elif cause in ("model.compute", "host.launch", "model.threads"):
-        words += _input_beside(trust.waits, base.workers)
-    elif cause == "input.preprocess":
-        words += _core_taken(base)
+    else:
+        words += _beside(cause, bound, base, trust.waits)
     if not clocked:
         said = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
         sure, words = "low" if guess and said else sure, said or words
     return Verdict(bound, cause, words, sure, runner_up, gain), causes
+
+
+def _bound_of(cause: str, base: Scenario) -> str:
+    """The resource whose shortage a cause is, "" where any may be. Whoever writes waits for it to be done, or
+    computes what is written; so the loop's own code, which asks others or computes."""
+    if cause in WRITES:
+        return "io" if base.stored >= 0.5 else "cpu"
+    asleep = base.resting * sum(turn.idle for turn in base.turns)
+    if cause == "host.python" and asleep > sum(turn.python for turn in base.turns):
+        return "latency"
+    return RESOURCE[cause]
+
+
+def _beside(cause: str, bound: str, base: Scenario, waits: float) -> str:
+    """What else is to be said of a cause."""
+    if cause in ("model.compute", "host.launch", "model.threads"):
+        return _input_beside(waits, base.workers)
+    if cause == "host.python" and bound == "latency":
+        return RESTS
+    return _core_taken(base) if cause == "input.preprocess" else ""
 
 
 def _unclocked(cause: str, host: Host, device: DeviceView | None) -> str:

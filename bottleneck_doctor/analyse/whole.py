@@ -117,6 +117,8 @@ def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
     if own.bound == "inconclusive":
         guess = main.verdict.bound if main.verdict.bound != "inconclusive" else _most(evaluation or main)
         return replace(main.verdict, bound=guess, cause=CAUSE, summary=SENTENCES[CAUSE], confidence="low")
+    if evaluation is None and not main.host.accelerated:  # the loop's own calls of the model: they compute
+        return replace(own, bound="cpu", cause=CAUSE, summary=SENTENCES[CAUSE])
     if evaluation is None or own.cause == "none" or own.cause.startswith(COMPUTING):
         bound = own.bound if own.bound != "balanced" else main.verdict.bound
         bound = bound if bound != "inconclusive" else _most(main)

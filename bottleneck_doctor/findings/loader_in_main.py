@@ -48,7 +48,8 @@ from .lines import hottest_place, line_evidence
 
 ID = "loader-in-main"
 SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
-MORE_THREADS = (2, 4, 8)  # times as many as now (ours)
+MORE_THREADS = (2, 4, 8)  # times as many as now, which a disk serves side by side (ours)
+MORE_SLEEPERS = (2, 8, 32)  # the same where they wait for no disk: as many as it takes (ours)
 THREADS = """\
 order = itertools.count()                            # next(order) is safe between threads
 def fill():
@@ -142,7 +143,8 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     if scenario is None or asleep + inputs.reading < SLEEPS * making_s(inputs):
         return None  # they compute, and more of them would take turns at the interpreter's lock
     own = max(0.0, diagnosis.step_s - diagnosis.wait_s)
-    left = [max(0.0, (diagnosis.step_s / more - own) / diagnosis.wait_s) for more in MORE_THREADS]
+    more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
+    left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
     cure = Cure(
         id="workers-auto",
         title="fill the queue from several threads: what they sleep in passes side by side",

@@ -112,7 +112,7 @@ class Scenario:
     batches over, ``crowded`` the seconds of a step in which they kept a core or the interpreter's lock from
     it; ``spinning`` is the share of ``compute`` in which threads of the model spin for one that workers keep
     from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in the model, for other
-    threads of it.
+    threads of it, ``resting`` that in which its own lines do, outside of data, model and writing.
     """
 
     works: tuple[Work, ...]
@@ -142,6 +142,7 @@ class Scenario:
     crowded: float = 0.0
     spinning: float = 0.0
     asleep: float = 0.0
+    resting: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -69,13 +69,14 @@ def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
 
 def _most(diagnosis: Diagnosis, cure: Cure) -> float:
     """The bound, with the error that it needs to hold: what is cured often makes the rest faster, too. But no
-    remedy is told to bring more than a resource that is infinitely fast."""
-    most = cure.most
+    remedy is told to bring more than a resource that is infinitely fast, or no data wait at all."""
+    most, fastest = cure.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
     if most is None:
         most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
+        fastest = []
     most = max(1.0, most)
-    fastest = max((gain for gain in diagnosis.verdict.gain.values() if gain is not None), default=most)
-    return max(most, min(widened(diagnosis, 1.0, most, most, cure.basis).high, fastest))
+    wide = widened(diagnosis, 1.0, most, most, cure.basis).high
+    return max(most, min(wide, max(fastest, default=wide)))
 
 
 def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int, int, float]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
+from bottleneck_doctor.analyse import code
 from bottleneck_doctor.analyse.purpose import (
     BESIDE,
     LOG,
@@ -235,3 +238,40 @@ def test_what_the_training_takes_from_the_module_is_part_of_it() -> None:
 
     assert [what(number) for number in (3, 4, 5)] == [TRAINING] * 3
     assert what(6) == BESIDE
+
+
+ADVANTAGES = """\
+def advantages(rewards, values):
+    for n in range(N):
+        for t in reversed(range(T)):
+            delta = rewards[t, n] - values[t, n]
+    for t in reversed(range(T)):
+        running = rewards[t] + running
+        for layer in range(2):
+            running = torch.tanh(running @ weights[layer])
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [("delta =", True), ("rewards[t] +", False), ("torch.tanh", False)]
+)
+def test_elements_picked_by_the_counters_of_two_loops_are_computed_one_by_one(
+    words: str, expected: bool
+) -> None:
+    source = Source("t.py", "advantages", 1, ADVANTAGES)
+    assert code.is_elementwise(source, line(ADVANTAGES, words)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('connection.request("POST", "/metrics", body)', True),
+        ('connection.request("GET", "/shard")', False),
+        ("metrics.emit(step, loss=loss)", True),
+        ("session.post(address, json=point)", True),
+        ("ready.put(batch)", False),
+    ],
+)
+def test_what_is_sent_away_is_written_out(text: str, expected: bool) -> None:
+    (statement,) = ast.parse(text).body
+    assert code.writes(statement) is expected

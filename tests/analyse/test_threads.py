@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.analyse.threads import asleep_share, judge_threads
+from bottleneck_doctor.analyse.threads import asleep_share, judge_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.computing import Anatomy, Computing, Switches
 from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
-from bottleneck_doctor.model.profile import Operator, Process, Profile, Stack
+from bottleneck_doctor.model.profile import Blocked, Operator, Process, Profile, Stack
 from tests.analyse.runs import run_of
 
 BASE = Scenario((Work(2e-4),), (Turn(0.02),), cores=4.0)
@@ -99,6 +99,23 @@ def test_sleeping_in_the_model_is_told_from_sleeping_elsewhere() -> None:
     profile = replace(run(4), stacks=stacks)
     assert asleep_share(profile, profile.loops[0]) == pytest.approx(0.75)
     assert asleep_share(run(4), profile.loops[0]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("looks", "share"),
+    [({"network": 60, "running": 40}, 0.25), ({"network": 15, "lock": 45}, 0.0625), ({"network": 5}, 0.0)],
+)
+def test_what_the_loops_own_lines_sleep_for_is_neither_data_nor_model(
+    looks: dict[str, int], share: float
+) -> None:
+    """Of sleep in locks nothing: it may be for other threads of the model."""
+    backward, other = f"backward ({TORCH}/autograd/graph.py:1)", "wait (train.py:9)"
+    stacks = [
+        Stack(1, "trainer", "MainThread", [backward], 100, 40),
+        Stack(1, "trainer", "MainThread", [other], 20, 0),
+    ]
+    known = replace(run(4), stacks=stacks, blocked=[Blocked("", [1.0], [looks], pid=1)])
+    assert resting_share(known, known.loops[0]) == pytest.approx(share)
 
 
 def test_large_operators_wait_for_all_threads_although_no_clock_says_so() -> None:

@@ -39,3 +39,11 @@ def test_of_a_long_run_pages_are_those_of_all_its_steps() -> None:
     rows = [replace(STEP, system=4 * MS, faults=4000.0), replace(STEP, system=0.0, faults=0.0)]
     turns = turns_of(rows * TURNS_AT_MOST, Beside())
     assert sum(turn.paging for turn in turns) / len(turns) == pytest.approx(2 * MS)
+
+
+def test_writing_that_sleeps_takes_no_cpu_from_the_computation() -> None:
+    """7 ms of the step are written out, and the loop sleeps meanwhile."""
+    step = replace(STEP, logging=7 * MS, wall=STEP.wall + 7 * MS)
+    asleep, awake = (turn_of(step, Beside(stored=stored)) for stored in (1.0, 0.0))
+    assert asleep.compute == pytest.approx(turn_of(STEP, Beside()).compute)
+    assert awake.compute < asleep.compute
