@@ -133,3 +133,9 @@ def test_two_sides_that_are_about_as_large_are_no_sure_verdict(compute, confiden
     verdict = diagnose(run_of(cpu=10 * MS, compute=compute)).verdict
     assert verdict.confidence == confidence
     assert ("takes about as much" in verdict.summary) == said
+
+
+@pytest.mark.parametrize(("saved_ms", "cause"), [(8, "host.checkpoint"), (5, "model.compute")])
+def test_of_near_ties_writing_is_the_cause_since_the_model_is_quicker_without_it(saved_ms, cause):
+    found = diagnose(run_of(compute=10 * MS, checkpoint=saved_ms * MS)).verdict
+    assert found.cause == cause
