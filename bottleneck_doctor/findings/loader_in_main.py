@@ -2,7 +2,7 @@
 
 ## What it means
 The loader has no workers: the model waits while data is made, and the data stage waits while the model
-runs.
+runs. Or one thread fills the queue of a loop without a loader, and sleeps for most of what a batch takes.
 
 ## Why it costs
 The two take turns instead of running side by side. With c seconds to make a batch and C to use it, a step
@@ -22,7 +22,9 @@ batched indexing, not workers.
 
 ## Prediction
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
-best. A function or a generator may not be divisible: from what one worker brings.
+best. A function or a generator may not be divisible: from what one worker brings. For threads that sleep, a
+batch comes in a half to an eighth of the time from a disk, in a half to as little as the loop needs from
+elsewhere.
 
 ## Remedies
 `workers-auto`, `thread-prefetch`, `cache-bytes-ram`, `stage-to-fast-storage`.
