@@ -202,7 +202,7 @@ def _queued(original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(*args: Any, **kwargs: Any) -> Any:
         if get_ident() != _Loop.ident:
             return original(*args, **kwargs)
-        _Loop.awaits, start = args[0], now()
+        _Loop.awaits, start = next(iter(args), None), now()
         try:
             return original(*args, **kwargs)
         finally:
@@ -216,11 +216,17 @@ def _waking(original: Callable[..., Any]) -> Callable[..., Any]:
     """Whoever wakes the loop is who it waits for: the sensors look at what that thread does meanwhile."""
 
     def notify(*args: Any, **kwargs: Any) -> Any:
-        if args[0] is _Loop.awaits:
-            state.book.post(wire.FEEDER, get_native_id())
+        if _Loop.awaits is not None and _Loop.awaits in args:
+            _tell_feeder()
         return original(*args, **kwargs)
 
     return notify
+
+
+@quiet
+def _tell_feeder() -> None:
+    """A thread may notify while the process ends, and the board with it."""
+    state.book.post(wire.FEEDER, get_native_id())
 
 
 def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:

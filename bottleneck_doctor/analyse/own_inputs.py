@@ -11,7 +11,7 @@ from ..model.profile import Loop, Profile
 from .inputs import Split, shares_of
 from .turns import paging_s, spaced
 
-KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.5 to 1.2)
+KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.7 to 0.9)
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
 
 

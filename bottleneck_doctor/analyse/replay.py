@@ -38,7 +38,8 @@ def apply(change: Change, base: Scenario) -> Scenario:
     """The scenario with a change made to it: costs are scaled, settings replaced."""
     settings = {name: value for name in SETTINGS if (value := getattr(change, name)) is not None}
     works = _scaled(base.works, change, WORK_PARTS)
-    alone = base.spinning * (1 - _crowd_left(works, change, base)) if base.spinning else 0.0
+    left = _making_left(works, change, base)
+    alone = base.spinning * (1 - _crowd_left(left, change, base))
     return replace(
         base,
         works=works,
@@ -50,22 +51,24 @@ def apply(change: Change, base: Scenario) -> Scenario:
         waking=base.waking * change.ipc,
         sampling=base.sampling * change.sampling,
         epoch_start=base.epoch_start * change.startup,
-        feeding=base.feeding * _making_left(works, change, base),
-        crowded=base.crowded * _making_left(works, change, base) * base.cores / (change.cores or base.cores),
+        feeding=base.feeding * left,
+        crowded=base.crowded * left * base.cores / (change.cores or base.cores),
         **settings,
     )
 
 
-def _crowd_left(works: tuple[Work, ...], change: Change, base: Scenario) -> float:
+def _crowd_left(left: float, change: Change, base: Scenario) -> float:
     """How much of the workers' demand for cores is left beside the model."""
     makers = max(base.workers, base.feeders)
     if change.workers == 0 or (change.cores is not None and change.cores >= makers + base.threads):
         return 0.0
-    return min(1.0, _making_left(works, change, base))
+    return min(1.0, left)
 
 
 def _making_left(works: tuple[Work, ...], change: Change, base: Scenario) -> float:
-    """How much of the CPU for making batches is left; of feeders their whole is known at least."""
+    """How much of the CPU for making batches is left, as a share."""
+    if not (base.feeding or base.crowded or base.spinning):
+        return 1.0  # nobody asks
     before, after = (sum(one.on_core for one in some) for some in (base.works, works))
     return after / before if before > 0 else change.cpu if base.feeders else 1.0
 

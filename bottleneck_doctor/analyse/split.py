@@ -50,8 +50,8 @@ NOTHING = Split()
 def split_of(
     profile: Profile, loop: Loop | None, steps: list[Step], host: Host, stored: float = 0.0
 ) -> Split:
-    """The split, or nothing where no step was profiled or where an accelerator makes clocks lie. In the part
-    ``stored`` of its writing the loop slept."""
+    """The split, or nothing where no step was profiled or where an accelerator makes clocks lie; ``stored``
+    is the share of logging and checkpoint time in which the loop slept."""
     anatomy = anatomy_of(profile, loop)
     own = own_cpu_s(steps, stored)
     if loop is None or host.accelerated or own <= 0:
@@ -143,13 +143,13 @@ def own_cpu_s(steps: list[Step], stored: float) -> float:
     """Mean CPU seconds per step of the loop's thread outside of the loader, hooked host work apart."""
     known = [(step.cpu, step) for step in steps if step.cpu is not None]
     count = sum(step.steps for _, step in known)
-    total = sum(max(0.0, cpu - host_cpu_s(step, stored)) * step.steps for cpu, step in known)
+    total = sum(max(0.0, cpu - host_cpu_s(step, stored, step.collect)) * step.steps for cpu, step in known)
     return total / count if count else 0.0
 
 
-def host_cpu_s(step: Step, stored: float) -> float:
+def host_cpu_s(step: Step, stored: float, collect_s: float) -> float:
     """The CPU of what the host does in a step beside training: of writing, as far as it does not sleep."""
-    return (1 - stored) * (step.checkpoint + step.logging) + step.collect
+    return (1 - stored) * (step.checkpoint + step.logging) + collect_s
 
 
 def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
@@ -204,8 +204,8 @@ def _in_python(profile: Profile, loop: Loop) -> float | None:
 
 def pure_python(profile: Profile, loop: Loop) -> float:
     """The share of the loop's own CPU in lines that hold the interpreter's lock nearly all of the time: those
-    that call operators, however small, let it go again and again. Who picks tensors apart, element by
-    element in two loops, does so too, and yet it is not what he computes that takes the time."""
+    that call operators, however small, let it go again and again. Lines that compute with single elements
+    of tensors, in two loops, count as well: what takes their time is the calling."""
     lines: dict[str, list[Stack]] = {}
     stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
     for stack in stacks:
@@ -217,14 +217,14 @@ def pure_python(profile: Profile, loop: Loop) -> float:
     found = 0
     for group in lines.values():
         running, holding = sum(one.running or 0 for one in group), sum(one.holding or 0 for one in group)
-        if is_elementwise(profile, group[0]):
+        if _picks_elements(profile, group[0]):
             found += running
         elif holding >= HELD * running:
             found += min(running, holding)
     return found / total if found >= PYTHON_AT_LEAST * total else 0.0
 
 
-def is_elementwise(profile: Profile, stack: Stack) -> bool:
+def _picks_elements(profile: Profile, stack: Stack) -> bool:
     """Whether its innermost line is the user's, and computes with single elements."""
     place = parse_frame(stack.frames[-1])
     source = code.source_at(profile.sources, place) if place is not None else None

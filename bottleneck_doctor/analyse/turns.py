@@ -65,15 +65,12 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     own = step.compute + step.backward + step.optimizer + step.copy
     if beside.accelerated:
         return Turn(0.0, own, *host, **ranks)
-    cpu = (
-        own
-        if step.cpu is None
-        else min(own, max(0.0, step.cpu - host_cpu_s(replace(step, collect=collect), beside.stored)))
-    )
+    spent = host_cpu_s(step, beside.stored, collect)
+    cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - spent))
     idle = max(0.0, own - cpu - min(queue, own))
     cpu = max(0.0, cpu - copied)
     cpu -= min(beside.release, 0.5 * cpu)
-    paging = min(cpu, paging_s(step) / max(1.0, beside.threads))
+    paging = min(cpu, paging_s(step) / max(1.0, beside.threads))  # threads fault side by side
     cpu -= paging
     python, launch = cpu * beside.split.python, cpu * beside.split.launch
     compute = max(0.0, cpu - python - launch)
@@ -82,7 +79,7 @@ def turn_of(step: Step, beside: Beside) -> Turn:
 
 def paging_s(step: Step) -> float:
     """The kernel's CPU of the process, where it maps pages anew: a fault for each 4 us of it, at least, or it
-    does something else. Threads that compute side by side fault side by side."""
+    does something else."""
     if step.system is None or step.faults is None or step.wall <= 0:
         return 0.0
     if step.faults < FAULTS_AT_LEAST or step.system > FAULT_AT_MOST_S * step.faults:

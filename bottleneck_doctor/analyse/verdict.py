@@ -167,14 +167,19 @@ def decide(
 
 
 def _bound_of(cause: str, base: Scenario) -> str:
-    """The resource whose shortage a cause is, "" where any may be. Whoever writes waits for it to be done, or
-    computes what is written; so the loop's own code, which asks others or computes."""
+    """The resource whose shortage a cause is, "" where any may be. The loop's own code either computes or
+    sleeps until others answer."""
     if cause in WRITES:
-        return "io" if base.stored >= 0.5 else "cpu"
+        return bound_of_writing(base.stored)
     asleep = base.resting * sum(turn.idle for turn in base.turns)
     if cause == "host.python" and asleep > sum(turn.python for turn in base.turns):
         return "latency"
     return RESOURCE[cause]
+
+
+def bound_of_writing(stored: float) -> str:
+    """Logging and saving that mostly sleep wait for what is written to; else they compute it."""
+    return "io" if stored >= 0.5 else "cpu"
 
 
 def _beside(cause: str, bound: str, base: Scenario, waits: float) -> str:

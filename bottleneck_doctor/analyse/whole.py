@@ -15,7 +15,7 @@ from ..model.whole import Whole
 from .causes import gains
 from .evaluated import find_evaluated
 from .ledger import life_of
-from .verdict import BALANCED, SECONDS_AT_LEAST, SENTENCES
+from .verdict import BALANCED, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
 HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced [catalogue F50]
 SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
@@ -135,7 +135,7 @@ def _most(diagnosis: Diagnosis) -> str:
 def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdict:
     """What is beside the steps and takes more than they do; of a run without it, that much would be left."""
     stored = main.scenario.stored if main.scenario is not None else 0.0
-    bound = "io" if cause == SAVING and stored >= 0.5 else "cpu"
+    bound = bound_of_writing(stored) if cause == SAVING else "cpu"
     rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
     gain = dict.fromkeys(("cpu", "io", "gpu", "comm")) | main.verdict.gain
     gain[bound] = max(gain[bound] or 1.0, min(1e3, rest / max(rest - taken_s, 1e-3 * rest)))

@@ -22,9 +22,8 @@ batched indexing, not workers.
 
 ## Prediction
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
-best. A function or a generator may not be divisible: from what one worker brings. For threads that sleep, a
-batch comes in a half to an eighth of the time from a disk, in a half to as little as the loop needs from
-elsewhere.
+best. A function or a generator may not be divisible: from what one worker brings. For threads that sleep:
+two to eight times as many batches a second from a disk; from elsewhere, up to what the loop can use.
 
 ## Remedies
 `workers-auto`, `thread-prefetch`, `cache-bytes-ram`, `stage-to-fast-storage`.

@@ -10,6 +10,7 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.own_loop import ALONE_FROM
 from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.launch.board import Board
 from bottleneck_doctor.model.profile import Outside
 from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
 
@@ -133,10 +134,11 @@ FED = """
         for batch in batches():
             time.sleep(0.004)
             waiting.put(batch)
-    threading.Thread(target=feed, daemon=True).start()
+    feeding = threading.Thread(target=feed, daemon=True)
+    feeding.start()
     for step in range(STEPS):
         train_on(waiting.get())
-    say(waited=threading.Condition.wait.__qualname__)
+    say(feeder=feeding.native_id, waited=threading.Condition.wait.__qualname__)
 """
 EVERY_FIFTH = "an evaluation of every fifth step"
 LOOPS = {
@@ -226,6 +228,15 @@ def test_waiting_for_a_queue_is_timed_in_every_step(runs: Any) -> None:
     assert sum(fed.queued_s) > 0.6 * sum(fed.wall_s) > 0.5 * 0.006 * sum(fed.steps)
     assert sum(alone.queued_s) == 0
     assert said(runs("fed by a thread"))["waited"] == "Condition.wait"
+
+
+def test_the_thread_that_wakes_the_loop_is_told_to_the_sensors(runs: Any) -> None:
+    board = Board(runs("fed by a thread").folder, in_command=False)
+    board.refresh()
+    assert [thread for _, thread in board.feeding()] == [said(runs("fed by a thread"))["feeder"]]
+    alone = Board(runs("generator").folder, in_command=False)
+    alone.refresh()
+    assert alone.feeding() == []
 
 
 @pytest.mark.parametrize("name", ["no optimizer", "grad only"])
