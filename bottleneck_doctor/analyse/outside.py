@@ -186,6 +186,11 @@ def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
     )
 
 
+def got_s(profile: Profile, outside: Outside) -> float:
+    """Seconds of the whole loop in which it gets its batches."""
+    return sum(_waits(profile, outside, judge_gap(profile, outside)))
+
+
 def _waits(profile: Profile, outside: Outside, gap: Gap) -> list[float]:
     """Seconds of each row in which the loop gets its batch: by the gap or, where queues are nearly all of
     that, in queues alone. Looks that tell the gap lengthen it; queues are timed in every step."""

@@ -101,12 +101,11 @@ def world_size(profile: Profile) -> int:
     return max(known, default=1)
 
 
-def pick(ranks: Sequence[AnyBeat]) -> AnyBeat:
-    """The rank that a report is about: the one that waits most, for data or for the others, whichever tells
-    the ranks further apart. Without any exchange, for data."""
-    data = [one.wait_s if isinstance(one, Loop) else sum(_column(one, "gap_s")) for one in ranks]
+def pick(ranks: Sequence[AnyBeat], data_s: Sequence[float]) -> AnyBeat:
+    """The rank that a report is about: the one that waits most, for data (``data_s``, seconds of each rank)
+    or for the others, whichever tells the ranks further apart. Without any exchange, for data."""
     slept = [sum(_column(one, "exchange_s")) for one in ranks]
-    telling = data if max(data) - min(data) >= max(slept) - min(slept) else slept
+    telling = data_s if max(data_s) - min(data_s) >= max(slept) - min(slept) else slept
     return ranks[telling.index(max(telling))]
 
 

@@ -10,6 +10,7 @@ from statistics import median
 from ..model.diagnosis import Step
 from ..model.profile import Loader, Loop, Outside, Profile, StepTable
 from .levels import APART, find_cut
+from .outside import got_s
 from .ranks import exchanging, pick
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
@@ -45,9 +46,11 @@ def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
     best = max(training, key=lambda loop: (loop.wall_s, loop.wait_s), default=None)
     if best is not None and (outside is None or best.wall_s > sum(outside.wall_s)):
         ranks = [loop for loop in training if loop.loader.split(":")[-1] and loop.steps >= 0.9 * best.steps]
-        return pick(ranks), None
+        return pick(ranks, [loop.wait_s for loop in ranks]), None
     together = [one for one in exchanging(profile) if isinstance(one, Outside)]
-    return None, pick(together) if len(together) > 1 else outside
+    if len(together) < 2:
+        return None, outside
+    return None, pick(together, [got_s(profile, one) for one in together])
 
 
 def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Loader | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.outside import Gap, as_loop, judge_gap
-from bottleneck_doctor.analyse.steady import steps_of
+from bottleneck_doctor.analyse.steady import choose_loop, steps_of
 from bottleneck_doctor.analyse.turns import Beside, turn_of
 from bottleneck_doctor.model.loops import Feed, LoopBody
 from bottleneck_doctor.model.profile import Location, Operation, Outside, Profile, Stack
@@ -44,6 +44,16 @@ def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
     assert found.low < 0.45 < found.high
     assert found.location is not None
     assert (found.location.function, found.location.line) == ("get_batch", 9)
+
+
+def test_of_ranks_code_before_the_model_is_no_wait_for_data() -> None:
+    """The second rank computes for 25 ms before its model; the first one sleeps in exchanges meanwhile."""
+    swift = own_loop(100, BODY, wall_s=0.03, gap_s=0.001, exchange_s=0.024)
+    slow = replace(own_loop(100, BODY, wall_s=0.03, gap_s=0.026, exchange_s=0.001), pid=2)
+    looks = [(40, "batch", 1), (47, "act", 50), (42, "model", 5), (44, "backward", 5)]
+    stacks = [replace(stack(*one), pid=pid) for one in looks for pid in (1, 2)]
+    run = replace(profile(*stacks), loops=[], outside=[swift, slow])
+    assert choose_loop(run) == (None, swift)
 
 
 def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
