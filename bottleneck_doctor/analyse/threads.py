@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from ..model.diagnosis import Change, Host, Scenario
 from ..model.profile import Loop, Operator, Profile
@@ -22,6 +23,9 @@ EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (ours; with a busy neighbou
 NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [catalogue F59]
 HELD = 0.1  # share of the step for which a crowd of threads has no core [catalogue F59]
 MOST_HELD = 0.8  # of the step that we are ready to promise back (ours)
+LAYERS = ("product", "convolution")
+# Of what the model computes, timed again: less does not stand for it, more is something else (ours).
+LEAST_TIMED, MOST_TIMED = 0.25, 2.0
 MODEL = ("forward", "loss", "backward", "optimizer")
 SAMPLES_AT_LEAST = 20  # of the loop's thread asleep (ours)
 SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
@@ -37,7 +41,8 @@ class Threads:
     """How the threads stand: ``few``, ``many`` or ``""`` (as they should be, or not known).
 
     ``wanted`` is the better number, ``factor`` the cautious, likely and hopeful speedup that it brings; where
-    that is a guess, ``most`` is what it brings if threads share all of the work evenly.
+    that is a guess, ``most`` is what it brings if threads share all of the work evenly. ``timed`` is what it
+    changes, where both numbers were timed on the training's own products and convolutions.
     """
 
     trouble: str = ""
@@ -47,12 +52,37 @@ class Threads:
     large: float | None = None
     factor: tuple[float, float, float] = (1.0, 1.0, 1.0)
     most: float | None = None
+    timed: Change | None = None
 
 
 def judge_threads(
     profile: Profile, loop: Loop | None, scenario: Scenario | None, host: Host, held: float
 ) -> Threads:
     """``held`` is the share of the step in which the loop was ready and had no core."""
+    judged = _by_rule(profile, loop, scenario, host, held)
+    return judged if scenario is None or not judged.trouble else _as_timed(judged, profile, scenario)
+
+
+def _as_timed(judged: Threads, profile: Profile, scenario: Scenario) -> Threads:
+    """Large operators with the wanted threads, as fast as those that were timed. Too many threads hold up all
+    other operators as much, and the loop sleeps for them in the model."""
+    now_s, then_s = (
+        sum(one.seconds for one in profile.calibrations if (one.subject in LAYERS and one.variant == way))
+        for way in ("now", f"{judged.wanted} threads")
+    )
+    own_s = fmean(turn.compute + turn.launch + scenario.asleep * turn.idle for turn in scenario.turns)
+    if not then_s or not LEAST_TIMED <= now_s / max(own_s, 1e-12) <= MOST_TIMED:
+        return judged
+    left = then_s / now_s
+    few = Change(compute=1 - (judged.large or 0.0) * (1 - left))
+    many = Change(compute=left, idle=1 - scenario.asleep * (1 - left))
+    change = few if judged.trouble == "few" else many
+    return replace(judged, factor=(gain(scenario, change),) * 3, most=None, timed=change)
+
+
+def _by_rule(
+    profile: Profile, loop: Loop | None, scenario: Scenario | None, host: Host, held: float
+) -> Threads:
     count, idle, large = torch_threads(profile, loop), idle_cores(host), large_share(profile, loop)
     known = Threads("", count, count or 0, idle, large)
     if count is None or scenario is None or host.accelerated:

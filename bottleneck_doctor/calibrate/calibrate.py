@@ -1,4 +1,8 @@
-"""Times what the findings would advise, once the training is gone: a few seconds, bounded, never an error."""
+"""Times what the findings would advise, once the training is gone: bounded in time, never an error.
+
+Unasked, at most two seconds and a tenth of the run are spent, on what decides the first remedies of the list;
+``--calibrate`` times all that can be timed.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..model.calibration import Calibration
 from ..model.profile import Gap, Profile
 from .ask import Answer, ask
-from .computing import computing_request
+from .computing import WAYS, computing_request, only
 from .subjects import Request, Subject, choose, files_of, moving_request, pictures_request, reads_request
 
 WHAT = "calibration"
@@ -22,15 +26,32 @@ BUDGET_S = 12.0  # in all, at the very most; usually two to five
 # each; importing torch is part of the last two
 LIMIT_S = {"reads": 3.0, "pictures": 3.0, "moving": 6.0, "computing": 9.0}
 LEAST_S = 0.5  # of the budget, or a probe is not begun
+UNASKED_S = 2.0
+UNASKED_SHARE = 0.1  # of the run
+FIRST = 3  # remedies of the list whose order is worth it
+# What a short answer takes, by probe, and whose promise it decides. Workers need longer to say anything.
+SHORT_S = {"reads": 1.6, "pictures": 0.8, "computing": 1.9}
+DECIDES: dict[str, Collection[str]] = {
+    "reads": ("workers-auto", "stage-to-fast-storage", "cache-bytes-ram", "pack-shards", "readahead-hints"),
+    "pictures": ("decoder-swap", "decode-scaled", "reencode-offline"),
+    "computing": WAYS,
+}
 
 
 def calibrate(
-    profile: Profile, python: str, is_remote: Callable[[str], bool]
+    profile: Profile, python: str, is_remote: Callable[[str], bool], remedies: Sequence[str] | None = None
 ) -> tuple[list[Calibration], list[Gap]]:
     """Rows for the profile, and what could not be timed. ``python`` runs what needs the user's packages,
-    unless the training told which interpreter it was. An interrupt ends it; what is there is kept."""
+    unless the training told which interpreter it was. An interrupt ends it; what is there is kept.
+    Where nobody asked for it, ``remedies`` is the list as it would be printed: what decides the first of them
+    is timed shortly."""
     if profile.run.signal is not None and profile.run.stopped_by is None:
         return [], [Gap(WHAT, f"the training was ended by signal {profile.run.signal}")]
+    budget_s = BUDGET_S
+    if remedies is not None:
+        remedies, budget_s = remedies[:FIRST], unasked_s(profile)
+        if not any(SHORT_S[probe] <= budget_s for probe in _deciding(remedies)):
+            return [], []
     subject, computing = choose(profile), computing_request(profile)
     if subject is None and computing is None:
         return [], [Gap(WHAT, "no fetch of a loader was timed: there is nothing to compare with")]
@@ -40,10 +61,18 @@ def calibrate(
             questions = list(_about_computing(profile, computing, python))
             if subject is not None:
                 questions = [*_about_loading(profile, subject, paths, folder, python), *questions]
-            rows, gaps = _carry_out(questions, folder)
-            return rows + (_sizes(subject, paths) if subject is not None else []), gaps
+            if remedies is not None:
+                questions = _short(questions, remedies)
+            rows, gaps = _carry_out(questions, folder, budget_s)
+            return rows + (_sizes(subject, paths) if subject is not None and questions else []), gaps
     except OSError as error:
         return [], [Gap(WHAT, f"no place for its files: {error.strerror}", "set TMPDIR to a writable folder")]
+
+
+def unasked_s(profile: Profile) -> float:
+    """Seconds that may be spent where nobody asked for it; 0 where they are too few for anything."""
+    seconds = min(UNASKED_S, UNASKED_SHARE * profile.run.duration_s)
+    return seconds if seconds >= min(SHORT_S.values()) else 0.0
 
 
 @dataclass(frozen=True)
@@ -82,12 +111,32 @@ def _interpreter(profile: Profile, pid: int, python: str) -> str:
     return (trainer.executable if trainer is not None else "") or python
 
 
-def _carry_out(questions: list[Question], folder: str) -> tuple[list[Calibration], list[Gap]]:
+def _deciding(remedies: Sequence[str]) -> list[str]:
+    """The probes that decide what these remedies promise, the first remedy's first."""
+    wanted = [probe for one in remedies for probe, known in DECIDES.items() if one in known]
+    return list(dict.fromkeys(wanted))
+
+
+def _short(questions: list[Question], remedies: Sequence[str]) -> list[Question]:
+    """What can be asked shortly of what decides these remedies; an accelerator takes longer to start."""
+    probes = _deciding(remedies)
+    found = [one for one in questions if one.probe in probes and one.request.get("device") != "cuda"]
+    return [
+        replace(one, request={**only(one.request, remedies), "short": True})
+        for one in sorted(found, key=lambda one: probes.index(one.probe))
+    ]
+
+
+def _carry_out(
+    questions: list[Question], folder: str, budget_s: float
+) -> tuple[list[Calibration], list[Gap]]:
     rows: list[Calibration] = []
     gaps: list[Gap] = []
-    end = time.monotonic() + BUDGET_S
+    end = time.monotonic() + budget_s
     for one in questions:
-        left = end - time.monotonic()
+        left, short = end - time.monotonic(), "short" in one.request
+        if short and left < SHORT_S[one.probe]:
+            continue
         answer = (
             ask(one.python, one.probe, one.request, folder, min(LIMIT_S[one.probe], left))
             if left >= LEAST_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from math import ceil, prod
 from typing import Any
@@ -18,6 +19,16 @@ WAITING = 0.8  # of the loop's time waited for data, from which computing faster
 SHAPES_AT_MOST = 8  # of a kind, the costliest
 DEVICES = ("cpu", "cuda")  # whose clocks the probe knows
 DTYPES = ("float32", "float64", "bfloat16", "float16")
+# remedy -> the kinds of work that decide it, and the way in which they are then done
+WAYS = {
+    "set-threads": (("convolution", "product"), "threads"),
+    "cpu-bf16": (("convolution", "product"), "bfloat16"),
+    "cpu-fp32-precision-medium": (("convolution", "product"), "rounded"),
+    "channels-last": (("convolution",), "channels last"),
+    "sdpa-attention": (("attention",), "fused"),
+    "optimizer-fused": (("optimizer",), "fused"),
+    "optimizer-foreach": (("optimizer",), "foreach"),
+}
 TOGETHER = 4  # calls of attention before their backward passes; and numbers in all of them, at most
 ROOM = 1 << 26
 PIECE = 1 << 20  # elements: larger tensors are updated in the same time in pieces (ours: no cache holds them)
@@ -48,6 +59,16 @@ def computing_request(profile: Profile) -> tuple[int, Request] | None:
     }  # fmt: skip
 
 
+def only(request: Request, remedies: Sequence[str]) -> Request:
+    """The request for what decides these remedies alone."""
+    decided = [WAYS[one] for one in remedies if one in WAYS]
+    if "subjects" not in request:
+        return request
+    kinds = {kind for kinds, _ in decided for kind in kinds}
+    subjects = {kind: shapes for kind, shapes in request["subjects"].items() if kind in kinds}
+    return {**request, "subjects": subjects, "ways": ["now", *(way for _, way in decided)]}
+
+
 def _is_slow(one: Optimizer) -> bool:
     plain = one.library == "torch" and one.dtype in DTYPES and not one.closure
     return plain and bool(one.sizes) and not one.fused and not one.foreach and one.device == "cpu"
@@ -74,7 +95,7 @@ def _settings(profile: Profile, pid: int, device: str) -> Request:
     optimizers = [one for one in profile.computing.optimizers if one.pid == pid]
     return {
         "threads": threads,
-        "wanted": cores if alone and device == "cpu" and threads == 1 < cores else 0,
+        "wanted": cores if alone and device == "cpu" and (threads == 1 < cores or threads > cores) else 0,
         "precision": switches.matmul_precision or "highest",
         "benchmark": bool(switches.cudnn_benchmark),
         "reduced": device == "cuda" or bool(switches.amx or switches.avx512_bf16),

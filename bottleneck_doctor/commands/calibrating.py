@@ -1,4 +1,4 @@
-"""Adds to a profile what is timed after the training has ended, where ``--calibrate`` asks for it."""
+"""Adds to a profile what is timed after the training has ended."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from dataclasses import replace
 from ..model.profile import Gap, Profile
 
 
-def calibrated(profile: Profile, python: str) -> Profile:
-    """The profile with calibrations; whatever fails of that is a gap, the training being over and well."""
+def calibrated(profile: Profile, python: str, asked: bool) -> Profile:
+    """The profile with calibrations; whatever fails of that is a gap, the training being over and well.
+    Where nobody ``asked``, what decides the first remedies is timed shortly, and nothing is missed."""
     try:
-        from ..calibrate.calibrate import calibrate
+        from ..calibrate.calibrate import calibrate, unasked_s
+        from ..prescribe import write_up
         from ..sense.mounts import is_network, mount_of, read_mounts
 
+        if not asked and not unasked_s(profile):
+            return profile
         mounts = read_mounts()
 
         def is_remote(path: str) -> bool:
             mount = mount_of(path, mounts)
             return mount is not None and is_network(mount.fstype)
 
-        rows, gaps = calibrate(profile, python, is_remote)
+        remedies = None if asked else [one.id for one in write_up(profile).remedies]
+        rows, gaps = calibrate(profile, python, is_remote, remedies)
     except KeyboardInterrupt:
         rows, gaps = [], [Gap("calibration", "it was interrupted")]
     except Exception as error:
         rows, gaps = [], [Gap("calibration", f"it failed: {type(error).__name__}: {error}")]
-    return replace(profile, calibrations=rows, gaps=[*profile.gaps, *gaps])
+    return replace(profile, calibrations=rows, gaps=[*profile.gaps, *(gaps if asked else [])])
 
 
 def nameless(profile: Profile) -> Profile:

@@ -25,7 +25,10 @@ KeepTrace = Annotated[
     bool, typer.Option("--keep-trace", help="Keep the profiler's trace of an accelerator's steps.")
 ]
 Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="Afterwards, time remedies on what was used: 2 to 12 s.")
+    bool, typer.Option("--calibrate", help="Afterwards, time all remedies that can be: 2 to 12 s.")
+]
+NoCalibrate = Annotated[
+    bool, typer.Option("--no-calibrate", help="Time nothing afterwards, not even for two seconds.")
 ]
 TrialOrder = Annotated[
     str | None, typer.Option("--trial", hidden=True, help="What `bdoc prove` wants tried, as JSON.")

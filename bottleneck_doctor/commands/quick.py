@@ -12,7 +12,8 @@ from typing import Any
 from .run_options import RunOptions, checked
 
 FLAGS = (
-    "--quiet", "--no-profiler", "--no-py-spy", "--cprofile", "--keep-trace", "--calibrate", "--until-steady",
+    "--quiet", "--no-profiler", "--no-py-spy", "--cprofile", "--keep-trace", "--calibrate", "--no-calibrate",
+    "--until-steady",
 )  # fmt: skip
 TEXTS = ("--output", "--format", "--python", "--trial", "--place")
 LISTS = ("--max-data-wait", "--fail-if", "--data-fn")

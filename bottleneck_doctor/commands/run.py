@@ -45,10 +45,10 @@ def run_command(options: RunOptions) -> int:
         profile, problem = _profile(session, ended, command, missing)
         from .calibrating import calibrated, nameless
 
-        if profile is not None and options.calibrate:
-            if sys.stderr.isatty() and not options.quiet:
+        if profile is not None and options.calibrate is not False:
+            if options.calibrate and sys.stderr.isatty() and not options.quiet:
                 complain("timing remedies on the training's own files; Ctrl-C skips that")
-            profile = calibrated(profile, python)
+            profile = calibrated(profile, python, bool(options.calibrate))
         profile = profile and nameless(profile)
         kept = _keep(options, folder, cprofile)
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)

@@ -27,7 +27,8 @@ class TrialFile:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """A checked command line: one of ``script``, ``module``, ``launcher``, and the ``args`` behind it."""
+    """A checked command line: one of ``script``, ``module``, ``launcher``, and the ``args`` behind it.
+    ``calibrate`` None: shortly."""
 
     script: str | None
     module: str | None
@@ -44,7 +45,7 @@ class RunOptions:
     cprofile: bool
     python: str | None
     data_fn: list[str]
-    calibrate: bool = False
+    calibrate: bool | None = None
     keep_trace: bool = False
     trial: TrialFile | None = None
     place: str | None = None
@@ -68,6 +69,7 @@ def checked(
     cprofile: bool = False,
     keep_trace: bool = False,
     calibrate: bool = False,
+    no_calibrate: bool = False,
     python: str | None = None,
     data_fn: list[str] | None = None,
     trial: str | None = None,
@@ -91,7 +93,7 @@ def checked(
         profiler=not (no_profiler or defaults.no_profiler),
         py_spy=not (no_py_spy or defaults.no_py_spy),
         cprofile=cprofile or defaults.cprofile,
-        calibrate=calibrate or defaults.calibrate,
+        calibrate=_calibrate(calibrate, no_calibrate, defaults) if place is None else False,
         keep_trace=keep_trace,
         python=python or defaults.python,
         data_fn=[function(name) for name in data_fn or defaults.data_fn],
@@ -99,6 +101,15 @@ def checked(
         place=place,
         until_steady=until_steady,
     )
+
+
+def _calibrate(calibrate: bool, no_calibrate: bool, defaults: Settings) -> bool | None:
+    """Whether remedies are timed afterwards; None: shortly, for nobody said. The command line goes first."""
+    if calibrate and no_calibrate:
+        raise UsageError("--calibrate and --no-calibrate: give one of them")
+    if calibrate or no_calibrate:
+        return calibrate
+    return defaults.calibrate or (False if defaults.no_calibrate else None)
 
 
 def _conditions(max_data_wait: list[str], fail_if: list[str], defaults: Settings) -> list[Condition]:

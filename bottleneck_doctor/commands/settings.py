@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "no-py-spy": (bool,),
     "cprofile": (bool,),
     "calibrate": (bool,),
+    "no-calibrate": (bool,),
     "baseline": (list,),
     "fail-if": (list,),
     "data-fn": (list,),
@@ -55,6 +56,7 @@ class Settings:
     no_py_spy: bool = False
     cprofile: bool = False
     calibrate: bool = False
+    no_calibrate: bool = False
     baseline: list[str] = field(default_factory=list)
     fail_if: list[str] = field(default_factory=list)
     data_fn: list[str] = field(default_factory=list)

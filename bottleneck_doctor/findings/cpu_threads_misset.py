@@ -24,10 +24,10 @@ strangers come and go, fewer threads are safer than more.
 
 ## Prediction
 Too few: Amdahl on the large operators, each further core bringing nothing at worst, half of one likely
-(ours); with `bdoc run --calibrate` as timed with all cores on the training's own products and convolutions.
-Too many: the time held up that strangers do not explain, half of it likely (ours); of large operators 0.2 to
-2 ms each for every surplus thread per core (ours, measured on two cores with 3 to 32 threads: times 1.2 where
-operators take 10 ms, times 80 where they take 0.1 ms).
+(ours). Too many: the time held up that strangers do not explain, half of it likely (ours); of large operators
+0.2 to 2 ms each for every surplus thread per core (ours, measured on two cores with 3 to 32 threads: times
+1.2 where operators take 10 ms, times 80 where they take 0.1 ms). Both as timed, where that was done after the
+training on its own products and convolutions ([calibration](../../calibration.md)).
 
 ## Remedies
 `set-threads`.
@@ -41,16 +41,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
 from ..analyse.threads import Threads, judge_threads
 from ..model.computing import Computing, Switches
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn
+from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Host, Turn
 from ..model.profile import Operator, Process
 from ..model.report import Evidence, Fix
 from .advice import WORTH
-from .computing import PROFILER, anatomy_like, blind, case_of, is_product, own_s, share_of, threads_set_to
+from .computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
 from .entry import Case, Entry
-from .timed_computing import LAYERS, as_timed, times_as_fast
+from .timed_computing import as_timed
 
 ID = "cpu-threads-misset"
 
@@ -68,10 +67,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "a profiled step: whether operators are large enough to be divided")
     if not judged.trouble or judged.factor[2] < WORTH:
         return None
-    timed = _timed(diagnosis, scenario, judged)
-    if timed is not None and gain(scenario, timed) < WORTH:
-        return None
-    cure = as_timed(_cure(judged), timed) if timed is not None else _cure(judged)
+    cure = _cure(judged) if judged.timed is None else as_timed(_cure(judged), judged.timed)
     known = (
         ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
         ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
@@ -82,15 +78,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )  # fmt: skip
     evidence = [Evidence(*one) for one in known if one[2] is not None]
     return Finding(ID, "model.threads", evidence, [cure])
-
-
-def _timed(diagnosis: Diagnosis, scenario: Scenario, judged: Threads) -> Change | None:
-    """Large operators with the wanted threads, as fast as products and convolutions were timed to be."""
-    if judged.trouble != "few":
-        return None
-    measured_s = share_of(diagnosis, is_product) * own_s(scenario)
-    timed = times_as_fast(diagnosis, LAYERS, f"{judged.wanted} threads", measured_s)
-    return None if timed is None else Change(compute=1 - (judged.large or 0.0) * (1 - 1 / timed))
 
 
 def held_share(diagnosis: Diagnosis) -> float:

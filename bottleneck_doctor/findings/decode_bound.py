@@ -44,7 +44,7 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
-from ..model.profile import HotFiles, Machine, Repeats
+from ..model.profile import HotFiles, Machine, Payload, Repeats
 from ..model.report import Evidence, Fix
 from .advice import (
     BOOKS,
@@ -162,17 +162,26 @@ def _codec(diagnosis: Diagnosis) -> str:
 
 def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
     """Stored pixels over those of a finished sample, from their bytes; None where either is not known."""
-    inputs, repeats = diagnosis.inputs, repeats_of(diagnosis)
-    finished = inputs.samples * repeats.sample_bytes / CHANNELS if repeats is not None else 0.0
+    inputs = diagnosis.inputs
+    finished = inputs.samples * _finished_bytes(diagnosis) / CHANNELS
     if not (codec and inputs.read_bytes and finished):
         return None
     return inputs.read_bytes / PIXEL_BYTES[codec] / finished
 
 
+def _finished_bytes(diagnosis: Diagnosis) -> float:
+    """Bytes of a sample as the training gets it; 0 where nobody looked into one."""
+    repeats, loader = repeats_of(diagnosis), diagnosis.loader
+    if repeats is not None:
+        return repeats.sample_bytes
+    seen = (one for one in diagnosis.profile.payloads if loader is not None and one.loader == loader.key)
+    payload = next(seen, None)
+    return payload.tensor_bytes / max(1.0, diagnosis.inputs.samples) if payload is not None else 0.0
+
+
 def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
     """What a decoded picture takes in memory, before it is made smaller; at least what a sample does."""
-    inputs, repeats = diagnosis.inputs, repeats_of(diagnosis)
-    finished = repeats.sample_bytes if repeats is not None else 0.0
+    inputs, finished = diagnosis.inputs, _finished_bytes(diagnosis)
     if not (codec and inputs.read_bytes and inputs.samples):
         return finished
     return max(finished, CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec])
@@ -243,11 +252,19 @@ def _case(suffix: str, inputs: Inputs = PHOTOS, memory: int | None = None) -> Di
     return replace(base, profile=replace(base.profile, hot_files=hot, repeats=repeats, machine=machine))
 
 
+def _augmented() -> Diagnosis:
+    """The same, seen to repeat no sample: batches say how large one is."""
+    base = _case(".jpg")
+    payload = Payload("1:1", 9, tensors=2.0, tensor_bytes=32 * 150_528.0)
+    return replace(base, profile=replace(base.profile, repeats=[], payloads=[payload]))
+
+
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
         Case("large JPEG files", _case(".jpg"), "fires", "resize-offline"),
         Case("large JPEG files, decoded in full", _case(".jpg"), "fires", "decode-scaled"),
+        Case("large JPEG files, augmented", _augmented(), "fires", "resize-offline"),
         Case("PNG files", _case(".png"), "fires", "reencode-offline"),
         Case("memory for all of them", _case(".jpg", memory=512 << 30), "fires", "cache-decoded-ram"),
         Case("memory for none but finished samples", _case(".jpg", memory=64 << 30), "fires"),

@@ -9,8 +9,9 @@ import pytest
 
 from bottleneck_doctor.analyse.threads import asleep_share, judge_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
+from bottleneck_doctor.model.calibration import Calibration
 from bottleneck_doctor.model.computing import Anatomy, Computing, Switches
-from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
+from bottleneck_doctor.model.diagnosis import Change, Host, Inputs, Scenario, Turn, Work
 from bottleneck_doctor.model.profile import Blocked, Operator, Process, Profile, Stack
 from tests.analyse.runs import run_of
 
@@ -40,6 +41,21 @@ def test_one_thread_beside_idle_cores_is_too_few() -> None:
     assert (judged.trouble, judged.wanted) == ("few", 4)
     assert judged.factor[0] == pytest.approx(1.0)
     assert 1.5 < judged.factor[1] < judged.factor[2] < 4
+
+
+def test_a_crowd_that_was_timed_promises_what_was_timed() -> None:
+    rows = [
+        Calibration("", "convolution", way, seconds, 0.0, 9)
+        for way, seconds in (("now", 0.015), ("4 threads", 0.005))
+    ]
+    crowd = run(16)
+    told = replace(crowd, calibrations=rows)
+    judged = judge_threads(told, told.loops[0], BASE, IDLE, 0.0)
+    assert judged.timed == Change(compute=pytest.approx(1 / 3))
+    assert judged.factor == (judged.factor[1],) * 3
+    assert judged.factor[1] > 2
+    other = replace(crowd, calibrations=[replace(one, seconds=one.seconds / 10) for one in rows])
+    assert judge_threads(other, other.loops[0], BASE, IDLE, 0.0).timed is None
 
 
 def test_who_asked_for_one_thread_changes_nothing() -> None:

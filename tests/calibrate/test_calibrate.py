@@ -15,7 +15,7 @@ from bottleneck_doctor.calibrate import calibrate as room
 from bottleneck_doctor.calibrate.ask import Answer
 from bottleneck_doctor.calibrate.calibrate import calibrate
 from bottleneck_doctor.model.computing import Computing
-from bottleneck_doctor.model.profile import Payload
+from bottleneck_doctor.model.profile import Payload, Profile
 from bottleneck_doctor.model.shapes import ProductShape, Shapes
 from tests.calibrate.runs import run_over
 
@@ -82,6 +82,42 @@ def test_a_models_shapes_are_timed_also_where_no_loader_was(asked: list[tuple[st
     rows, _ = calibrate(run, "python", local)
     assert asked == [("/env/bin/python", "computing")]
     assert [row.loader for row in rows] == [""]
+
+
+def lasting(run: Profile, seconds: float) -> Profile:
+    return replace(run, run=replace(run.run, duration_s=seconds))
+
+
+def test_unasked_only_what_decides_the_first_remedies_is_timed(
+    data: str, asked: list[tuple[str, str]]
+) -> None:
+    run = lasting(run_over([data], payload=MANY), 60.0)
+    for remedies in (["checkpoint-less", "pack-shards"], ["gc-freeze"], ["a", "b", "c", "pack-shards"]):
+        calibrate(run, "python", local, remedies)
+    assert asked == [(sys.executable, "reads")]
+
+
+def test_unasked_a_tenth_of_the_run_is_spent_at_most(data: str, asked: list[tuple[str, str]]) -> None:
+    assert calibrate(lasting(run_over([data]), 15.0), "python", local, ["pack-shards"]) == ([], [])
+    calibrate(lasting(run_over([data]), 18.0), "python", local, ["pack-shards"])
+    assert asked == [(sys.executable, "reads")]
+
+
+def test_unasked_a_step_is_timed_only_in_the_ways_that_are_advised(
+    data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[dict[str, Any]] = []
+    monkeypatch.setattr(room, "ask", lambda *given: requests.append(given[2]) or Answer())
+    layer = ProductShape(1, "cpu", "float32", 2, 0, 64, 128, 256)
+    shapes = Shapes([layer], [], [])
+    run = lasting(replace(run_over([data]), computing=Computing(shapes=shapes)), 60.0)
+    calibrate(run, "python", local, ["workers-auto", "cpu-bf16", "optimizer-fused"])
+    (request,) = (one for one in requests if "subjects" in one)
+    assert (list(request["subjects"]), request["ways"]) == (["product"], ["now", "bfloat16", "fused"])
+    on_device = Computing(shapes=Shapes([replace(layer, device="cuda")], [], []))
+    requests.clear()
+    calibrate(replace(run, computing=on_device), "python", local, ["cpu-bf16"])
+    assert requests == []
 
 
 def test_nothing_to_compare_with_is_a_gap(asked: list[tuple[str, str]]) -> None:

@@ -104,6 +104,7 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
         "-",
         "-q -o p.json --output=r.json -m pkg.train -q",
         "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --calibrate --until-steady -- env x -- y",
+        "--no-calibrate train.py",
         "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
     ],
@@ -139,9 +140,21 @@ def test_defaults_come_from_the_settings(seen: list[RunOptions], folder: Path) -
     assert [condition.threshold for condition in options.conditions] == [0.1]
 
 
+def test_whether_to_calibrate_is_said_by_the_line_then_by_the_settings(
+    seen: list[RunOptions], folder: Path
+) -> None:
+    for line in ([], ["--no-calibrate"], ["--place", "/tmp"]):
+        main(["run", *line, "train.py"])
+    (folder / "pyproject.toml").write_text("[tool.bdoc]\nno-calibrate = true\n")
+    for line in ([], ["--calibrate"]):
+        main(["run", *line, "train.py"])
+    assert [one.calibrate for one in seen] == [None, False, False, False, True]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        (["--calibrate", "--no-calibrate", "t.py"], "give one of them"),
         (["-m"], "nothing to run"),
         (["--"], "nothing to run"),
         (["--max-steps", "0", "t.py"], "--max-steps 0: expected a whole number of at least 1"),

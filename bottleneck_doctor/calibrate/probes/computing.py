@@ -17,6 +17,7 @@ LARGEST = 1 << 28  # numbers in all tensors of one shape: a GiB in float32
 FREE_SHARE = 0.5  # of a device's free memory, at most
 FIRST_SHARE = 0.5  # of a way's time, at most, that its first call may take for another to count instead
 LEAST_ROUNDS, ROUNDS = 2, 25
+SHORT_S = 0.5  # for timing, where nobody asked for it
 SLOWER = 8.0  # than the present way: one call tells enough, and the time is for the others
 BLOCK_S = 2e-3  # timed at a stretch: a clock's own cost, and a kernel's launch, are small beside it
 COVERED = 0.5  # of a subject's work that must have been timed, or it is not told
@@ -29,14 +30,15 @@ Way = tuple[str, Work, dict[str, Any]]  # its name, what it does once, and under
 
 def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
     """``request``: device, threads, wanted (threads; 0 for none), precision, reduced (16 bits are worth
-    timing), channels_last, seconds, and ``subjects``: shapes by kind. One row for each subject and way."""
+    timing), channels_last, seconds (``short``: fewer), ``subjects``: shapes by kind, and perhaps ``ways``:
+    the only ones. One row for each subject and way."""
     torch = _module("torch")
     if request["device"] == "cuda" and not torch.cuda.is_available():
         return
     torch.manual_seed(0)
     _set(torch, request, {})
     _start(torch, request["device"])
-    end = time.monotonic() + request["seconds"]
+    end = time.monotonic() + (SHORT_S if request.get("short") else request["seconds"])
     left = sum(len(shapes) for shapes in request["subjects"].values())
     for subject, shapes in request["subjects"].items():
         sums: dict[str, float] = {}
@@ -80,7 +82,10 @@ def _timed(
     if not _fits(torch, request["device"], shape["numbers"]):
         return {}, 0
     try:
-        ways = list(MAKERS[subject](torch, request, shape))
+        made = MAKERS[subject](torch, request, shape)
+        ways = [
+            way for way in made if "ways" not in request or way[0].lstrip("0123456789 ") in request["ways"]
+        ]
         return _in_turns(torch, request, ways, seconds)
     except (AttributeError, RuntimeError, TypeError, ValueError):
         return {}, 0

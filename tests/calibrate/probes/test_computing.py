@@ -49,6 +49,11 @@ def test_layers_are_timed_as_they_are_rounded_and_with_more_threads(tmp_path: Pa
     assert all(seconds > 0 for seconds in rows.values())
 
 
+def test_of_ways_only_those_that_were_asked_for_are_timed(tmp_path: Path) -> None:
+    rows = told(tmp_path, {"product": [PRODUCT]}, wanted=2, ways=["now", "threads"], short=True)
+    assert set(rows) == {("product", "now"), ("product", "2 threads")}
+
+
 def test_lower_precision_is_not_timed_where_it_is_not_asked_for(tmp_path: Path) -> None:
     assert set(told(tmp_path, {"product": [PRODUCT]}, reduced=False)) == {("product", "now")}
     half = {**PRODUCT, "dtype": "bfloat16"}

@@ -41,6 +41,14 @@ def test_jpeg_decodes_faster_at_half_its_size(tmp_path: Path) -> None:
     assert "stored as JPEG" not in rows
 
 
+def test_asked_shortly_it_decodes_fewer_pictures(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    paths = [str(path) for path in painted(tmp_path, ".jpg", count=20)]
+    pictures.main({"paths": paths, "used": "PIL", "short": True}, lambda **row: rows.append(row))
+    assert [row["variant"] for row in rows[:2]] == ["PIL", "stored raw"]
+    assert 0 < rows[0]["repeats"] <= 16
+
+
 def test_files_that_are_no_pictures_leave_nothing_to_say(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"not a picture")
     assert told([tmp_path / "a.jpg", tmp_path / "gone.jpg"]) == {}
