@@ -126,12 +126,14 @@ def _crowd(
         return known
     wanted = max(1, int(host.cores - busy_workers(scenario) + SURPLUS) // ranks)
     factor, most = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours)), None
+    own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
     if divided:
         waits = _delayed(profile.operators, surplus / max(host.cores, 1.0))
-        own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
         gained = [1 / (1 - own * one) for one in waits]
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
-        factor, most = (low, likely, high), max(high, 1 / (1 - own * DELAYED_AT_MOST[-1]))
+        factor = low, likely, high
+    if divided or slept:  # what threads spin away besides no clock tells
+        most = max(factor[2], 1 / (1 - own * DELAYED_AT_MOST[-1]))
     return Threads("many", known.count, wanted, known.idle, known.large, factor, most)
 
 

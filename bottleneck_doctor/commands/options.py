@@ -15,6 +15,7 @@ FailIf = Annotated[
 Format = Annotated[
     str | None, typer.Option(metavar="FORMAT", help="terminal (the default), markdown or json.")
 ]
+Module = Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")]
 Python = Annotated[str | None, typer.Option(metavar="PATH", help="The Python that runs the training.")]
 DataFn = Annotated[
     list[str] | None,
@@ -29,6 +30,9 @@ Calibrate = Annotated[
 ]
 NoCalibrate = Annotated[
     bool, typer.Option("--no-calibrate", help="Time nothing afterwards, not even for two seconds.")
+]
+ProveFor = Annotated[
+    str | None, typer.Option("--prove", metavar="TIME", help="Then try the remedies, for 2m, say.")
 ]
 TrialOrder = Annotated[
     str | None, typer.Option("--trial", hidden=True, help="What `bdoc prove` wants tried, as JSON.")

@@ -15,7 +15,6 @@ Exit status: 0 done, 1 an expectation fails, 2 usage error, 3 cannot say; the sc
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -23,17 +22,13 @@ import typer
 
 from ..model.refusal import UsageError
 from . import settings
-from .options import DataFn, Format, Python
+from .options import DataFn, Format, Module, Python
 from .output import writable
 from .reading import printed_format
 from .run_line import LAUNCHED, SPECIAL
-from .run_options import form, function
+from .run_options import form, function, length, repeatable
 
 __all__ = ["SPECIAL", "ProveOptions", "main"]
-
-LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
 
 Budget = Annotated[
     str | None,
@@ -70,7 +65,6 @@ Record = Annotated[
 ]
 RecordFile = Annotated[str | None, typer.Option(metavar="FILE", help="The same, in this file.")]
 MaxSteps = Annotated[int | None, typer.Option(metavar="N", help="No run trains more than N steps.")]
-Module = Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")]
 
 
@@ -132,11 +126,11 @@ def main(
         if path is not None:
             writable(path, option)
     options = ProveOptions(
-        script=_again(script),
+        script=repeatable(script),
         module=name,
         launcher=launcher,
         args=args,
-        budget_s=_length(budget) if budget is not None else None,
+        budget_s=length("--budget", budget),
         profile=profile,
         remedies=remedy or [],
         expect=expect or [],
@@ -155,20 +149,6 @@ def main(
     from .proving import prove_command
 
     return prove_command(options)
-
-
-def _again(script: str | None) -> str | None:
-    if script == "-":
-        raise UsageError("a script on stdin can be read once only, and is to run several times: give a file")
-    return script
-
-
-def _length(text: str) -> float:
-    found = LENGTH.fullmatch(text.strip())
-    seconds = float(found[1]) * UNITS_S[found[2]] if found is not None else 0.0
-    if not 0 < seconds < 1e7:
-        raise UsageError(f"--budget {text[:40]!r}: expected a length of time like 30s, 5m or 1h")
-    return seconds
 
 
 def _steps(given: int | None) -> int | None:

@@ -15,7 +15,7 @@ FLAGS = (
     "--quiet", "--no-profiler", "--no-py-spy", "--cprofile", "--keep-trace", "--calibrate", "--no-calibrate",
     "--until-steady",
 )  # fmt: skip
-TEXTS = ("--output", "--format", "--python", "--trial", "--place")
+TEXTS = ("--output", "--format", "--python", "--prove", "--trial", "--place")
 LISTS = ("--max-data-wait", "--fail-if", "--data-fn")
 NUMBERS: dict[str, tuple[type, str]] = {
     "--max-steps": (int, r"\d{1,9}"),

@@ -52,7 +52,34 @@ def run_command(options: RunOptions) -> int:
         profile = profile and nameless(profile)
         kept = _keep(options, folder, cprofile)
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)
-    return _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)
+    status = _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)
+    if options.prove_s is not None and profile is not None and (ours or ended.exit_status == 0):
+        _prove(options, options.prove_s)
+    return status
+
+
+def _prove(options: RunOptions, seconds: float) -> None:
+    """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
+    from ..model.refusal import Refused
+    from .prove import ProveOptions
+    from .proving import prove_command
+
+    target = (options.script, options.module, options.launcher, options.args)
+    try:
+        prove_command(
+            ProveOptions(
+                *target,
+                budget_s=seconds,
+                profile=options.output,
+                format=options.format,
+                python=options.python,
+                data_fn=options.data_fn,
+                max_steps=options.max_steps,
+                quiet=options.quiet,
+            )
+        )
+    except Refused as problem:
+        complain(str(problem))
 
 
 def _keep(options: RunOptions, folder: RunFolder, cprofile: bool) -> list[str]:

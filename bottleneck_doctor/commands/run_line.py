@@ -25,8 +25,10 @@ from .options import (
     Format,
     KeepTrace,
     MaxDataWait,
+    Module,
     NoCalibrate,
     Place,
+    ProveFor,
     Python,
     TrialOrder,
     UntilSteady,
@@ -59,9 +61,7 @@ SPECIAL = {"cls": RunCommand, "context_settings": {"allow_interspersed_args": Fa
 def main(
     context: typer.Context,
     target: Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", hidden=True)] = None,
-    module: Annotated[
-        bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")
-    ] = False,
+    module: Module = False,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="PATH", help="The profile.", show_default="profile.json"),
@@ -82,6 +82,7 @@ def main(
     keep_trace: KeepTrace = False,
     calibrate: Calibrate = False,
     no_calibrate: NoCalibrate = False,
+    prove: ProveFor = None,
     python: Python = None,
     data_fn: DataFn = None,
     trial: TrialOrder = None,
@@ -106,6 +107,7 @@ def main(
         keep_trace=keep_trace,
         calibrate=calibrate,
         no_calibrate=no_calibrate,
+        prove=prove,
         python=python,
         data_fn=data_fn,
         trial=trial,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from ..model.trial import Order
 
 
+LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
 @dataclass(frozen=True)
 class TrialFile:
     """A trial's order, and the file that holds it, for the agent."""
@@ -28,7 +33,7 @@ class TrialFile:
 @dataclass(frozen=True)
 class RunOptions:
     """A checked command line: one of ``script``, ``module``, ``launcher``, and the ``args`` behind it.
-    ``calibrate`` None: shortly."""
+    ``calibrate`` None: shortly. ``prove_s``: for how long remedies are tried afterwards, None: not at all."""
 
     script: str | None
     module: str | None
@@ -50,6 +55,7 @@ class RunOptions:
     trial: TrialFile | None = None
     place: str | None = None
     until_steady: bool = False
+    prove_s: float | None = None
 
 
 def checked(
@@ -75,12 +81,13 @@ def checked(
     trial: str | None = None,
     place: str | None = None,
     until_steady: bool = False,
+    prove: str | None = None,
 ) -> RunOptions:
     """What was given on the command line, else in the settings; ``launched``: it stood behind ``--``."""
     defaults = settings.load() if place is None else Settings()  # `bdoc prove` has read them itself
     script, name, launcher, args = form(target, module, launched)
     return RunOptions(
-        script=script,
+        script=script if prove is None else repeatable(script),
         module=name,
         launcher=launcher,
         args=args,
@@ -100,6 +107,7 @@ def checked(
         trial=_trial(trial),
         place=place,
         until_steady=until_steady,
+        prove_s=length("--prove", prove),
     )
 
 
@@ -134,6 +142,24 @@ def form(
     if launched:
         return None, None, target, []
     return target[0], None, None, target[1:]
+
+
+def repeatable(script: str | None) -> str | None:
+    """The script, which is to run several times."""
+    if script == "-":
+        raise UsageError("a script on stdin can be read once only, and is to run several times: give a file")
+    return script
+
+
+def length(option: str, text: str | None) -> float | None:
+    """Seconds of a length of time like 30s, 5m or 1h."""
+    if text is None:
+        return None
+    found = LENGTH.fullmatch(text.strip())
+    seconds = float(found[1]) * UNITS_S[found[2]] if found is not None else 0.0
+    if not 0 < seconds < 1e7:
+        raise UsageError(f"{option} {text[:40]!r}: expected a length of time like 30s, 5m or 1h")
+    return seconds
 
 
 def _trial(path: str | None) -> TrialFile | None:

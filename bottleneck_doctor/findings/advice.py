@@ -18,6 +18,8 @@ from ..model.trial import Treatment
 from .rewriting import loader_call as loader_call
 
 HOOK = "hook on the loader's next"
+SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (ours)
+MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (ours)
 BOOKS = "thread CPU clock, schedstat"
 TASK_IO = "io counters of the task"
 TIMED = "timed after the run"
@@ -100,22 +102,33 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     call = loader_call(
         loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
     )
-    return [
-        Cure(
-            id="workers-auto",
-            title=title or f"wait side by side: make batches in {count}",
-            fix=Fix("let more workers wait at the same time", call, loader.location),
-            change=replace(best.change, streams=streams),
-            apply="hook",
-            risk=risk,
-            basis="calibrated" if scenario.served else "replay",
-            treatments=(
-                loader_with(
-                    loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
-                ),
+    cure = Cure(
+        id="workers-auto",
+        title=title or f"wait side by side: make batches in {count}",
+        fix=Fix("let more workers wait at the same time", call, loader.location),
+        change=replace(best.change, streams=streams),
+        apply="hook",
+        risk=risk,
+        basis="calibrated" if scenario.served else "replay",
+        treatments=(
+            loader_with(
+                loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
             ),
-        )
-    ]
+        ),
+    )
+    return [as_served(diagnosis, cure)]
+
+
+def as_served(diagnosis: Diagnosis, cure: Cure) -> Cure:
+    """More workers; no more than a bound where they ask a server for far more at once than it was seen to
+    serve."""
+    inputs, scenario, change = diagnosis.inputs, diagnosis.scenario, cure.change
+    if scenario is None or change is None or inputs.network < SERVED_SHARE * making_s(inputs):
+        return cure
+    if (change.workers or 0) <= MORE_AT_ONCE * max(1, scenario.workers):
+        return cure
+    most = gain(scenario, change)
+    return replace(cure, change=None, factor=(1.0, min(most, MORE_AT_ONCE), most), most=most, basis="bound")
 
 
 def loader_with(loader: Loader, **arguments: object) -> Treatment:

@@ -42,7 +42,7 @@ from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
 from ..model.profile import Location
 from ..model.report import Evidence, Fix
-from .advice import loader_call, loader_with, making_s, spread, staging, wait_evidence
+from .advice import as_served, loader_call, loader_with, making_s, spread, staging, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .lines import hottest_place, line_evidence
@@ -97,7 +97,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
-    return Finding(ID, diagnosis.verdict.cause, evidence, [cure], loader.location)
+    return Finding(ID, diagnosis.verdict.cause, evidence, [as_served(diagnosis, cure)], loader.location)
 
 
 def _function_in_main(diagnosis: Diagnosis) -> Finding | None:

@@ -104,7 +104,7 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
         "-",
         "-q -o p.json --output=r.json -m pkg.train -q",
         "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --calibrate --until-steady -- env x -- y",
-        "--no-calibrate train.py",
+        "--no-calibrate --prove 2m train.py",
         "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
     ],
@@ -155,6 +155,8 @@ def test_whether_to_calibrate_is_said_by_the_line_then_by_the_settings(
     ("line", "said"),
     [
         (["--calibrate", "--no-calibrate", "t.py"], "give one of them"),
+        (["--prove", "2", "t.py"], "--prove '2': expected a length of time"),
+        (["--prove", "2m", "-"], "is to run several times"),
         (["-m"], "nothing to run"),
         (["--"], "nothing to run"),
         (["--max-steps", "0", "t.py"], "--max-steps 0: expected a whole number of at least 1"),
