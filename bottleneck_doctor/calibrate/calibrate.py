@@ -24,7 +24,7 @@ from .subjects import Request, Subject, choose, files_of, moving_request, pictur
 WHAT = "calibration"
 BUDGET_S = 12.0  # in all, at the very most; usually two to five
 # each; importing torch is part of the last two
-LIMIT_S = {"reads": 3.0, "pictures": 3.0, "moving": 6.0, "computing": 9.0}
+LIMIT_S = {"reads": 3.0, "pictures": 5.0, "moving": 6.0, "computing": 9.0}
 LEAST_S = 0.5  # of the budget, or a probe is not begun
 UNASKED_S = 2.0
 UNASKED_SHARE = 0.1  # of the run

@@ -28,14 +28,15 @@ Replay with decoding made cheaper by factors measured on ordinary files (one cor
 picture). Pillow, OpenCV and simplejpeg, 500x375: 1.16, 1.35, 1.25; 1920x1080: 12.5, 11.9, 10.4, and 8.2 and
 7.9 with scaled decoding. 500x375 as PNG 5.25, WebP 6.53, JPEG 1.16, raw 0.49, with 389, 59, 63 and 549 KB.
 Yours will differ: ranges. With `bdoc run --calibrate` the decoders of the training's interpreter are timed on
-up to 32 of its pictures, and on the same pixels stored otherwise.
+up to 32 of its pictures, and on the same pixels stored otherwise. DALI decodes on the CPU as well, in threads
+of the training's process: what as many workers as cores bring, without moving batches.
 
 ## Remedies
-`reencode-offline`, `resize-offline`, `decode-scaled`, `decoder-swap`, `cache-decoded-ram`.
+`reencode-offline`, `resize-offline`, `decode-scaled`, `decoder-swap`, `dali-pipeline`, `cache-decoded-ram`.
 
 ## References
 Pillow, "Image.draft"; libjpeg-turbo, scaled decoding; torchvision, "Decoding and encoding images and
-videos"; FFCV, "Tuning guide".
+videos"; NVIDIA DALI, "Pipeline"; FFCV, "Tuning guide".
 """
 
 from __future__ import annotations
@@ -94,6 +95,13 @@ np.save(path.with_suffix(".npy"), np.asarray(Image.open(path).convert("RGB")))  
 pixels = np.load(path.with_suffix(".npy"))                                         # in __getitem__"""
 RESIZE = "image.thumbnail((2 * size, 2 * size)); image.save(target, quality=95)     # once per file"
 DRAFT = 'image = Image.open(path); image.draft("RGB", (2 * size, 2 * size))'
+DALI = """\
+@pipeline_def(batch_size=size, num_threads=THREADS, device_id=None)   # nvidia-dali-cuda120; no GPU needed
+def pictures():
+    data, label = fn.readers.file(files=paths, labels=labels, random_shuffle=True, name="reader")
+    image = fn.resize(fn.decoders.image(data, device="cpu"), size=side)   # "mixed": on a GPU
+    return fn.crop_mirror_normalize(image, mirror=fn.random.coin_flip(), output_layout="CHW"), label
+loader = DALIGenericIterator(pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
 SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
 
 # a decoder's module -> its name among what was timed; remedy -> what was timed of it
@@ -103,7 +111,7 @@ VARIANTS = {
 }  # fmt: skip
 TIMED = {
     "reencode-offline": ("stored raw",), "decode-scaled": ("PIL half",),
-    "decoder-swap": tuple(VARIANTS.values()),
+    "decoder-swap": tuple(VARIANTS.values()), "dali-pipeline": ("DALI",),
 }  # fmt: skip
 
 # remedy -> title, how it is applied, lines, risk
@@ -116,6 +124,8 @@ WAYS = {
                        "lossy, and later crops are limited to what is left"),
     "decode-scaled": ("let the JPEG decoder skip pixels that are not needed", "manual", DRAFT,
                       "pixels differ slightly from those of a full decode"),
+    "dali-pipeline": ("decode in a DALI pipeline, in threads of its own", "manual", DALI,
+                      "transforms must be DALI's; pixels, and the order of samples, differ"),
     "decoder-swap": ("try another JPEG decoder", "manual", SWAP,
                      "pixels differ by a level or two; Pillow is no longer slow by default"),
 }  # fmt: skip
@@ -197,6 +207,7 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
         factors |= {"decode-scaled": SCALED} if codec == "JPEG" else {}
     factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
     ranged = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
+    ranged += [_threaded(diagnosis)] if codec else []
     cures = [timed for cure in ranged for timed in _as_timed(diagnosis, cure)]
     if (
         repeats is not None
@@ -230,8 +241,31 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
     left, size = best.cpu_s / rows[used].cpu_s, best.size_bytes / max(rows[used].size_bytes, 1.0)
     title = f"{cure.title}: {best.variant}" if cure.id == "decoder-swap" else cure.title
     change = _costing(diagnosis.inputs, left, size)
+    if cure.id == "dali-pipeline":
+        change = _in_threads(diagnosis, change)
     timed = replace(cure, title=title, change=change, factor=None, most=None, basis="calibrated")
-    return [timed] if left < 1 else []
+    assert diagnosis.scenario is not None, "what is timed is replayed"
+    return [timed] if gain(diagnosis.scenario, change) > 1 else []
+
+
+def _threaded(diagnosis: Diagnosis) -> Cure:
+    """DALI's threads: at worst nothing, likely what as many workers bring whose batches nobody moves, at best
+    half of decoding as well."""
+    assert diagnosis.scenario is not None, "a range is replayed"
+    costs = (_costing(diagnosis.inputs, one) for one in (1.0, 0.5))
+    likely, high = (_in_threads(diagnosis, one) for one in costs)
+    cure = _cure(diagnosis, "dali-pipeline")
+    snippet = cure.fix.snippet.replace("THREADS", str(_cores(diagnosis)))
+    factor = spread(diagnosis.scenario, Change(), likely, high)
+    return replace(cure, fix=replace(cure.fix, snippet=snippet), factor=factor, basis="bound")
+
+
+def _in_threads(diagnosis: Diagnosis, change: Change) -> Change:
+    return replace(change, workers=_cores(diagnosis), ipc=0.0, startup=0.0)
+
+
+def _cores(diagnosis: Diagnosis) -> int:
+    return max(1, round(diagnosis.host.cores))
 
 
 def _cure(diagnosis: Diagnosis, name: str) -> Cure:
@@ -265,6 +299,7 @@ def cases() -> tuple[Case, ...]:
         Case("large JPEG files", _case(".jpg"), "fires", "resize-offline"),
         Case("large JPEG files, decoded in full", _case(".jpg"), "fires", "decode-scaled"),
         Case("large JPEG files, augmented", _augmented(), "fires", "resize-offline"),
+        Case("pictures that another pipeline may decode", _case(".png"), "fires", "dali-pipeline"),
         Case("PNG files", _case(".png"), "fires", "reencode-offline"),
         Case("memory for all of them", _case(".jpg", memory=512 << 30), "fires", "cache-decoded-ram"),
         Case("memory for none but finished samples", _case(".jpg", memory=64 << 30), "fires"),

@@ -104,6 +104,8 @@ def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
     judged = judge_threads(profile, profile.loops[0], asleep, two, 0.0)
     assert judged.trouble == "many"
     assert judged.factor[1] == pytest.approx(2.0, rel=0.02), "half of the step"
+    assert judged.most is not None, "what they spin away besides is not measured"
+    assert judged.most > judged.factor[2]
 
 
 def test_sleeping_in_the_model_is_told_from_sleeping_elsewhere() -> None:

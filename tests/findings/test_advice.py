@@ -1,9 +1,14 @@
-"""How a treatment is told which loader is meant."""
+"""How a treatment is told which loader is meant, and what more workers are promised."""
 
 from __future__ import annotations
 
-from bottleneck_doctor.findings.advice import loader_with, meant
+import pytest
+
+from bottleneck_doctor.findings.advice import as_served, loader_with, meant
+from bottleneck_doctor.findings.case import inputs_of, patient
+from bottleneck_doctor.model.diagnosis import Change, Cure, Turn, Work
 from bottleneck_doctor.model.profile import Loader, Location
+from bottleneck_doctor.model.report import Fix
 
 BUILT = Loader(
     "1:1",
@@ -29,6 +34,29 @@ def test_what_the_profile_does_not_know_is_not_asked_for() -> None:
     stream = Loader("1:1", "dataloader", 1, "Stream", "iterable", location=Location("train.py", 12))
     assert meant(stream) == {"file": "train.py", "line": 12, "batch_size": None, "dataset": "Stream"}
     assert meant(Loader("1:1", "dataloader", 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("work", "workers", "is_bound"),
+    [
+        (Work(0.001, network=0.03), 12, True),
+        (Work(0.001, network=0.03), 4, False),  # twice as many: the server was nearly seen to serve them
+        (Work(0.001, wait=0.03), 12, False),
+        (Work(0.03, network=0.005), 12, False),
+    ],
+)
+def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
+    work: Work, workers: int, is_bound: bool
+) -> None:
+    sick = patient(work, Turn(0.0, 0.003), workers=2, inputs=inputs_of(work, 2, 0.0155))
+    cure = Cure("workers-auto", "more", Fix("", ""), change=Change(workers=workers), basis="replay")
+    told = as_served(sick, cure)
+    if not is_bound:
+        assert told == cure
+        return
+    assert (told.change, told.basis) == (None, "bound")
+    assert told.most is not None
+    assert 2 < told.most < 12
 
 
 def test_the_treatment_holds_the_arguments_and_the_loader() -> None:

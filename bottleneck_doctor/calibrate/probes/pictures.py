@@ -169,11 +169,32 @@ def _torchvision(io_image: Any) -> Decode:
     return lambda data: io_image.decode_image(torch.frombuffer(bytearray(data), dtype=torch.uint8))
 
 
+def _dali(dali: Any) -> Decode | None:
+    """DALI's decoder on one thread of the CPU: the same work as the others'. Its threads are for many."""
+    fn, numpy = _module("nvidia.dali.fn"), _module("numpy")
+    if not fn or not numpy:
+        return None
+    pipeline = dali.Pipeline(
+        batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=1, exec_pipelined=False,
+        exec_async=False,
+    )  # fmt: skip
+    with pipeline:
+        pipeline.set_outputs(fn.decoders.image(fn.external_source(name="data"), device="cpu"))
+    pipeline.build()
+
+    def decode(data: bytes) -> object:
+        pipeline.feed_input("data", [numpy.frombuffer(data, numpy.uint8)])
+        return pipeline.run()
+
+    return decode
+
+
 MAKERS: dict[str, tuple[str, Callable[[Any], Decode | None]]] = {
     "PIL": ("PIL.Image", _pillow),
     "PIL half": ("PIL.Image", _pillow_half),
     "OpenCV": ("cv2", _opencv),
     "simplejpeg": ("simplejpeg", _simplejpeg),
     "TurboJPEG": ("turbojpeg", _turbojpeg),
+    "DALI": ("nvidia.dali", _dali),
     "torchvision": ("torchvision.io.image", _torchvision),
 }
