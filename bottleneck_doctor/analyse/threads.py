@@ -66,12 +66,14 @@ def judge_threads(
 def _as_timed(judged: Threads, profile: Profile, scenario: Scenario) -> Threads:
     """Large operators with the wanted threads, as fast as those that were timed. Too many threads hold up all
     other operators as much, and the loop sleeps for them in the model."""
-    now_s, then_s = (
-        sum(one.seconds for one in profile.calibrations if (one.subject in LAYERS and one.variant == way))
+    layers = [one for one in profile.calibrations if one.subject in LAYERS]
+    now, then = (
+        {one.subject: one.seconds for one in layers if one.variant == way}
         for way in ("now", f"{judged.wanted} threads")
     )
+    now_s, then_s = sum(now.values()), sum(then.values())
     own_s = fmean(turn.compute + turn.launch + scenario.asleep * turn.idle for turn in scenario.turns)
-    if not then_s or not LEAST_TIMED <= now_s / max(own_s, 1e-12) <= MOST_TIMED:
+    if not then_s or now.keys() != then.keys() or not LEAST_TIMED <= now_s / max(own_s, 1e-12) <= MOST_TIMED:
         return judged
     left = then_s / now_s
     few = Change(compute=1 - (judged.large or 0.0) * (1 - left))

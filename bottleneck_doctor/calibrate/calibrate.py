@@ -33,7 +33,7 @@ FIRST = 3  # remedies of the list whose order is worth it
 SHORT_S = {"reads": 1.6, "pictures": 0.8, "computing": 1.9}
 DECIDES: dict[str, Collection[str]] = {
     "reads": ("workers-auto", "stage-to-fast-storage", "cache-bytes-ram", "pack-shards", "readahead-hints"),
-    "pictures": ("decoder-swap", "decode-scaled", "reencode-offline"),
+    "pictures": ("decoder-swap", "decode-scaled", "reencode-offline", "dali-pipeline"),
     "computing": WAYS,
 }
 
@@ -121,10 +121,9 @@ def _short(questions: list[Question], remedies: Sequence[str]) -> list[Question]
     """What can be asked shortly of what decides these remedies; an accelerator takes longer to start."""
     probes = _deciding(remedies)
     found = [one for one in questions if one.probe in probes and one.request.get("device") != "cuda"]
-    return [
-        replace(one, request={**only(one.request, remedies), "short": True})
-        for one in sorted(found, key=lambda one: probes.index(one.probe))
-    ]
+    short = [replace(one, request={**only(one.request, remedies), "short": True}) for one in found]
+    asked = [one for one in short if one.request.get("subjects", True)]
+    return sorted(asked, key=lambda one: probes.index(one.probe))
 
 
 def _carry_out(

@@ -56,6 +56,8 @@ def test_a_crowd_that_was_timed_promises_what_was_timed() -> None:
     assert judged.factor[1] > 2
     other = replace(crowd, calibrations=[replace(one, seconds=one.seconds / 10) for one in rows])
     assert judge_threads(other, other.loops[0], BASE, IDLE, 0.0).timed is None
+    half = replace(crowd, calibrations=[*rows, replace(rows[0], subject="product")])
+    assert judge_threads(half, half.loops[0], BASE, IDLE, 0.0).timed is None
 
 
 def test_who_asked_for_one_thread_changes_nothing() -> None:

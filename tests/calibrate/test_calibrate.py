@@ -114,8 +114,9 @@ def test_unasked_a_step_is_timed_only_in_the_ways_that_are_advised(
     calibrate(run, "python", local, ["workers-auto", "cpu-bf16", "optimizer-fused"])
     (request,) = (one for one in requests if "subjects" in one)
     assert (list(request["subjects"]), request["ways"]) == (["product"], ["now", "bfloat16", "fused"])
-    on_device = Computing(shapes=Shapes([replace(layer, device="cuda")], [], []))
     requests.clear()
+    calibrate(run, "python", local, ["optimizer-fused"])
+    on_device = Computing(shapes=Shapes([replace(layer, device="cuda")], [], []))
     calibrate(replace(run, computing=on_device), "python", local, ["cpu-bf16"])
     assert requests == []
 
