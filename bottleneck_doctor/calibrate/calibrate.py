@@ -28,8 +28,9 @@ LIMIT_S = {"reads": 3.0, "pictures": 5.0, "moving": 6.0, "computing": 9.0}
 LEAST_S = 0.5  # of the budget, or a probe is not begun
 UNASKED_S = 2.0
 UNASKED_SHARE = 0.1  # of the run
-FIRST = 3  # remedies of the list whose order is worth it
-# What a short answer takes, by probe, and whose promise it decides. Workers need longer to say anything.
+FIRST = 3  # remedies of the list, whose promises are timed unasked
+# Seconds that a short answer takes, by probe, and the remedies whose promise it decides. Moving batches is
+# not among them: its loader's workers take longer to start.
 SHORT_S = {"reads": 1.6, "pictures": 0.8, "computing": 1.9}
 DECIDES: dict[str, Collection[str]] = {
     "reads": ("workers-auto", "stage-to-fast-storage", "cache-bytes-ram", "pack-shards", "readahead-hints"),

@@ -80,6 +80,8 @@ def _prove(options: RunOptions, seconds: float) -> None:
         )
     except Refused as problem:
         complain(str(problem))
+    except Exception as error:
+        complain(f"the remedies could not be tried: {type(error).__name__}: {error}")
 
 
 def _keep(options: RunOptions, folder: RunFolder, cprofile: bool) -> list[str]:

@@ -230,8 +230,8 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
 
 
 def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
-    """The cure with what ``--calibrate`` timed on the training's own pictures, where it did; no cure where
-    that way was no faster."""
+    """The cure with what was timed on the training's own pictures, where it was; no cure where that way gains
+    nothing."""
     rows, used = decoding(diagnosis, VARIANTS)
     ways = TIMED.get(cure.id, ())
     others = [one for name, one in rows.items() if name in ways and name != used]

@@ -1,4 +1,4 @@
-"""What ``bdoc run --calibrate`` timed on the training's own objects, as Changes that several findings use."""
+"""What was timed on the training's own objects once it had ended, as Changes that several findings use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``bdoc run --calibrate`` timed of a step's computing, where it is what the training measured."""
+"""What was timed of a step's computing once the training had ended, where it is what was measured."""
 
 from __future__ import annotations
 

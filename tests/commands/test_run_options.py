@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.commands import typed
+from bottleneck_doctor.commands import run, typed
 from bottleneck_doctor.commands.app import COMMANDS, main
 from bottleneck_doctor.commands.quick import quickly
-from bottleneck_doctor.commands.run_options import RunOptions
+from bottleneck_doctor.commands.run_options import RunOptions, checked
 from bottleneck_doctor.model.outcome import Condition
 
 
@@ -181,3 +181,14 @@ def test_a_usage_error_starts_nothing(
     shown = capsys.readouterr().err
     assert said in shown
     assert shown.count("\n") == 1
+
+
+def test_whatever_goes_wrong_in_trying_remedies_the_run_keeps_its_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(options: object) -> int:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("bottleneck_doctor.commands.proving.prove_command", fail)
+    run._prove(checked(["train.py"], False, prove="2m"), 120.0)
+    assert "the remedies could not be tried: RuntimeError: no room" in capsys.readouterr().err
