@@ -80,7 +80,7 @@ def usage() -> tuple[int, int]:
     return int(known.ru_stime * 1e9), known.ru_minflt
 
 
-def faults() -> tuple[int, int]:
-    """(major faults, system CPU in nanoseconds) of this thread."""
+def faults() -> tuple[int, int, int]:
+    """(major faults, system CPU in nanoseconds, minor faults) of this thread."""
     usage = resource.getrusage(resource.RUSAGE_THREAD)
-    return usage.ru_majflt, int(usage.ru_stime * 1e9)
+    return usage.ru_majflt, int(usage.ru_stime * 1e9), usage.ru_minflt

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Readings = tuple[int, tuple[int, int], tuple[int, int, int]]
+    Readings = tuple[int, tuple[int, int, int], tuple[int, int, int]]
 
 CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
 LEAVES_AT_MOST = 64  # parts of a batch that are looked at for padding
@@ -151,7 +151,8 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
         wire.BATCH, start, ledger.collate[0], ledger.collate[1], samples, read, faults[1] - before[1][1],
         state.decode_ns, thing,
     )  # fmt: skip
-    state.row(wire.COUNT, start, ledger.total_ns, ledger.fetches, state.opens, calls, 0, 0, thing)
+    mapped = faults[2] - before[1][2]
+    state.row(wire.COUNT, start, ledger.total_ns, ledger.fetches, state.opens, calls, mapped, 0, thing)
     patch_containers.note(start, thing)
     if ledger.close % CARGO_EVERY == 1:
         state.row(wire.CARGO, start, 0, *cargo(data), thing=thing)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 7
+VERSION = 8
 HEADER_BYTES = 4096
 CHUNK_BYTES = 512 * 1024
 MAX_CHUNKS = 16
@@ -50,7 +50,9 @@ EPOCH = 3  # iter(loader): a iterator number
 END = 4  # the iterator is exhausted (b = 1) or failed (b = 2): a iterator, c wait so far, d arrivals
 FETCH = 5  # a..e: thread CPU, run queue, process CPU, bytes from storage, major faults
 BATCH = 6  # follows FETCH: duration of collate; a..e: collate CPU, samples, bytes read, system CPU, decoding
-COUNT = 7  # follows BATCH: duration of all fetches so far; a..c: fetches so far, opens, read calls
+COUNT = (
+    7  # follows BATCH: duration of all fetches so far; a..d: fetches so far, opens, read calls, minor faults
+)
 SAMPLE = 8  # one dataset index: a..d: index, checksum, bytes, thread CPU
 PICKLE = 9  # a batch serialised for the pipe: a CPU, b bytes
 CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes

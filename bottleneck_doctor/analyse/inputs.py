@@ -157,6 +157,7 @@ def measure_inputs(
         containers=known(table.containers),
         container=known(table.container_s) or 0.0,
         container_cpu=known(table.container_cpu_s) or 0.0,
+        minor_faults=known(table.minor_faults) if table.minor_faults else None,
         variation=_variation(table, rows),
         busy=_busy(table, rows, workers),
         blocked_samples=split.samples,

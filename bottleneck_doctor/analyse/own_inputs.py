@@ -9,7 +9,8 @@ from statistics import fmean
 from ..model.diagnosis import Inputs, Step, Work
 from ..model.profile import Loop, Profile
 from .inputs import Split, shares_of
-from .turns import paging_s, spaced
+from .paging import paging_s
+from .turns import spaced
 
 KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.7 to 0.9)
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
@@ -64,7 +65,7 @@ def _work(step: Step, split: Split, read_bytes_per_s: float) -> Work:
     cpu = min(step.wait, step.wait_cpu or 0.0)
     blocked = max(0.0, step.wait - cpu - step.wait_queue)
     making = cpu + blocked * (split.made or 0.0)
-    kernel = max(0.0, (step.system or 0.0) - paging_s(step))
+    kernel = max(0.0, (step.system or 0.0) - paging_s(step.system, step.faults))
     reading = min(making, kernel, KERNEL_S_PER_BYTE * read_bytes_per_s * step.wall)
     return Work(
         cpu=making - reading,

@@ -17,6 +17,7 @@ from .interpreter_lock import held_by_lock
 from .logged import logged
 from .makings import epoch_draws_s, making_of
 from .memory import loop_stall_s, measure_shortage, with_stalls
+from .paging import without_making
 from .ranks import exchange_shares
 from .reads import judge_reads, streams_of
 from .served import Curve, held, served
@@ -61,7 +62,7 @@ def build_scenario(
     release = RELEASE_S * _tensors(profile, loader)
     moved = release if workers else 0.0
     beside = Beside(host.accelerated, device, split, shares, moved, threads, _copied(profile, loop), stored)
-    turns = turns_of(steps, beside)
+    turns = turns_of(steps if workers else without_making(steps, inputs), beside)
     making = making_of(profile, loader)
     crowd = crowding(inputs, workers, serialise)
     base = Scenario(

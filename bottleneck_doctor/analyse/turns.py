@@ -9,14 +9,10 @@ from typing import Any
 from ..model.device_view import DeviceView
 from ..model.diagnosis import Step, Turn
 from .accelerated import device_turn, undivided_turn
+from .paging import paging_s
 from .split import NOTHING, Split, host_cpu_s
 
 TURNS_AT_MOST = 192
-FAULTS_AT_LEAST = 256  # pages a step: a megabyte (ours)
-FAULT_AT_MOST_S = (
-    4e-6  # of the kernel's time for each, zeroing and giving back included (ours, measured 0.5 to 2)
-)
-PAGING_AT_LEAST = 0.1  # of the step, below which it is part of computing (ours)
 HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
 
 
@@ -70,21 +66,13 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     idle = max(0.0, own - cpu - min(queue, own))
     cpu = max(0.0, cpu - copied)
     cpu -= min(beside.release, 0.5 * cpu)
-    paging = min(cpu, paging_s(step) / max(1.0, beside.threads))  # threads fault side by side
+    paging = min(
+        cpu, paging_s(step.system, step.faults) / max(1.0, beside.threads)
+    )  # threads fault side by side
     cpu -= paging
     python, launch = cpu * beside.split.python, cpu * beside.split.launch
     compute = max(0.0, cpu - python - launch)
     return Turn(compute, idle, *host, python, launch, paging=paging, **ranks)
-
-
-def paging_s(step: Step) -> float:
-    """The kernel's CPU of the process, where it maps pages anew: a fault for each 4 us of it, at least, or it
-    does something else."""
-    if step.system is None or step.faults is None or step.wall <= 0:
-        return 0.0
-    if step.faults < FAULTS_AT_LEAST or step.system > FAULT_AT_MOST_S * step.faults:
-        return 0.0
-    return step.system if step.system >= PAGING_AT_LEAST * step.wall else 0.0
 
 
 def _collecting(step: Step, queue: float) -> float:

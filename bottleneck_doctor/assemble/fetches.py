@@ -91,6 +91,7 @@ def _append(table: FetchTable, fetch: Row, batch: Row, count: Row, worker: int, 
     table.collate_cpu_s.append(max(0, batch.a) * S)
     table.decode_s.append(max(0, batch.e) * S)
     table.opens.append(_count(count.b))
+    table.minor_faults.append(_count(count.d))
     table.samples.append(max(0, batch.b))
 
 

@@ -195,7 +195,7 @@ class Inputs:
     outside observations the split of blocked time rests (0 = none, the split is then a guess). ``containers``
     are HDF5, zip, tar and Parquet files opened, ``container``/``container_cpu`` what opening them takes.
     ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage, known of loops without a
-    loader.
+    loader. ``minor_faults`` are pages newly mapped, None where nobody counted.
     """
 
     batches: int = 0
@@ -220,6 +220,7 @@ class Inputs:
     containers: float | None = None
     container: float = 0.0
     container_cpu: float = 0.0
+    minor_faults: float | None = None
     variation: float = 0.0
     busy: float | None = None
     blocked_samples: int = 0

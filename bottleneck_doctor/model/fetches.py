@@ -12,7 +12,8 @@ class FetchTable:
     Per batch: ``wall_s`` = ``cpu_s`` + ``runq_s`` + blocked. ``cpu_s`` is the fetching thread's,
     ``other_cpu_s`` what the process's other threads burnt meanwhile; ``system_s`` is the kernel part
     of ``cpu_s``. ``collate_s``/``collate_cpu_s`` and ``decode_s`` (image, audio and video decoders, CPU)
-    lie inside. Bytes and faults are the kernel's counts for the thread. ``containers`` are the HDF5, zip, tar
+    lie inside. Bytes and faults are the kernel's counts for the thread; ``minor_faults`` are pages that were
+    newly mapped, ``major_faults`` those that had to be read first. ``containers`` are the HDF5, zip, tar
     and Parquet files opened, ``container_s``/``container_cpu_s`` what opening them took.
     """
 
@@ -37,6 +38,7 @@ class FetchTable:
     containers: list[int | None] = field(default_factory=list)
     container_s: list[float | None] = field(default_factory=list)
     container_cpu_s: list[float | None] = field(default_factory=list)
+    minor_faults: list[int | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ cumulative; what could not be read is left out. By sensor:
   job_processes, job_threads, job_major_faults, job_block_delay_s, and where allowed job_rchar_bytes,
   job_reads, job_read_bytes, job_write_bytes
 - ``holdings``, every few seconds: job_private_bytes, job_swapped_bytes, job_measured_processes, descriptors
-  and descriptor_limit of the process nearest to its limit; once, with several nodes: numa_remote_share,
-  numa_pages
+  and descriptor_limit of the process nearest to its limit; once, mapped_data_bytes, the largest amount of
+  data files that one process has mapped; once, with several nodes: numa_remote_share, numa_pages
 - ``gpu_static`` once and ``gpu`` per reading, the names beginning with ``gpu0_`` for ``cuda:0``: see gpus.py
 - ``blocked``, one per process and half-second (wider in long runs): pid, and a count for each of
   ``channels.CLASSES``; ``channel``: name, class, count; ``file``: pid, path, count, mount, fstype, device,

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.patients.expected import Patient
 
 WORTHWHILE = 1.05
+SLOWER = 0.97
+AS_GOOD = 0.95
 NEAR = 0.25
 # Advice about strangers on the cores: true of the machine in that minute, not of the patient.
 ABOUT_STRANGERS = frozenset({"isolate-cpus", "tenant-finish"})
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A remedy that was tried by hand: what was promised (None where the list lacks it) and what came."""
+
+    remedy: str
+    likely: float | None
+    most: float | None
+    measured: float
+
+    @property
+    def harmful(self) -> bool:
+        """Whether a gain was promised, and the training got slower."""
+        return (self.likely or 0.0) > WORTHWHILE and self.measured < SLOWER
 
 
 @dataclass(frozen=True)
@@ -40,6 +57,14 @@ class Judgement:
     basis: str = ""
     most: float | None = None  # the upper bound, where that is all that is said
     slowed: float | None = None  # mean step under bdoc over the mean step of the plain runs
+    tried: tuple[Tried, ...] = ()  # in the order of the report's list; those that it lacks come last
+
+    @property
+    def best_first(self) -> bool | None:
+        """Whether, of the remedies that were tried, the list's first brings most, or as good as that."""
+        if not self.tried or self.tried[0].most is None:
+            return None
+        return self.tried[0].measured >= AS_GOOD * max(one.measured for one in self.tried)
 
     @property
     def wait_error(self) -> float | None:
@@ -70,6 +95,7 @@ def judge(
     sick_s: Sequence[float] = (),
     cured_s: Sequence[float] = (),
     same_output: bool = True,
+    tried_s: Mapping[str, Sequence[float]] | None = None,
 ) -> Judgement:
     """Compare one report, and the truth of the very run it is about, with the patient's table entry."""
     bound, cause = report["verdict"]["bound"], report["verdict"]["cause"]
@@ -107,11 +133,28 @@ def judge(
             if (promises.get(name, {"likely": 0})["likely"] or 0) > WORTHWHILE
         ),
         same_output=same_output,
+        tried=_tried(promises, sick_s, tried_s or {}),
         basis=basis,
         most=promise["high"] if promise is not None and promise["likely"] is None else None,
         slowed=truth["step_mean_s"] / statistics.median(sick_s)
         if sick_s and truth.get("step_mean_s")
         else None,
+    )
+
+
+def _tried(
+    promises: dict[str, Any], sick_s: Sequence[float], tried_s: Mapping[str, Sequence[float]]
+) -> tuple[Tried, ...]:
+    order = [name for name in promises if name in tried_s]
+    order += [name for name in tried_s if name not in promises]
+    return tuple(
+        Tried(
+            name,
+            promises.get(name, {}).get("likely"),
+            promises.get(name, {}).get("high"),
+            statistics.median(sick_s) / statistics.median(tried_s[name]),
+        )
+        for name in order
     )
 
 

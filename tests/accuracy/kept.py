@@ -8,7 +8,7 @@ import platform
 import sys
 import sysconfig
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,15 @@ from tests.patients.expected import Patient
 
 @dataclass(frozen=True)
 class Taken:
-    """What is known of one patient's runs beside the profile: the script's own clock, sick and cured."""
+    """What is known of one patient's runs beside the profile: the script's own clock, sick, cured, and with
+    each remedy that was tried."""
 
     truth: dict[str, Any]
     sick_s: list[float]
     cured_s: list[float]
     limited: bool
     same_output: bool
+    tried_s: dict[str, list[float]] = field(default_factory=dict)
 
 
 def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
@@ -77,4 +79,5 @@ def judged(patient: Patient, report: dict[str, Any], taken: Taken) -> Judgement:
         sick_s=taken.sick_s,
         cured_s=taken.cured_s,
         same_output=taken.same_output,
+        tried_s=taken.tried_s,
     )

@@ -16,7 +16,7 @@ from typing import Any
 from tests.accuracy import table
 from tests.accuracy.judge import Judgement
 from tests.accuracy.kept import Taken, again, judged, put
-from tests.accuracy.measure import limited, plain, watched
+from tests.accuracy.measure import Plain, limited, plain, watched
 from tests.patients.expected import PATIENTS, Patient
 
 FAST = (
@@ -60,28 +60,33 @@ def examine(
         if seen.report is None:
             tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
             return None
-        sick, cured, cure = [], [], as_told(patient, seen.report)
-        for _ in range(repeats if patient.twin else 1):
+        cures = patient.treatments or ((patient.twin,) if patient.twin else ())
+        sick: list[Plain] = []
+        tried_s: dict[str, list[float]] = {cure: [] for cure in cures}
+        for _ in range(repeats if cures else 1):
             sick.append(plain(patient, folder, length))
-            if patient.twin:
-                cured.append(plain(patient, folder, length, cured=cure))
+            for cure in cures:
+                run = plain(patient, folder, length, cured=as_told(patient, seen.report, cure))
+                tried_s[cure].append(run.truth[f"{patient.scope}_mean_s"])
         taken = Taken(
             seen.truth,
             [run.truth[f"{patient.scope}_mean_s"] for run in sick],
-            [run.truth[f"{patient.scope}_mean_s"] for run in cured],
+            tried_s.get(patient.twin or "", []),
             limited(patient),
             all((run.stdout, run.status) == (seen.stdout, seen.status) for run in sick),
+            tried_s if patient.treatments else {},
         )
         if keep is not None:
             put(keep, patient, folder / "profile.json", taken)
     return judged(patient, seen.report, taken)
 
 
-def as_told(patient: Patient, report: dict[str, Any]) -> list[str]:
+def as_told(patient: Patient, report: dict[str, Any], cure: str) -> list[str]:
     """The arguments that cure the patient; the number of workers is the one that the report advises."""
-    remedy = next((one for one in report["remedies"] if one["id"] == patient.twin == "workers-auto"), None)
+    remedy = next((one for one in report["remedies"] if one["id"] == cure == "workers-auto"), None)
     advised = re.search(r"num_workers=(\d+)", remedy["fix"]["snippet"] or "") if remedy else None
-    return ["--cured", *(["--workers", advised[1]] if advised else [])]
+    by_name = [cure] if patient.treatments else []
+    return ["--cured", *by_name, *(["--workers", advised[1]] if advised else [])]
 
 
 def machine() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from tests.accuracy.judge import Judgement
+from tests.accuracy.judge import Judgement, Tried
 
 GPU_PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy-gpu.md"
 PROVED = "Remedies that bdoc applies by itself: [how right `bdoc prove` is](accuracy-prove.md)."
@@ -94,6 +94,7 @@ def _errors(rows: Sequence[Judgement]) -> list[str]:
             f"steps under bdoc longer by {median(slowed):.0f} % (median), {slowed[-1]:.0f} % at worst"
         )
     lines += _speedups("speedup", rows)
+    lines += _tried_by_hand([one for j in rows for one in j.tried])
     for basis in BASES:
         lines += _speedups(f"speedup by {basis}", [j for j in rows if j.basis == basis])
     return lines
@@ -107,6 +108,19 @@ def _speedups(title: str, rows: Sequence[Judgement]) -> list[str]:
     return [f"{title}, {len(errors)} twins: off by {middle:.0f} % (median), {most:.0f} % (90th percentile)"]
 
 
+def _tried_by_hand(tried: Sequence[Tried]) -> list[str]:
+    errors = sorted(abs(one.likely / one.measured - 1) for one in tried if one.likely is not None)
+    if not errors:
+        return []
+    middle, most = 100 * median(errors), 100 * errors[min(len(errors) - 1, int(0.9 * len(errors)))]
+    bounds = [one.measured <= (one.most or 0) for one in tried if one.most and one.likely is None]
+    return [
+        f"remedies tried by hand: {len(tried)}; {len(errors)} numbers off by {middle:.0f} % (median), "
+        f"{most:.0f} % (90th percentile); {sum(bounds)} of {len(bounds)} bounds hold; "
+        f"{sum(one.harmful for one in tried)} promised a gain and slowed down"
+    ]
+
+
 BASES = ("replay", "calibrated", "amdahl", "bound")
 COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
     "bound right": lambda j: j.bound_right,
@@ -116,6 +130,7 @@ COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
     "speedup within 25 %": lambda j: j.near,
     "speedup inside its interval": lambda j: j.inside,
     "upper bound holds": lambda j: j.bounded,
+    "first of those tried brings most": lambda j: j.best_first,
 }
 
 

@@ -19,11 +19,14 @@ def test_the_twin_gets_the_number_of_workers_that_was_advised() -> None:
     advised = report(
         ("else", "num_workers=9"), ("workers-auto", "DataLoader(..., num_workers=6, shuffle=True)")
     )
-    assert as_told(PATIENT, advised) == ["--cured", "--workers", "6"]
+    assert as_told(PATIENT, advised, "workers-auto") == ["--cured", "--workers", "6"]
 
 
 def test_without_advice_or_with_another_cure_the_twin_is_the_tables() -> None:
-    assert as_told(PATIENT, report()) == ["--cured"]
-    assert as_told(PATIENT, report(("workers-auto", None))) == ["--cured"]
-    other = replace(PATIENT, twin="pack-shards")
-    assert as_told(other, report(("workers-auto", "num_workers=6"))) == ["--cured"]
+    assert as_told(PATIENT, report(), "workers-auto") == ["--cured"]
+    assert as_told(PATIENT, report(("workers-auto", None)), "workers-auto") == ["--cured"]
+    advised = report(("workers-auto", "num_workers=6"))
+    assert as_told(replace(PATIENT, twin="pack-shards"), advised, "pack-shards") == ["--cured"]
+    several = replace(PATIENT, treatments=("pack-shards", "workers-auto"))
+    assert as_told(several, advised, "pack-shards") == ["--cured", "pack-shards"]
+    assert as_told(several, advised, "workers-auto") == ["--cured", "workers-auto", "--workers", "6"]

@@ -20,8 +20,8 @@ STEP = replace(steps_of(run_of(compute=10 * MS, noise=0.0).loops[0].table)[0], c
         (4.0, 4000.0, 1.0, 4.0),
         (4.0, 4000.0, 2.0, 2.0),  # threads that compute side by side fault side by side
         (4.0, 100.0, 1.0, 0.0),  # too few pages
-        (4.0, 500.0, 1.0, 0.0),  # too long for so few: the kernel did something else
-        (0.5, 4000.0, 1.0, 0.0),  # a small part of the step
+        (4.0, 500.0, 1.0, 0.5),  # too long for so few: the kernel did something else as well
+        (0.5, 4000.0, 1.0, 0.5),
         (None, 4000.0, 1.0, 0.0),
         (4.0, None, 1.0, 0.0),
     ],

@@ -217,7 +217,8 @@ def limits(scenario: Scenario) -> tuple[float, float]:
     asleep = fmean(work.network + work.wait for work in works)
     compute = fmean(turn.compute for turn in turns)
     idle = fmean(turn.idle + turn.comm + turn.straggler + turn.allocating for turn in turns)
-    collect = fmean(turn.collect + turn.launch + turn.lead_in for turn in turns) + scenario.sampling
+    collect = fmean(turn.collect + turn.launch + turn.lead_in + turn.paging for turn in turns)
+    collect += scenario.sampling
     writing = fmean(turn.checkpoint + turn.logging for turn in turns)
     cores, threads = scenario.cores, scenario.threads
     if not scenario.workers:

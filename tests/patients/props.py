@@ -14,9 +14,9 @@ import torch
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line of a patient asked for."""
+    """What the command line of a patient asked for; ``cured`` is the remedy to apply, "" for none."""
 
-    cured: bool
+    cured: str
     steps: int
     truth: Path | None
     data: Path
@@ -31,7 +31,9 @@ def options(about: str | None, *, steps: int, step_s: float, threads: int | None
     threads: on a machine whose cores are shared, parallel regions wait for the slowest one.
     """
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--cured", action="store_true", help="apply the remedy, and nothing else")
+    parser.add_argument(
+        "--cured", nargs="?", const="yes", default="", metavar="REMEDY", help="apply it, and nothing else"
+    )
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--seconds", type=float, help="rough length of the sick run")
     length.add_argument("--steps", type=int, help=f"training steps (default {steps})")
