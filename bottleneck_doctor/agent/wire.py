@@ -50,9 +50,7 @@ EPOCH = 3  # iter(loader): a iterator number
 END = 4  # the iterator is exhausted (b = 1) or failed (b = 2): a iterator, c wait so far, d arrivals
 FETCH = 5  # a..e: thread CPU, run queue, process CPU, bytes from storage, major faults
 BATCH = 6  # follows FETCH: duration of collate; a..e: collate CPU, samples, bytes read, system CPU, decoding
-COUNT = (
-    7  # follows BATCH: duration of all fetches so far; a..d: fetches so far, opens, read calls, minor faults
-)
+COUNT = 7  # follows BATCH: duration of all fetches so far; a..d: fetches, opens, read calls, minor faults
 SAMPLE = 8  # one dataset index: a..d: index, checksum, bytes, thread CPU
 PICKLE = 9  # a batch serialised for the pipe: a CPU, b bytes
 CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes

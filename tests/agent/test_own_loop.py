@@ -173,10 +173,12 @@ def test_each_backward_pass_is_a_step(runs: Any, name: str) -> None:
     told = runs(name)
     assert (told.status, told.stderr) == (0, "")
     found = outside(told)
-    late = 8 if name == EVERY_FIFTH else 4  # behind the last look; evaluations make looks dearer, and rarer
-    assert sum(found.steps) == found.total == pytest.approx(STEPS - ALONE_FROM, abs=late)
+    late = 20 if name == EVERY_FIFTH else 4  # behind the last look; evaluations make looks dearer, and rarer
+    steps = range(STEPS - ALONE_FROM - late, STEPS - ALONE_FROM + 5)
+    assert sum(found.steps) == found.total
+    assert found.total in steps
     (diary,) = read_diaries(told.folder)
-    assert diary.board["trained"] == pytest.approx(STEPS - ALONE_FROM, abs=late)
+    assert diary.board["trained"] in steps
 
 
 @pytest.mark.parametrize("name", list(LOOPS))

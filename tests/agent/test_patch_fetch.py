@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -85,6 +86,18 @@ def test_fast_fetches_are_looked_at_in_turns_and_all_counted(tmp_path: Path) -> 
     looked = diary(tmp_path).of(wire.COUNT)
     assert 2 <= len(looked) < 2_000
     assert patch_fetch.ledger.fetches == 20_000
+
+
+def test_pages_that_a_fetch_maps_are_counted(tmp_path: Path) -> None:
+    fetch = patch_fetch._fetch(plain)
+    known = []
+    for size in (1, 1 << 20):
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        fetch(fetcher(lambda index, size=size: slow(index) * size), [0, 1])  # type: ignore[misc]
+        known.append(resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before)
+    counted = [count.d for count in diary(tmp_path).of(wire.COUNT)]
+    assert counted[1] > 256
+    assert counted == pytest.approx(known, abs=128)
 
 
 def test_a_worker_whose_file_fills_up_looks_more_seldom(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from bottleneck_doctor.sense.holdings import PERIOD_NS, Holdings
+from bottleneck_doctor.sense.holdings import MAPPED_AT, PERIOD_NS, Holdings
 from tests.sense.conftest import Plant, Start
 
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
@@ -32,6 +32,26 @@ def test_a_fresh_reading_is_not_repeated(plant: Plant) -> None:
     assert holdings.read(1, [7])
     assert not holdings.read(PERIOD_NS, [7])
     assert holdings.read(PERIOD_NS + 1, [7])
+
+
+MAPS = """\
+1000-3000 r--p 00000000 08:01 11 /data/rows.bin
+3000-4000 rw-s 00000000 08:01 11 /data/rows.bin
+4000-9000 rw-p 00000000 00:00 0
+5000-6000 r--p 00000000 08:01 12 /usr/bin/python3
+6000-7000 r-xp 00000000 08:01 12 /usr/bin/python3
+7000-8000 r--p 00000000 08:01 13 /usr/lib/libm.so.6
+8000-9000 rw-s 00000000 00:01 14 /dev/shm/torch_1
+9000-a000 r--p 00000000 08:01 15 /data/with a space
+a000-b000 rw-p 00000000 00:00 0 [heap]
+"""
+
+
+def test_data_files_that_a_process_maps_are_summed_once(plant: Plant) -> None:
+    """Code, shared memory and anonymous memory are no data files."""
+    holdings = Holdings(plant({"proc/7/maps": MAPS}))
+    read = [holdings.read(1 + turn * PERIOD_NS, [7, 8]) for turn in range(MAPPED_AT + 1)]
+    assert [values.get("mapped_data_bytes") for values in read] == [None] * (MAPPED_AT - 1) + [0x4000, None]
 
 
 def test_an_unlimited_process_has_no_share(plant: Plant) -> None:
