@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from ..model.device_view import DeviceView
 from ..model.diagnosis import Change, Host, Inputs, Scenario
 from ..model.profile import Loader
 from .accelerated import is_clocked, troubles
 from .crowding import busy_workers, crowding
-from .replay import apply, step_seconds
+from .replay import apply, one_thread_longer, step_seconds
+from .tune import best_split, split_change
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [catalogue F09]
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [catalogue F09]
@@ -93,7 +95,7 @@ def cause_gains(
         found |= device_gains(base, host, device)
     pools = gain(base, Change(cpu=1 / crowding(inputs, base.workers, base.serialise)))
     found["input.oversubscribed"] = max(
-        fewer_workers(base), uncrowded(base, held), pools, without_feeders(base)
+        fewer_workers(base), shared_out(base), uncrowded(base, held), pools, without_feeders(base)
     )
     return found
 
@@ -121,6 +123,7 @@ SIDES = {
         "input.storage",
         "input.network",
         "input.wait",
+        "input.oversubscribed",
     ),
     "model": ("model.compute", "host.launch"),
     "ranks": ("comm.allreduce", "comm.straggler"),
@@ -207,6 +210,14 @@ def fewer_workers(base: Scenario) -> float:
     if base.workers < 2 or base.workers + base.threads <= base.cores + 0.5:
         return 1.0
     return max(gain(base, Change(workers=count)) for count in range(1, base.workers))
+
+
+def shared_out(base: Scenario) -> float:
+    """What workers and threads of the model would gain that are no more than the cores."""
+    if base.workers == 0 or ceil(base.threads) < 2 or base.workers + base.threads <= base.cores + 0.5:
+        return 1.0
+    longer = one_thread_longer(base.threads)
+    return gain(base, split_change(base, *best_split(base, longer), longer))
 
 
 def is_indexing(inputs: Inputs, loader: Loader | None) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..model.diagnosis import Scenario
-from .replay import step_seconds
+from .replay import step_seconds, turn_seconds
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
 SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (ours)
@@ -17,13 +17,14 @@ TELLS = 1.01  # times the replayed step at least, or the number has no say in it
 FREE = 0.2  # of the measured turn at least is computing, not interference (ours)
 
 
-def fitted(base: Scenario, measured: float, bulky: bool) -> Scenario:
-    """``bulky`` batches are many tensors, or many bytes through a pipe."""
+def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario:
+    """``measured`` is the step, ``own`` the loop's time in it outside of ``next``, in seconds; ``bulky``
+    batches are many tensors, or many bytes through a pipe."""
     if base.workers == 0:
         return base
     if bulky:
         base = _moved(base, measured)
-    return _turned(_woken(base, measured), measured)
+    return _woken(_sped(_turned(base, own), measured), measured)
 
 
 def _moved(base: Scenario, measured: float) -> Scenario:
@@ -47,16 +48,29 @@ def _woken(base: Scenario, measured: float) -> Scenario:
     return _slowed(base, measured, lambda value: replace(base, waking=value), base.waking, most)
 
 
-def _turned(base: Scenario, measured: float) -> Scenario:
-    """Where the loop computes on cores that workers also want, its measured turns hold their interference:
-    the free-running turn is shorter."""
+def _turned(base: Scenario, own: float) -> Scenario:
+    """Where the loop computes on cores that workers also want, its threads spin for each other: the replay of
+    its turns, which adds that time, is to give the measured one."""
+    longest = own + base.hand_over + base.sampling
+    if base.threads <= 1.0 or turn_seconds(base) <= longest:
+        return base
+    low, high = FREE, 1.0
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if turn_seconds(_scaled(base, middle)) > longest else (middle, high)
+    return _scaled(base, low)
+
+
+def _sped(base: Scenario, measured: float) -> Scenario:
+    """What makes the replayed step longer than the measured one, too."""
     if base.threads <= 1.0 or step_seconds(base) <= measured:
         return base
     return _slowed(_scaled(base, FREE), measured, lambda value: _scaled(base, value), FREE, 1.0)
 
 
-def _scaled(base: Scenario, factor: float) -> Scenario:
-    return replace(base, turns=tuple(replace(turn, compute=turn.compute * factor) for turn in base.turns))
+def _scaled(base: Scenario, left: float) -> Scenario:
+    turns = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.turns)
+    return replace(base, turns=tuple(turns))
 
 
 def _slowed(

@@ -4,9 +4,10 @@ The model (one consumer, W workers, K = W x prefetch task slots):
 
 * batch n is handed out when batch n-K was received; in order, worker n mod W makes it;
 * a worker serves one batch at a time; its CPU part shares the cores with everything else that runs
-  (processor sharing: with demand D on N cores everything on the CPU runs N/D as fast), its blocked part
-  does not; blocked reads share ``streams`` parallel streams of the storage when that is known, or take as
-  much longer as was timed with so many at once (``served``);
+  (processor sharing: with demand D on N cores everything on the CPU runs N/D as fast; threads that compute a
+  layer together all wait for the one that shares its core), its blocked part does not; blocked reads share
+  ``streams`` parallel streams of the storage when that is known, or take as much longer as was timed with
+  so many at once (``served``);
 * the loop receives in order, pays ``hand_over``, and takes its turn; receiving takes some wake-ups, of the
   loop and of the worker that hands out descriptors, and each waits for a core where none is free;
 * an accelerator works through what turns give it, one after the other, beside the loop; the loop goes on
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from math import ceil
 from operator import attrgetter, mul
 from typing import TypeVar
 
@@ -30,8 +32,19 @@ SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", 
 WORK_PARTS = tuple(one.name for one in fields(Work))
 TURN_PARTS = tuple(one.name for one in fields(Turn))
 
+ALIKE = 0.5  # of perfectly shared work is lost with one thread (ours, measured on two cores: 0.34 of linear
+# layers, 0.49 of a transformer, nothing of small convolutions)
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
+SHARED = 0.5  # of its core is left to whoever shares it with one thread of the model
+# of their speed is left to the model's threads where one of them shares its core, and where two do (ours, on
+# two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42, 0.41)
+TOGETHER = (0.42, 0.3)
+
+
+def one_thread_longer(threads: float) -> float:
+    """Times as long as large operators take with one thread in place of so many, where nobody timed it."""
+    return 1 + ALIKE * (threads - 1)
 
 
 def apply(change: Change, base: Scenario) -> Scenario:
@@ -58,9 +71,8 @@ def apply(change: Change, base: Scenario) -> Scenario:
 
 
 def _crowd_left(left: float, change: Change, base: Scenario) -> float:
-    """How much of the workers' demand for cores is left beside the model."""
-    makers = max(base.workers, base.feeders)
-    if change.workers == 0 or (change.cores is not None and change.cores >= makers + base.threads):
+    """How much of the feeders' demand for cores is left beside the model."""
+    if change.cores is not None and change.cores >= base.feeders + base.threads:
         return 0.0
     return min(1.0, left)
 
@@ -88,6 +100,13 @@ def step_seconds(scenario: Scenario) -> float:
     if len(scenario.works) > used:
         scenario = replace(scenario, works=scenario.works[:used])
     return max(scenario.feeding, _step_seconds(scenario) + scenario.crowded)
+
+
+def turn_seconds(scenario: Scenario) -> float:
+    """Mean seconds of a turn beside workers, from its batch to its end."""
+    pipeline = _Pipeline(scenario)
+    arrivals = pipeline.run()
+    return pipeline.turned / len(arrivals)
 
 
 @lru_cache(maxsize=512)  # a report asks 30 different questions, each several times
@@ -153,6 +172,12 @@ def read_stretch(scenario: Scenario, reading: float) -> float:
     return max(1.0, reading / scenario.streams) if scenario.streams else 1.0
 
 
+def _together(shared: float) -> float:
+    """The share of their speed that is left to threads that compute together, on so many shared cores."""
+    one, two = TOGETHER
+    return 1 - (1 - one) * min(1.0, shared) - (one - two) * min(1.0, max(0.0, shared - 1))
+
+
 @dataclass
 class _Job:
     """A batch in somebody's hands: what is left of it, its shares of CPU and storage, the cores it wants,
@@ -172,15 +197,17 @@ class _Job:
 
     def whole(self, load: _Load) -> float:
         """Seconds that all of it takes under a load."""
-        return self.cpu * load.cpu + self.stored * load.io + self.rest + self.waking * load.full
+        cpu = load.cpu if self.width <= 1.0 else load.turn
+        return self.cpu * cpu + self.stored * load.io + self.rest + self.waking * load.full
 
 
 @dataclass(frozen=True)
 class _Load:
-    """How much slower CPU work and storage reads run than alone; ``full`` is the chance that whoever wakes
-    finds no core free."""
+    """How much slower CPU work, that of a turn on several cores and storage reads run than alone; ``full`` is
+    the chance that whoever wakes finds no core free."""
 
     cpu: float
+    turn: float
     io: float
     full: float
 
@@ -198,7 +225,7 @@ class _Pipeline:
         self.turn: _Job | None = None
         self.device = 0.0  # when the accelerator will have done all that it was given
         self.hold = 0.0  # until when the loop must wait for it
-        self.now = 0.0
+        self.now = self.turned = self.began = 0.0
         self.arrivals: list[float] = []
 
     def run(self) -> list[float]:
@@ -243,6 +270,7 @@ class _Pipeline:
         self.ready.discard(wanted)
         turn = self.scenario.turns[self.received % len(self.scenario.turns)]
         self.received += 1
+        self.began = self.now
         self._hand_out()
         scenario, written = self.scenario, turn.checkpoint + turn.logging
         alone = turn.python + turn.launch + turn.paging + turn.lead_in + turn.collect
@@ -280,14 +308,22 @@ class _Pipeline:
             self.turn = _Job(turn.batch, 1.0, 0.0, 0.0, self.hold - self.now)
         else:
             self.arrivals.append(self.now)
+            self.turned += self.now - self.began
             self.turn = None
 
     def _load(self, busy: list[_Job]) -> _Load:
         """What the cores and the storage are asked for at this instant."""
-        scenario = self.scenario
+        scenario, turn = self.scenario, self.turn
         workers = demand = sum([job.computing for job in busy])
-        if self.turn is not None:
-            demand += self.turn.width * self.turn.cpu / (self.turn.cpu + self.turn.rest)
+        if turn is not None:
+            demand += turn.width * turn.computing
+        cpu = both = cpu_stretch(scenario, demand)
+        if turn is not None and turn.width > 1.0:
+            shared = max(0.0, workers + scenario.strangers + ceil(scenario.threads) - scenario.cores)
+            left = _together(shared) * min(1.0, 2 * scenario.cores / demand)
+            both = max(cpu, 1 / (1 - turn.computing * (1 - left)))
+            if workers > 0:
+                cpu = max(cpu, 1 / (1 - turn.computing * (1 - SHARED) * min(1.0, shared / workers)))
         reading = sum([job.reading for job in busy])
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
-        return _Load(cpu_stretch(scenario, demand), read_stretch(scenario, reading), full)
+        return _Load(cpu, both, read_stretch(scenario, reading), full)

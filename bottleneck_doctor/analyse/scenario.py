@@ -26,8 +26,11 @@ from .split import split_of
 from .threads import asleep_share, resting_share
 from .turns import Beside, spaced, turns_of
 
-HAND_OVER_S = 1.5e-4  # loop CPU per batch from a worker, before any tensor [catalogue F12]
-TENSOR_S = 1.09e-4  # and per tensor passed by descriptor [catalogue F12, measured]
+# Receiving a batch from a worker, and each tensor in it, which is passed by descriptor: the loop's CPU, the
+# worker's, and what the loop sleeps meanwhile (ours: fitted to 34 recorded runs with 1 to 200 tensors).
+HAND_OVER_S, TENSOR_S = 3.7e-4, 1.65e-4
+SERIALISE_S, SENT_S = 2e-4, 3.6e-5
+ASLEEP_S = 2e-4
 RELEASE_S = 8e-6  # and again to map, touch first and unmap it, while the loop works with it [catalogue F12]
 PICKLED_S_PER_BYTE = 6e-10  # loop CPU per byte that travels pickled through the pipe [catalogue F12]
 MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [catalogue F12]
@@ -78,6 +81,7 @@ def build_scenario(
         hand_over=release + max(0.0, hand_over - (making.draw_cpu_s or 0.0) if workers else hand_over),
         sampling=making.draw_s or 0.0,
         serialise=serialise,
+        transfer=0.0 if workers else ASLEEP_S,
         delay=DELAY_S,
         waking=WAKE_S * (1 + _tensors(profile, loader)),
         epoch_steps=_epoch_steps(loop),
@@ -90,10 +94,10 @@ def build_scenario(
     )
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count))
     if not host.accelerated:
-        spinning = spinning_share(profile, loop, steps, base, workers or feeders.count)
+        spinning = spinning_share(profile, loop, steps, base, feeders.count) if not workers else 0.0
         asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
         base = replace(base, spinning=spinning, asleep=asleep, resting=resting)
-    base = fitted(base, fmean_wall(steps), _is_bulky(profile, loader))
+    base = fitted(base, fmean_wall(steps), _own_s(steps), _is_bulky(profile, loader))
     base = replace(base, sending=feeders.sending)
     return _fed(base, feeders, steps, host) if feeders.count else base
 
@@ -128,6 +132,11 @@ def fmean_wall(steps: list[Step]) -> float:
     """Mean step seconds over rows that stand for several steps each."""
     total = sum(step.steps for step in steps)
     return sum(step.wall * step.steps for step in steps) / total if total else 0.0
+
+
+def _own_s(steps: list[Step]) -> float:
+    """Mean seconds of a step outside of ``next``."""
+    return fmean_wall([replace(step, wall=step.wall - step.wait) for step in steps])
 
 
 def _copied(profile: Profile, loop: Loop | None) -> float:
@@ -166,9 +175,10 @@ def _single(profile: Profile) -> bool:
 def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers: int) -> tuple[float, float]:
     """(loop CPU, worker CPU) per batch for moving it: measured with workers, else from its content."""
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
-    estimate = HAND_OVER_S + TENSOR_S * payload.tensors + PICKLED_S_PER_BYTE * payload.other_bytes
+    pickled = PICKLED_S_PER_BYTE * payload.other_bytes
+    estimate = HAND_OVER_S + TENSOR_S * payload.tensors + pickled
     if workers == 0:
-        return estimate, estimate + PICKLED_S_PER_BYTE * payload.other_bytes
+        return estimate, SERIALISE_S + SENT_S * payload.tensors + 2 * pickled
     known = [step.wait_cpu for step in steps if step.wait_cpu is not None]
     return (median(known) if known else estimate), payload.serialise_cpu_s
 

@@ -255,10 +255,11 @@ def own_samples(profile: Profile, loop: Loop | None) -> list[Sample]:
 
 def saving(samples: list[Sample]) -> list[Sample]:
     """The samples, with all of what a function does that saves called a checkpoint: it also copies weights,
-    renames files and waits for the disk where no hook is."""
+    renames files and waits for the disk where no hook is. Where the loop was not found, that function may be
+    the one around it."""
     calls: dict[tuple[int, str], list[Sample]] = {}
     for one in samples:
-        if one.called is not None:
+        if one.called is not None and one.line:
             calls.setdefault((one.line, one.called.function), []).append(one)
     saved: set[tuple[int, str]] = set()
     for call, group in calls.items():

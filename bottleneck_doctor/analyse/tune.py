@@ -54,6 +54,27 @@ def best_setting(scenario: Scenario) -> Setting:
     return chosen
 
 
+def best_split(scenario: Scenario, longer: float) -> tuple[int, int]:
+    """(workers, threads of the model, fewer than now) with the shortest step, or nearly so and fewer workers;
+    ``longer`` is what computing takes with one thread over what it takes now."""
+    found = []
+    for workers in candidates(scenario):
+        for threads in sorted({1, max(1, int(scenario.cores) - workers)}):
+            if threads < scenario.threads:
+                step_s = step_after(scenario, split_change(scenario, workers, threads, longer))
+                found.append((step_s, workers, threads))
+    least = min(found)[0]
+    _, workers, threads = next(one for one in found if one[0] <= CLOSE_ENOUGH * least)
+    return workers, threads
+
+
+def split_change(scenario: Scenario, workers: int, threads: int, longer: float) -> Change:
+    """So many workers beside so many threads, whose computing takes longer by Amdahl's law."""
+    shared = (longer - 1) / (1 - 1 / scenario.threads)
+    compute = longer - shared * (1 - 1 / threads)
+    return Change(workers=workers, threads=float(threads), compute=compute, startup=0.0)
+
+
 def doubled(scenario: Scenario) -> float:
     """Speedup that twice the workers would bring: the honest answer to the usual advice."""
     more = max(2, 2 * scenario.workers)

@@ -9,7 +9,7 @@ from ..model.diagnosis import Host, Inputs, Scenario
 from ..model.profile import Loader
 from ..model.report import Verdict
 from .accelerated import is_clocked
-from .causes import RESOURCE, cause_gains, gains, side_gains, side_of, without_feeders
+from .causes import RESOURCE, cause_gains, gains, shared_out, side_gains, side_of, without_feeders
 from .crowding import crowding
 from .replay import step_seconds
 
@@ -18,6 +18,7 @@ STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is t
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
 IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (ours)
 CROWDED = 1.2  # step time over the step time without workers in the model's way (ours)
+INSTEAD = 0.5  # of what free preparation would gain, from which they are what is slow (ours)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 SURELY_WIDER = 1.5  # the same, from which confidence is more than low (ours)
 SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (ours)
@@ -142,7 +143,9 @@ def decide(
     if cause == "model.compute" and threads >= WIDER:
         cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
     own = max(crowding(inputs, base.workers, base.serialise), without_feeders(base))
-    if cause == "input.preprocess" and own >= CROWDED:
+    shared = shared_out(base) if cause == "input.preprocess" else 1.0
+    shared = shared if shared - 1 >= INSTEAD * (causes[cause] - 1) else 1.0
+    if cause == "input.preprocess" and max(own, shared) >= CROWDED:
         cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"

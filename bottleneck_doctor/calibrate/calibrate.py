@@ -34,7 +34,14 @@ FIRST = 3  # remedies of the list, whose promises are timed unasked
 SHORT_S = {"reads": 1.6, "pictures": 0.8, "computing": 1.9}
 DECIDES: dict[str, Collection[str]] = {
     "reads": ("workers-auto", "stage-to-fast-storage", "cache-bytes-ram", "pack-shards", "readahead-hints"),
-    "pictures": ("decoder-swap", "decode-scaled", "reencode-offline", "dali-pipeline"),
+    "pictures": (
+        "decoder-swap",
+        "decode-scaled",
+        "reencode-offline",
+        "resize-offline",
+        "cache-decoded-ram",
+        "dali-pipeline",
+    ),
     "computing": WAYS,
 }
 

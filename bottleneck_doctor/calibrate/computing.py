@@ -16,12 +16,14 @@ Shape = ProductShape | ConvolutionShape | AttentionShape
 
 SECONDS = 4.0  # for timing, of which most runs need half; importing torch comes before
 WAITING = 0.8  # of the loop's time waited for data, from which computing faster brings next to nothing (ours)
+LITTLE = 0.05  # of it, below which nobody gives the loader workers [findings/loader_in_main.py]
 SHAPES_AT_MOST = 8  # of a kind, the costliest
 DEVICES = ("cpu", "cuda")  # whose clocks the probe knows
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 # remedy -> the kinds of work that decide it, and the way in which they are then done
 WAYS = {
     "set-threads": (("convolution", "product"), "threads"),
+    "reserve-cores": (("convolution", "product"), "threads"),
     "cpu-bf16": (("convolution", "product"), "bfloat16"),
     "cpu-fp32-precision-medium": (("convolution", "product"), "rounded"),
     "channels-last": (("convolution",), "channels last"),
@@ -95,12 +97,20 @@ def _settings(profile: Profile, pid: int, device: str) -> Request:
     optimizers = [one for one in profile.computing.optimizers if one.pid == pid]
     return {
         "threads": threads,
-        "wanted": cores if alone and device == "cpu" and (threads == 1 < cores or threads > cores) else 0,
+        "wanted": _wanted(profile, cores, threads) if alone and device == "cpu" else 0,
         "precision": switches.matmul_precision or "highest",
         "benchmark": bool(switches.cudnn_benchmark),
         "reduced": device == "cuda" or bool(switches.amx or switches.avx512_bf16),
         "channels_last": any(one.kernels_channels_last for one in optimizers),
     }
+
+
+def _wanted(profile: Profile, cores: int, threads: int) -> int:
+    """The other number of threads that is worth timing, 0 for none: all cores, or one beside workers."""
+    if threads == 1 < cores or threads > cores:
+        return cores
+    waits = sum(one.wait_s for one in profile.loops) > LITTLE * sum(one.wall_s for one in profile.loops)
+    return 1 if threads > 1 and (waits or any(one.num_workers for one in profile.loaders)) else 0
 
 
 def _chosen(shapes: list[Any]) -> list[Request]:

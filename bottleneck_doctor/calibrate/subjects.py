@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import PurePosixPath
 from statistics import fmean
 from typing import Any
@@ -27,6 +28,8 @@ DECODERS = {
     "PIL.ImageFile": "PIL", "cv2": "OpenCV", "simplejpeg": "simplejpeg", "turbojpeg": "TurboJPEG",
     "torchvision.io.image": "torchvision",
 }  # fmt: skip
+
+CHANNELS = 3
 
 Request = dict[str, Any]
 
@@ -100,7 +103,15 @@ def pictures_request(subject: Subject, paths: list[str]) -> Request | None:
     used = [DECODERS[name] for name in (subject.hot.decoders if subject.hot else []) if name in DECODERS]
     if not pictures or not used or not subject.mean("decode_s"):
         return None
-    return {"paths": pictures, "used": used[0]}
+    return {"paths": pictures, "used": used[0], "side": _side(subject)}
+
+
+def _side(subject: Subject) -> int:
+    """Pixels along a finished sample, three bytes each: of floats, it is twice as many; 0 where not known."""
+    payload, samples = subject.payload, subject.mean("samples")
+    if payload is None or not samples:
+        return 0
+    return round(sqrt(payload.tensor_bytes / samples / CHANNELS))
 
 
 def moving_request(subject: Subject) -> Request | None:

@@ -10,12 +10,13 @@ The table is read again for every sample, and thrown away again; or most of what
 ## How it is measured
 The constructors of `zipfile`, `tarfile`, h5py, PyTables and pyarrow's Parquet are timed inside fetches: wall
 and CPU time of each opening, and how many there are. Bytes read (the task's io counters) are held against the
-bytes of the finished batch.
+bytes of the finished batch. That rows are unpacked is known by stack samples inside of h5py, PyTables, zarr
+or netCDF4.
 
 ## Thresholds
 One opening for every two samples or more, which take 10 % of what a batch costs its maker (ours). Four times
 as many bytes read as delivered, from files with a container's suffix, most of the cost being asleep in
-storage.
+storage or inside such a library.
 
 ## When this advice is wrong
 A file that is opened before the workers fork must not be used by them: open it in the worker, at the first
@@ -24,10 +25,10 @@ they read on purpose.
 
 ## Prediction
 Replay without the measured time of opening. For a better chunk size a range: from a third of the sleep spared
-to a sleep that shrinks with the bytes.
+to a sleep, or unpacking, that shrinks with the bytes. With all rows in memory, from half of it to all.
 
 ## Remedies
-`open-once-per-worker`, `rechunk`.
+`open-once-per-worker`, `rechunk`, `cache-bytes-ram`.
 
 ## References
 h5py, "Chunked storage"; zipfile in the Python library; HDF5, "Improving I/O performance with chunking".
@@ -37,13 +38,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
-from ..model.profile import HotFiles, Payload
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
+from ..model.profile import HotFiles, Location, Payload, Process, Stack
 from ..model.report import Evidence, Fix
 from .advice import (
     MOST,
     TASK_IO,
     dearest,
+    fits_memory,
     making_s,
     payload_of,
     place_of,
@@ -54,18 +56,22 @@ from .advice import (
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
+from .lines import hottest_place, line_evidence, lines_of
 
 ID = "container-format-misuse"
 OPENINGS_PER_SAMPLE = 0.5  # neighbours in a batch may share one [catalogue F25: about 1]
 OPENING_SHARE = 0.1  # of what a batch costs its maker (ours)
 OVERREAD = 4.0  # bytes read for each that is delivered [catalogue F25]
 SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat .bag .root".split())
+CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
+HELD = (0.5, 0.1, 0.02)  # of unpacking is left with all rows in memory (ours)
 CAUTIOUS = 0.67  # of the sleep is left at worst, when chunks fit the samples (ours)
 
 ONCE = """\
 def __getitem__(self, i):
     if self.file is None: self.file = zipfile.ZipFile(self.path)      # in the worker, at its first sample
     return decode(self.file.read(self.names[i]))"""
+WHOLE = "self.rows = h5py.File(path)['x'][:]     # once, before workers are forked; then self.rows[i]"
 CHUNKS = "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))     # a chunk per sample, lzf or none"
 
 
@@ -110,24 +116,47 @@ def _open_once(diagnosis: Diagnosis) -> Cure:
 
 
 def _overread(diagnosis: Diagnosis) -> Finding | None:
-    """Far more is read than the batch holds."""
-    inputs, payload = diagnosis.inputs, payload_of(diagnosis)
+    """Far more is read, or unpacked, than the batch holds."""
+    inputs, payload, scenario = diagnosis.inputs, payload_of(diagnosis), diagnosis.scenario
     key = diagnosis.loader.key if diagnosis.loader is not None else ""
     suffixes = {suffix for one in diagnosis.profile.hot_files if one.loader == key for suffix in one.suffixes}
     delivered = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
-    if not delivered or not inputs.storage_bytes or not suffixes & SUFFIXES:
+    if not delivered or not suffixes & SUFFIXES or scenario is None:
         return None
-    ratio = inputs.storage_bytes / delivered
-    if ratio < OVERREAD or inputs.storage < MOST * making_s(inputs) or diagnosis.scenario is None:
+    asleep = inputs.storage >= MOST * making_s(inputs)
+    ratio = ((inputs.storage_bytes if asleep else inputs.read_bytes) or 0.0) / delivered
+    lines = lines_of(diagnosis)
+    unpacking = lines.hottest.share if lines.hottest is not None and lines.library in CHUNKED_BY else 0.0
+    if ratio < OVERREAD or not (asleep or unpacking >= MOST):
         return None
-    low, likely, high = (Change(storage=left) for left in (CAUTIOUS, min(CAUTIOUS, 2 / ratio), 1 / ratio))
+    left = (CAUTIOUS, min(CAUTIOUS, 2 / ratio), 1 / ratio)
+    changes = [Change(storage=one) if asleep else Change(cpu=1 - unpacking * (1 - one)) for one in left]
+    place = hottest_place(diagnosis)
     cure = Cure("rechunk", "store the data in chunks that fit the samples",
-                Fix("rewrite the file once", CHUNKS, place_of(diagnosis)),
-                factor=spread(diagnosis.scenario, low, likely, high),
+                Fix("rewrite the file once", CHUNKS, place),
+                factor=spread(scenario, *changes),
                 basis="bound", apply="convert", effort="hours",
                 risk="chunks of one sample compress less well")  # fmt: skip
-    evidence = [Evidence("bytes read from storage for each that the batch holds", "overread", ratio, TASK_IO)]
-    return Finding(ID, "input.storage", evidence + wait_evidence(diagnosis), [cure], place_of(diagnosis))
+    text = "bytes read for each that the batch holds, of packed chunks"
+    if asleep:
+        text = "bytes read from storage for each that the batch holds"
+    evidence = [Evidence(text, "overread", ratio, TASK_IO), *line_evidence(diagnosis)]
+    cures = [cure] if asleep or not _fits(diagnosis, delivered) else [_held(scenario, unpacking, place), cure]
+    cause = "input.storage" if asleep else "input.preprocess"
+    return Finding(ID, cause, evidence + wait_evidence(diagnosis), cures, place)
+
+
+def _fits(diagnosis: Diagnosis, delivered: float) -> bool:
+    return fits_memory(diagnosis, delivered / max(1.0, diagnosis.inputs.samples))
+
+
+def _held(scenario: Scenario, unpacking: float, place: Location | None) -> Cure:
+    """All rows in memory: nothing is unpacked for a batch any more."""
+    costs = (Change(cpu=1 - unpacking * (1 - left)) for left in HELD)
+    return Cure("cache-bytes-ram", "unpack the data into memory once, before training",
+                Fix("read the whole data set at the start, where it fits", WHOLE, place),
+                factor=spread(scenario, *costs), basis="bound",
+                risk="needs memory for all of it")  # fmt: skip
 
 
 WORK = Work(0.02)
@@ -143,11 +172,26 @@ def _case(inputs: Inputs, work: Work = WORK) -> Diagnosis:
     return replace(sick, profile=replace(sick.profile, hot_files=hot, payloads=[Payload("1:1", 9, 1.0, 1e6)]))
 
 
+def _unpacked() -> Diagnosis:
+    """Its CPU passes inside of h5py; nothing comes from a disk."""
+    sick = _case(inputs_of(WORK, 1, 0.02, read_bytes=8e6, reads=32.0, containers=0.0))
+    below = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
+    path = [
+        below,
+        "Rows.__getitem__ (/data/train.py:31)",
+        "__getitem__ (/x/site-packages/h5py/_hl/dataset.py:9)",
+    ]
+    maker = Process(7, 1, "worker", 0.0, loader="1:1", worker=0)
+    stacks = [Stack(7, "worker", "MainThread", path, 90, 90)]
+    return replace(sick, profile=replace(sick.profile, stacks=stacks, processes=[maker]))
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
         Case("opened for each sample", _case(REOPENED), "fires", "open-once-per-worker"),
         Case("chunks of 64 rows", _case(CHUNKED, COLD), "fires", "rechunk"),
+        Case("rows unpacked out of large chunks", _unpacked(), "fires", "rechunk"),
         Case("opened for each sample, at no cost", _case(replace(REOPENED, container=0.001)), "silent"),
         Case("opened once a batch", _case(replace(REOPENED, containers=1.0)), "silent"),
         Case("as much read as used", _case(replace(CHUNKED, storage_bytes=2e6), COLD), "silent"),

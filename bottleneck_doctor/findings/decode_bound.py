@@ -44,6 +44,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..model.calibration import Calibration
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.profile import HotFiles, Machine, Payload, Repeats
 from ..model.report import Evidence, Fix
@@ -64,7 +65,7 @@ from .advice import (
 from .case import inputs_of, patient
 from .entry import Case, Entry
 from .lines import hottest_place, line_evidence
-from .timed import decoding
+from .timed import LEAST_LEFT, decoding
 
 ID = "decode-bound"
 DECODE_SHARE = 0.4  # of a batch's CPU [catalogue F06]
@@ -110,9 +111,11 @@ VARIANTS = {
     "torchvision.io.image": "torchvision",
 }  # fmt: skip
 TIMED = {
-    "reencode-offline": ("stored raw",), "decode-scaled": ("PIL half",),
+    "reencode-offline": ("stored raw",), "decode-scaled": ("PIL half",),  # of decoding alone
     "decoder-swap": tuple(VARIANTS.values()), "dali-pipeline": ("DALI",),
 }  # fmt: skip
+
+SMALLER = {"resize-offline": "stored small", "decode-scaled": "drafted"}  # of decoding and resizing
 
 # remedy -> title, how it is applied, lines, risk
 WAYS = {
@@ -199,7 +202,7 @@ def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
 
 def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     """Decode once; store what is cheap to decode; decode fewer pixels; decode them faster."""
-    repeats, needed = repeats_of(diagnosis), OVERSIZE / max(oversize, OVERSIZE)
+    needed = OVERSIZE / max(oversize, OVERSIZE)
     slow = codec == "a slow codec"
     factors = {"reencode-offline": FAST_CODEC if slow else RAW_PIXELS}
     if oversize >= OVERSIZE:
@@ -209,12 +212,10 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     ranged = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
     ranged += [_threaded(diagnosis)] if codec else []
     cures = [timed for cure in ranged for timed in _as_timed(diagnosis, cure)]
-    if (
-        repeats is not None
-        and not one_epoch(diagnosis)
-        and fits_memory(diagnosis, _kept_bytes(diagnosis, codec))
-    ):
-        change = remembering(diagnosis.inputs, repeats.sample_bytes, diagnosis.inputs.decode)
+    if not one_epoch(diagnosis) and fits_memory(diagnosis, _kept_bytes(diagnosis, codec)):
+        inputs = diagnosis.inputs
+        spared_s = max(inputs.decode, _resizing_s(diagnosis) * inputs.samples)
+        change = remembering(inputs, _finished_bytes(diagnosis), spared_s)
         kept = keeping(diagnosis, "decoded")
         cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
     return cures
@@ -233,6 +234,9 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
     """The cure with what was timed on the training's own pictures, where it was; no cure where that way gains
     nothing."""
     rows, used = decoding(diagnosis, VARIANTS)
+    smaller = rows.get(SMALLER.get(cure.id, ""))
+    if smaller is not None and "resized" in rows:
+        return _as_shrunk(diagnosis, cure, rows["resized"], smaller)
     ways = TIMED.get(cure.id, ())
     others = [one for name, one in rows.items() if name in ways and name != used]
     if not others:
@@ -246,6 +250,21 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
     timed = replace(cure, title=title, change=change, factor=None, most=None, basis="calibrated")
     assert diagnosis.scenario is not None, "what is timed is replayed"
     return [timed] if gain(diagnosis.scenario, change) > 1 else []
+
+
+def _as_shrunk(diagnosis: Diagnosis, cure: Cure, now: Calibration, then: Calibration) -> list[Cure]:
+    """What was timed of decoding and resizing is spared of making a batch: resizing has no hook."""
+    inputs = diagnosis.inputs
+    fetching = max(inputs.cpu - inputs.collate, 1e-12)
+    left = max(LEAST_LEFT, 1 - inputs.samples * (now.cpu_s - then.cpu_s) / fetching)
+    change = Change(cpu=min(1.0, left), storage=then.size_bytes / max(now.size_bytes, 1.0))
+    return [replace(cure, change=change, factor=None, most=None, basis="calibrated")]
+
+
+def _resizing_s(diagnosis: Diagnosis) -> float:
+    """What decoding and resizing one picture was timed to take; 0 where it was not."""
+    resized = decoding(diagnosis, VARIANTS)[0].get("resized")
+    return resized.cpu_s if resized is not None else 0.0
 
 
 def _threaded(diagnosis: Diagnosis) -> Cure:

@@ -26,7 +26,7 @@ best. A function or a generator may not be divisible: from what one worker bring
 two to eight times as many batches a second from a disk; from elsewhere, up to what the loop can use.
 
 ## Remedies
-`workers-auto`, `thread-prefetch`, `cache-bytes-ram`, `stage-to-fast-storage`.
+`workers-auto`, `reserve-cores`, `thread-prefetch`, `cache-bytes-ram`, `stage-to-fast-storage`.
 
 ## References
 torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable
@@ -46,6 +46,7 @@ from .advice import as_served, loader_call, loader_with, making_s, spread, stagi
 from .case import patient
 from .entry import Case, Entry
 from .lines import hottest_place, line_evidence
+from .reserving import reserve_cores
 
 ID = "loader-in-main"
 SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
@@ -97,7 +98,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
-    return Finding(ID, diagnosis.verdict.cause, evidence, [as_served(diagnosis, cure)], loader.location)
+    cures = [*reserve_cores(diagnosis), as_served(diagnosis, cure)]
+    return Finding(ID, diagnosis.verdict.cause, evidence, cures, loader.location)
 
 
 def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
@@ -128,7 +130,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
         "random draws come from other streams; memory grows with each worker",
     )  # fmt: skip
-    cures = [cure, *_ahead(diagnosis.scenario, place), *_at_hand(diagnosis, place)]
+    cures = [cure, *reserve_cores(diagnosis), *_ahead(scenario, place), *_at_hand(diagnosis, place)]
     function = place.function if place is not None else ""
     by = f" by {function}" if function else ""
     text = f"batches are made{by} in the loop's own thread"

@@ -22,10 +22,11 @@ products gains from a second thread even when it is disturbed. Where strangers h
 have them to oneself.
 
 ## Prediction
-Threads by range, replayed: while another thread of its team has no core, the loop spins; that is about as
-much of its CPU as it waited for a core itself, and goes. At worst the model scales perfectly and loses a
-thread; likely its threads only waited for each other; at best twice as much was spent spinning. The worst
-collapse seen was 204 ms against 18.7 ms a step, two threads against one on a core that was shared.
+Replayed with fewer threads: threads that compute a layer together all wait for the one that shares its core
+with a worker, and are left 0.42 of their speed (ours, measured). With one thread the model takes as long as
+its layers did when they were timed after the training; else at worst as if work was shared perfectly, at best
+no longer than now. The worst collapse seen was 204 ms against 18.7 ms a step, two threads against one on a
+core that was shared.
 
 ## Remedies
 `reserve-cores`.
@@ -45,15 +46,14 @@ from ..analyse.tune import best_setting
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Step, Turn, Work
 from ..model.profile import Loader
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
-from .advice import WORTH, loader_call, loader_with, spread, unlooped
+from .advice import WORTH, loader_call, loader_with, unlooped
 from .case import patient
 from .entry import Case, Entry
+from .reserving import reserve_cores
 
 ID = "workers-too-many"
 QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [catalogue F04]
 SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (ours)
-SPUN_AT_MOST = 0.7  # of the loop's CPU (ours)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -71,7 +71,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "how long the loop's thread waits for a core (schedstat)")
     cures = [_fewer(scenario, loader)] if fewer >= WORTH else []
     if wide and queue is not None and queue >= QUEUE_SHARE:
-        cures += _reserve(diagnosis, scenario, loader)
+        cures += reserve_cores(diagnosis)
     if not cures:
         return None
     evidence = [
@@ -103,42 +103,6 @@ def _fewer(scenario: Scenario, loader: Loader) -> Cure:
         apply="hook",
         treatments=(loader_with(loader, num_workers=best.workers),),
     )
-
-
-def _spun(diagnosis: Diagnosis) -> float:
-    """The share of the loop's CPU in which it only waited for its other threads, actively: about as long as
-    it had no core itself, since theirs are taken from them as often."""
-    known = [step for step in diagnosis.steps if step.queue is not None and step.cpu]
-    queue = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in known)
-    return min(SPUN_AT_MOST, queue / sum((step.cpu or 0.0) * step.steps for step in known)) if known else 0.0
-
-
-def _reserve(diagnosis: Diagnosis, scenario: Scenario, loader: Loader) -> list[Cure]:
-    """As few workers as keep up, and for the model the whole cores that are left."""
-    workers = min(best_setting(scenario).workers, scenario.workers)
-    threads = float(max(1, int(diagnosis.host.cores) - workers))
-    if threads >= scenario.threads:
-        return []
-    left = 1 - _spun(diagnosis)
-    spun = Change(workers=workers, threads=threads, compute=left, launch=left)  # the others only waited
-    worked = replace(spun, compute=left * scenario.threads / threads)  # they computed as much as any other
-    best = replace(spun, compute=left * left, launch=left * left)
-    low, likely, high = spread(scenario, worked, spun, best)
-    lines = f"torch.set_num_threads({threads:.0f})\n{loader_call(loader, num_workers=workers)}"
-    return [
-        Cure(
-            id="reserve-cores",
-            title="keep cores for the model: fewer workers, fewer threads",
-            fix=Fix("let workers and threads together be no more than the cores", lines, loader.location),
-            factor=(low, likely, high),
-            apply="hook~",
-            treatments=(
-                loader_with(loader, num_workers=workers),
-                Treatment("threads", {"count": int(threads)}),
-            ),
-            risk="sums in another order change the last digits; a model that scales well gets slower",
-        )
-    ]
 
 
 def _case(turn: Turn, workers: int, threads: float, queue: float | None) -> Diagnosis:

@@ -61,7 +61,7 @@ def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
     told = Speedup(low, likely, high, cure.basis)
     if cure.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
         told = widened(diagnosis, low, likely, high, cure.basis)
-        low = told.low
+        low = told.low if cure.basis != "bound" else low
     if cure.basis == "bound":
         told = Speedup(1.0, None, _most(diagnosis, cure), cure.basis)
     return Offer(finding, cure, low, likely, told)

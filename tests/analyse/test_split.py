@@ -231,3 +231,5 @@ def test_all_of_a_function_that_saves_is_a_checkpoint() -> None:
     ]
     assert [one.part for one in saving(samples)] == ["checkpoint", "checkpoint", "user", "checkpoint"]
     assert [one.part for one in saving([sample("user", 13, step, 60)])] == ["user"]
+    lost = [sample("checkpoint", 0, save, 40), sample("user", 0, save, 40)]  # the loop was not found: it is
+    assert [one.part for one in saving(lost)] == ["checkpoint", "user"]  # in that function itself

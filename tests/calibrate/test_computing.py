@@ -57,10 +57,14 @@ def test_only_the_costliest_are_timed() -> None:
 
 def test_all_cores_are_tried_where_one_thread_computes_alone() -> None:
     assert asked(training(Shapes([LAYER]), threads=1))["wanted"] == 2
-    assert asked(training(Shapes([LAYER]), threads=2))["wanted"] == 0
+    assert asked(replace(training(Shapes([LAYER]), waits=0.0), loaders=[]))["wanted"] == 0
     second = Process(2, 0, "trainer", 0.0, torch_threads=1)
     ranks = training(Shapes([LAYER]), threads=1)
     assert asked(replace(ranks, processes=[*ranks.processes, second]))["wanted"] == 0
+
+
+def test_one_thread_is_tried_where_workers_may_want_the_other_core() -> None:
+    assert asked(training(Shapes([LAYER]), threads=2, waits=0.1))["wanted"] == 1
 
 
 def test_nothing_is_timed_where_the_loop_waits_for_data_all_the_time() -> None:

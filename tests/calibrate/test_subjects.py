@@ -61,9 +61,11 @@ def test_data_that_lie_in_memory_are_not_read(tmp_path: Path) -> None:
 
 
 def test_pictures_are_decoded_where_a_known_decoder_took_time() -> None:
-    assert pictures_request(chosen(run_over(["a.png", "b.txt"], decode_s=0.01)), ["a.png", "b.txt"]) == {
-        "paths": ["a.png"], "used": "PIL",
-    }  # fmt: skip
+    seen = chosen(run_over(["a.png", "b.txt"], decode_s=0.01))
+    assert pictures_request(seen, ["a.png", "b.txt"]) == {"paths": ["a.png"], "used": "PIL", "side": 0}
+    known = Payload("1:1", 9, tensor_bytes=seen.mean("samples") * 3 * 64 * 64)
+    looked = chosen(run_over(["a.png"], decode_s=0.01, payload=known))
+    assert (pictures_request(looked, ["a.png"]) or {})["side"] == 64
     assert pictures_request(chosen(run_over(["a.png"])), ["a.png"]) is None
 
 

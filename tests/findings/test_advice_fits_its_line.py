@@ -43,13 +43,18 @@ def fix_of(finding: Finding, remedy: str) -> Fix:
         (augment_bound, "it is conversions"),
         (periodic_stalls, "what the steps train on is collected"),
         (periodic_stalls, "nobody saw what it is"),
-        (python_sample_code_hot, "a line that takes long, and no more is known"),
     ],
 )
 def test_where_only_the_place_is_known_no_remedy_is_offered(module: object, case: str) -> None:
     finding = found(module, case)
     assert finding.cures == []
     assert finding.evidence
+
+
+def test_of_a_line_that_makes_batches_at_least_the_most_is_said_that_it_can_bring() -> None:
+    (cure,) = found(python_sample_code_hot, "a line that takes long, and no more is known").cures
+    assert (cure.id, cure.basis) == ("cheaper-preprocess", "bound")
+    assert cure.fix.location is not None
 
 
 def test_a_line_that_makes_what_the_loss_is_made_of_is_named_as_such() -> None:

@@ -16,13 +16,15 @@ LARGEST_FILE = 16 << 20
 EACH_S, SHORTER_S = 0.2, 0.08  # for one pass of the slowest way; fewer pictures where they take longer
 PASSES = 2  # the quicker one counts
 QUALITY = 95
+SMALLER = 4.0  # times the pixels of a finished sample: twice the side [findings/decode_bound.py]
 
 Decode = Callable[[bytes], object]
 
 
 def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
-    """``request``: paths, the decoder that the training used, and whether to be ``short``. One row for each
-    way of decoding, what needs no other package first: the time may end."""
+    """``request``: paths, the decoder that the training used, the ``side`` of a finished sample in pixels (0:
+    not known), and whether to be ``short``. One row for each way of decoding, what needs no other package
+    first: the time may end."""
     short = request.get("short", False)
     originals = [_content(path) for path in request["paths"][: FEWER if short else PICTURES]]
     jpeg = [data for data in originals if data[:2] == b"\xff\xd8"]
@@ -33,6 +35,8 @@ def main(request: dict[str, Any], tell: Callable[..., None]) -> None:
     pictures = _some(usual, chosen, SHORTER_S if short else EACH_S)
     _tell(tell, request["used"], _way(request["used"]), pictures)
     if pillow := _way("PIL"):
+        if request["used"] == "PIL":
+            _made_small(tell, pictures, request.get("side", 0), bool(jpeg))
         _stored_otherwise(tell, pictures, pillow, bool(jpeg))
     for name in MAKERS:
         if name != request["used"] and (jpeg or not name.startswith("PIL half")):
@@ -99,6 +103,26 @@ def _stored_otherwise(
             lambda data: numpy.load(io.BytesIO(data)),
             [_as_array(numpy, one) for one in opened],
         )
+
+
+def _made_small(tell: Callable[..., None], pictures: list[bytes], side: int, are_jpeg: bool) -> None:
+    """Decoding and resizing to ``side``: of the pictures, of what the decoder makes smaller itself, and of
+    pictures stored at that size. Only where that has a quarter of the pixels at most."""
+    image = _module("PIL.Image")
+    sizes = [image.open(io.BytesIO(data)).size for data in pictures]
+    if not side or any(width * height < SMALLER * side * side for width, height in sizes):
+        return
+
+    def resized(data: bytes, drafted: bool = False) -> Any:
+        picture = image.open(io.BytesIO(data))
+        if drafted:
+            picture.draft("RGB", (side, side))
+        return picture.convert("RGB").resize((side, side), image.Resampling.BILINEAR)
+
+    _tell(tell, "resized", resized, pictures)
+    if are_jpeg:
+        _tell(tell, "drafted", lambda data: resized(data, drafted=True), pictures)
+    _tell(tell, "stored small", resized, [_as_jpeg(resized(data)) for data in pictures])
 
 
 def _as_jpeg(picture: Any) -> bytes:

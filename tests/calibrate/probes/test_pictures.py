@@ -13,9 +13,10 @@ np = pytest.importorskip("numpy")
 Image = pytest.importorskip("PIL.Image")
 
 
-def told(paths: list[Path], used: str = "PIL") -> dict[str, dict[str, Any]]:
+def told(paths: list[Path], used: str = "PIL", side: int = 0) -> dict[str, dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    pictures.main({"paths": [str(path) for path in paths], "used": used}, lambda **row: rows.append(row))
+    request = {"paths": [str(path) for path in paths], "used": used, "side": side}
+    pictures.main(request, lambda **row: rows.append(row))
     return {row["variant"]: row for row in rows}
 
 
@@ -39,6 +40,17 @@ def test_jpeg_decodes_faster_at_half_its_size(tmp_path: Path) -> None:
     rows = told(painted(tmp_path, ".jpg"))
     assert rows["PIL half"]["cpu_s"] < rows["PIL"]["cpu_s"]
     assert "stored as JPEG" not in rows
+
+
+def test_large_pictures_are_timed_as_they_are_made_small_and_as_if_they_were_stored_so(
+    tmp_path: Path,
+) -> None:
+    paths = painted(tmp_path, ".jpg")
+    rows = told(paths, side=64)
+    assert rows["stored small"]["cpu_s"] < rows["drafted"]["cpu_s"] < rows["resized"]["cpu_s"]
+    assert rows["stored small"]["size_bytes"] < rows["resized"]["size_bytes"] / 4
+    assert "resized" not in told(paths, side=400)  # hardly smaller
+    assert "resized" not in told(paths)  # nobody knows how large samples are
 
 
 def test_asked_shortly_it_decodes_fewer_pictures(tmp_path: Path) -> None:

@@ -59,10 +59,9 @@ PATIENTS = [
             "pretokenize-offline",
             "cache-decoded-ram",
             "columnar-numpy",
-            "workers-auto",
         ),
         twin="precompute-deterministic",
-        never=ids("log-every-n", "metrics-less", "stall-less-often"),
+        never=ids("log-every-n", "metrics-less", "stall-less-often", "workers-auto"),
         truth="a function splits 64 sentences into words and numbers them in Python for each step",
     ),
     Patient(
@@ -99,9 +98,9 @@ PATIENTS = [
         group="ailment",
         bounds=ids("cpu"),
         causes=ids("input.preprocess"),
-        remedies=ids("thread-prefetch", "workers-auto", "cache-decoded-ram", "precompute-deterministic"),
+        remedies=ids("thread-prefetch", "cache-decoded-ram", "precompute-deterministic"),
         twin="precompute-deterministic",
-        never=LINES,
+        never=LINES | ids("workers-auto"),
         truth="a function enlarges and unfolds 24 pictures a batch with torch.nn.functional, for a small GAN",
     ),
     Patient(

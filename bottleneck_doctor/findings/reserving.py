@@ -1,0 +1,67 @@
+"""Workers and threads of the model that are no more than the cores: one remedy of several findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.replay import one_thread_longer, step_seconds
+from ..analyse.scenario import THREADS_MARK
+from ..analyse.threads import large_share
+from ..analyse.tune import best_setting, best_split, split_change
+from ..model.diagnosis import Cure, Diagnosis, Scenario
+from ..model.report import Fix
+from ..model.trial import Treatment
+from .advice import MOST, PAYS, loader_call, loader_with, making_s, spread
+from .timed_computing import LAYERS, times_as_fast
+
+ONE = "1 threads"  # the way in which layers are timed for it
+
+
+def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:
+    """As many workers and as few threads as the replay likes best together; nothing where no fewer threads
+    are, or where they gain nothing beyond what workers alone would."""
+    scenario, loader = diagnosis.scenario, diagnosis.loader
+    if scenario is None or scenario.threads < THREADS_MARK or diagnosis.host.accelerated:
+        return []
+    if diagnosis.inputs.cpu < MOST * making_s(diagnosis.inputs):
+        return []  # whoever makes batches sleeps, and leaves the model its cores
+    large = large_share(diagnosis.profile, diagnosis.loop)
+    wide = 1 + (1.0 if large is None else large) * (scenario.threads - 1)
+    timed = _timed(diagnosis, scenario, large)
+    longer = (timed,) * 3 if timed else (wide, one_thread_longer(wide), 1.0)
+    best, threads = best_split(scenario, longer[1])
+    changes = [split_change(scenario, best, threads, one) for one in longer]
+    factor = spread(scenario, *changes)
+    if factor[1] < PAYS * step_seconds(scenario) / best_setting(scenario).step_s:
+        return []
+    said = f"torch.set_num_threads({threads})"
+    many = ["s" if count > 1 else "" for count in (best, threads)]
+    title = f"{best} worker{many[0]} and {threads} thread{many[1]} of torch"
+    if loader is not None and loader.kind == "dataloader":
+        said += "\n" + loader_call(loader, num_workers=best, persistent_workers=True)
+    else:
+        said += f"\nDataLoader(dataset, batch_size=None, num_workers={best}, persistent_workers=True)"
+    treatments = (Treatment("threads", {"count": threads}),)
+    cure = Cure(
+        id="reserve-cores",
+        title=f"keep cores for the model: {title}",
+        fix=Fix("let workers and threads together be no more than the cores", said,
+                loader.location if loader is not None else diagnosis.source),
+        factor=factor,
+        apply="hook~",
+        treatments=(loader_with(loader, num_workers=best), *treatments) if loader is not None else (),
+        risk="sums in another order change the last digits; a model that scales well gets slower",
+    )  # fmt: skip
+    if timed is None:
+        return [cure]
+    return [replace(cure, factor=None, change=changes[0], basis="calibrated")]
+
+
+def _timed(diagnosis: Diagnosis, scenario: Scenario, large: float | None) -> float | None:
+    """Times as long as the model's computing takes with one thread, where that was timed."""
+    own_s = fmean(turn.compute for turn in scenario.turns)
+    faster = times_as_fast(diagnosis, LAYERS, ONE, own_s)
+    if faster is None:
+        return None
+    return 1 + (1.0 if large is None else large) * (1 / faster - 1)
