@@ -12,6 +12,7 @@ from typing import Any
 from ..model.diagnosis import Inputs, Work
 from ..model.profile import FetchTable, Loader, Loop, Profile
 from .interpreter_lock import background
+from .paging import READ_S_PER_BYTE, paging_s
 
 STORAGE = ("storage", "fault")
 NETWORK = ("network", "remote")
@@ -142,6 +143,7 @@ def measure_inputs(
         other_cpu=mean(table.other_cpu_s),
         system=mean(table.system_s),
         queue=fmean([table.runq_s[place] or 0.0 for place in rows]),
+        reading=fmean([_reading(table, place) for place in rows]),
         collate=mean(table.collate_cpu_s),
         decode=mean(table.decode_s),
         storage=blocked * split.storage,
@@ -173,6 +175,16 @@ def _blocked(table: FetchTable, place: int, split: Split) -> float:
 def _off_core(table: FetchTable, place: int) -> float:
     """Time in which the fetching thread neither ran nor wanted to."""
     return max(0.0, table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0))
+
+
+def _reading(table: FetchTable, place: int) -> float:
+    """The kernel's CPU for what came from storage: all of its own, but for pages mapped anew and for the copy
+    out of the page cache, which stay where the data is in memory."""
+    if (table.storage_bytes[place] or 0) < READ_MARK_BYTES:
+        return 0.0
+    system, faults = table.system_s[place], table.minor_faults[place] if table.minor_faults else None
+    copied = READ_S_PER_BYTE * (table.read_bytes[place] or 0.0)
+    return max(0.0, system - copied - paging_s(system, faults))
 
 
 def _pooled(table: FetchTable, place: int, split: Split) -> float:
@@ -209,10 +221,12 @@ def works_of(table: FetchTable, split: Split, rows: list[int]) -> tuple[Work, ..
     for place in rows:
         blocked = _blocked(table, place, split)
         collate = min(table.collate_cpu_s[place], table.cpu_s[place])
+        fetching, reading = table.cpu_s[place] - collate, _reading(table, place)
         works.append(
             Work(
-                cpu=table.cpu_s[place] - collate + _pooled(table, place, split),
+                cpu=max(0.0, fetching - reading) + _pooled(table, place, split),
                 collate=collate,
+                reading=min(fetching, reading),
                 storage=blocked * split.storage,
                 network=blocked * split.network,
                 wait=blocked * waits,

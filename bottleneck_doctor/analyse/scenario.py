@@ -15,6 +15,7 @@ from .fit import fitted
 from .host import strangers
 from .interpreter_lock import held_by_lock
 from .logged import logged
+from .making_threads import making_threads
 from .makings import epoch_draws_s, making_of
 from .memory import loop_stall_s, measure_shortage, with_stalls
 from .paging import without_making
@@ -53,18 +54,20 @@ def build_scenario(
 ) -> Scenario:
     """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
     fetches for itself."""
-    workers = loader.num_workers if loader is not None else 0
-    if loop is not None and not loop.loader and loader is not None:
-        # a background thread feeds the loop: one worker in the loop's own process
-        workers = max(1, workers)
+    workers = _workers(loop, loader)
     threads = _threads(profile, steps, inputs, workers)
-    shares = exchange_shares(profile, loop.pid if loop is not None else None)
     hand_over, serialise = _moving(profile, loader, steps, workers)
-    stored = _stored_share(profile, loop)
-    split = split_of(profile, loop, steps, host, stored)
-    release = RELEASE_S * _tensors(profile, loader)
-    moved = release if workers else 0.0
-    beside = Beside(host.accelerated, device, split, shares, moved, threads, _copied(profile, loop), stored)
+    stored, release = _stored_share(profile, loop), RELEASE_S * _tensors(profile, loader)
+    beside = Beside(
+        accelerated=host.accelerated,
+        device=device,
+        split=split_of(profile, loop, steps, host, stored),
+        shares=exchange_shares(profile, loop.pid if loop is not None else None),
+        release=release if workers else 0.0,
+        threads=threads,
+        copied=_copied(profile, loop),
+        stored=stored,
+    )
     turns = turns_of(steps if workers else without_making(steps, inputs), beside)
     making = making_of(profile, loader)
     crowd = crowding(inputs, workers, serialise)
@@ -78,6 +81,7 @@ def build_scenario(
         cores=host.cores,
         strangers=strangers(host),
         threads=threads,
+        making_threads=making_threads(profile, loader, steps, inputs) if not workers else 1.0,
         hand_over=release + max(0.0, hand_over - (making.draw_cpu_s or 0.0) if workers else hand_over),
         sampling=making.draw_s or 0.0,
         serialise=serialise,
@@ -93,13 +97,25 @@ def build_scenario(
         served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count))
-    if not host.accelerated:
-        spinning = spinning_share(profile, loop, steps, base, feeders.count) if not workers else 0.0
-        asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
-        base = replace(base, spinning=spinning, asleep=asleep, resting=resting)
+    base = base if host.accelerated else _awaited(base, profile, loop, steps)
     base = fitted(base, fmean_wall(steps), _own_s(steps), _is_bulky(profile, loader))
     base = replace(base, sending=feeders.sending)
     return _fed(base, feeders, steps, host) if feeders.count else base
+
+
+def _workers(loop: Loop | None, loader: Loader | None) -> int:
+    """Those of the loader; a background thread that feeds the loop is one, in the loop's own process."""
+    if loader is None:
+        return 0
+    return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
+
+
+def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
+    """The scenario with what the loop spins and sleeps for other threads of the model."""
+    spinning = 0.0 if base.workers else spinning_share(profile, loop, steps, base, base.feeders)
+    return replace(
+        base, spinning=spinning, asleep=asleep_share(profile, loop), resting=resting_share(profile, loop)
+    )
 
 
 def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: Host) -> Scenario:

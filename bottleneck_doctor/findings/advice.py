@@ -285,7 +285,7 @@ def fits_memory(diagnosis: Diagnosis, sample_bytes: float) -> bool:
 
 def remembering(inputs: Inputs, sample_bytes: float, spared_s: float) -> Change:
     """Samples stay in memory: ``spared_s`` of CPU per batch, and every wait, become a copy out of memory."""
-    fetching = max(inputs.cpu - inputs.collate, 1e-12)
+    fetching = inputs.fetching
     taking = inputs.samples * (TAKE_S + sample_bytes * COPY_S_PER_BYTE)
     left = max(0.0, fetching - spared_s) + taking
     return Change(cpu=min(1.0, left / fetching), storage=0.0, network=0.0, wait=0.0)

@@ -74,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     if whole < TRANSFORM_SHARE * inputs.cpu or fixed:
         return None
-    share = min(1.0, whole / max(inputs.cpu - inputs.collate, 1e-12))
+    share = min(1.0, whole / inputs.fetching)
     if gain(scenario, Change(cpu=1 - share)) < WORTH:
         return None
     evidence = [

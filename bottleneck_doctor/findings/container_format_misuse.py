@@ -104,7 +104,7 @@ def _openings(inputs: Inputs, per_sample: float) -> list[Evidence]:
 def _open_once(diagnosis: Diagnosis) -> Cure:
     """The measured openings fall away: their CPU, and what they slept in reads."""
     inputs = diagnosis.inputs
-    fetching = max(inputs.cpu - inputs.collate, 1e-12)
+    fetching = inputs.fetching
     asleep = min(inputs.storage, max(0.0, inputs.container - inputs.container_cpu))
     spared = Change(
         cpu=max(0.0, 1 - inputs.container_cpu / fetching),

@@ -161,7 +161,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
     """Decoding costs ``left`` of what it did; files are ``size`` times as large."""
-    share = min(1.0, inputs.decode / max(inputs.cpu - inputs.collate, 1e-12))
+    share = min(1.0, inputs.decode / inputs.fetching)
     return Change(cpu=1 - share * (1 - left), storage=size)
 
 
@@ -255,8 +255,7 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
 def _as_shrunk(diagnosis: Diagnosis, cure: Cure, now: Calibration, then: Calibration) -> list[Cure]:
     """What was timed of decoding and resizing is spared of making a batch: resizing has no hook."""
     inputs = diagnosis.inputs
-    fetching = max(inputs.cpu - inputs.collate, 1e-12)
-    left = max(LEAST_LEFT, 1 - inputs.samples * (now.cpu_s - then.cpu_s) / fetching)
+    left = max(LEAST_LEFT, 1 - inputs.samples * (now.cpu_s - then.cpu_s) / inputs.fetching)
     change = Change(cpu=min(1.0, left), storage=then.size_bytes / max(now.size_bytes, 1.0))
     return [replace(cure, change=change, factor=None, most=None, basis="calibrated")]
 

@@ -79,7 +79,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _unpacked(inputs: Inputs, making: Making) -> Change:
     """Unpacking is gone; the bytes are copied instead."""
-    fetching = max(inputs.cpu - inputs.collate, 1e-12)
+    fetching = inputs.fetching
     spared = max(0.0, making.unpack_cpu_s - making.unpacked_bytes * COPY_S_PER_BYTE)
     return Change(cpu=max(0.0, 1 - spared / fetching))
 

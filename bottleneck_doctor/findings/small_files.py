@@ -111,9 +111,15 @@ def _system(inputs: Inputs) -> float:
     return max(0.0, min(inputs.system - inputs.collate, fetching)) / fetching if fetching > 0 else 0.0
 
 
+def _beside_reads(inputs: Inputs) -> float:
+    """The same of the CPU that is left without the kernel's for cold reads, which goes with the reads."""
+    system = _system(inputs) * (inputs.cpu - inputs.collate)
+    return max(0.0, system - inputs.reading) / inputs.fetching
+
+
 def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
     """One large file for many; and, where a second file comes with each sample, its content kept."""
-    scenario, place, system = diagnosis.scenario, place_of(diagnosis), _system(diagnosis.inputs)
+    scenario, place, system = diagnosis.scenario, place_of(diagnosis), _beside_reads(diagnosis.inputs)
     assert scenario is not None
     packed = [Change(storage=asleep, cpu=1 - (1 - cpu) * min(1.0, times * system))
               for asleep, cpu, times in zip(ASLEEP_PACKED, CPU_PACKED, ALIKE, strict=True)]  # fmt: skip

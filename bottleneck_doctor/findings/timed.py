@@ -58,10 +58,11 @@ def _reading(diagnosis: Diagnosis, now: Calibration, then: Calibration) -> Chang
     if scenario is None or not scenario.served:
         return None
     count = reads_per_batch(now.subject, inputs)
-    fetching = max(inputs.cpu - inputs.collate, 1e-12)
     asleep = max(0.0, then.seconds - then.cpu_s) / max(now.seconds - now.cpu_s, 1e-12)
-    left = 1 + count * (then.cpu_s - now.cpu_s) / fetching
-    return Change(storage=min(1.0, asleep), cpu=max(LEAST_LEFT, left))
+    asleep = min(1.0, asleep)
+    spared_s = count * (now.cpu_s - then.cpu_s) - inputs.reading * (1 - asleep)  # which goes with the sleep
+    left = 1 - spared_s / inputs.fetching
+    return Change(storage=asleep, cpu=max(LEAST_LEFT, left))
 
 
 def _fit_memory(diagnosis: Diagnosis) -> bool:

@@ -105,7 +105,8 @@ class Scenario:
     is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
     0 = no limit known, and ``served`` says it better where it was timed: (reads at once, seconds each over
     the measured ones), by rising depth; ``ahead`` how many turns' worth of accelerator work the loop may
-    leave unfinished when it goes on, 0 = it waits for all; ``undivided`` says that in what the turns call its
+    leave unfinished when it goes on, 0 = it waits for all; ``making_threads`` is on how many cores the loop
+    makes its batches, which a worker does on one; ``undivided`` says that in what the turns call its
     computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
     and processes that make batches beside a loop without a loader, ``feeding`` the seconds for which they run
     per batch, which no step can be shorter than, ``sending`` the share of their time in which they hand
@@ -135,6 +136,7 @@ class Scenario:
     streams: float = 0.0
     ahead: float = 0.0
     served: tuple[tuple[float, float], ...] = ()
+    making_threads: float = 1.0
     undivided: bool = False
     feeders: int = 0
     feeding: float = 0.0
@@ -194,8 +196,8 @@ class Inputs:
     ``busy`` is the share of time the workers spend inside fetches; ``blocked_samples`` says on how many
     outside observations the split of blocked time rests (0 = none, the split is then a guess). ``containers``
     are HDF5, zip, tar and Parquet files opened, ``container``/``container_cpu`` what opening them takes.
-    ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage, known of loops without a
-    loader. ``minor_faults`` are pages newly mapped, None where nobody counted.
+    ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage. ``minor_faults`` are pages
+    newly mapped, None where nobody counted.
     """
 
     batches: int = 0
@@ -224,6 +226,11 @@ class Inputs:
     variation: float = 0.0
     busy: float | None = None
     blocked_samples: int = 0
+
+    @property
+    def fetching(self) -> float:
+        """CPU of a batch that ``Change.cpu`` scales: neither collating nor the kernel's for cold reads."""
+        return max(1e-12, self.cpu - self.collate - self.reading)
 
 
 @dataclass(frozen=True)
