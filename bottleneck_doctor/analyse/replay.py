@@ -32,19 +32,21 @@ SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", 
 WORK_PARTS = tuple(one.name for one in fields(Work))
 TURN_PARTS = tuple(one.name for one in fields(Turn))
 
-ALIKE = 0.5  # of perfectly shared work is lost with one thread (ours, measured on two cores: 0.34 of linear
-# layers, 0.49 of a transformer, nothing of small convolutions)
+DIVIDED = (
+    0.5  # of what perfect sharing gains, threads gain (ours, measured on two cores: 0.34 in linear layers,
+)
+# 0.49 in a transformer, nothing in small convolutions)
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
-SHARED = 0.5  # of its core is left to whoever shares it with one thread of the model
-# of their speed is left to the model's threads where one of them shares its core, and where two do (ours, on
+SHARED = 0.5  # of its core is left to a worker that shares it with one thread of the model
+# Of their speed is left to the model's threads where one of them shares its core, and where two do (ours, on
 # two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42, 0.41)
 TOGETHER = (0.42, 0.3)
 
 
 def one_thread_longer(threads: float) -> float:
     """Times as long as large operators take with one thread in place of so many, where nobody timed it."""
-    return 1 + ALIKE * (threads - 1)
+    return 1 + DIVIDED * (threads - 1)
 
 
 def apply(change: Change, base: Scenario) -> Scenario:
@@ -319,13 +321,13 @@ class _Pipeline:
         workers = demand = sum([job.computing for job in busy])
         if turn is not None:
             demand += turn.width * turn.computing
-        cpu = both = cpu_stretch(scenario, demand)
+        cpu = together = cpu_stretch(scenario, demand)
         if turn is not None and turn.width > 1.0:
             shared = max(0.0, workers + scenario.strangers + ceil(scenario.threads) - scenario.cores)
             left = _together(shared) * min(1.0, 2 * scenario.cores / demand)
-            both = max(cpu, 1 / (1 - turn.computing * (1 - left)))
+            together = max(cpu, 1 / (1 - turn.computing * (1 - left)))
             if workers > 0:
                 cpu = max(cpu, 1 / (1 - turn.computing * (1 - SHARED) * min(1.0, shared / workers)))
         reading = sum([job.reading for job in busy])
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
-        return _Load(cpu, both, read_stretch(scenario, reading), full)
+        return _Load(cpu, together, read_stretch(scenario, reading), full)
