@@ -69,8 +69,9 @@ def _sped(base: Scenario, measured: float) -> Scenario:
 
 
 def _scaled(base: Scenario, left: float) -> Scenario:
+    """So much of what the turns compute is left; of what was seen to spin, that is no longer in it."""
     turns = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.turns)
-    return replace(base, turns=tuple(turns))
+    return replace(base, turns=tuple(turns), spinning=max(0.0, 1 - (1 - base.spinning) / left))
 
 
 def _slowed(

@@ -75,8 +75,10 @@ def apply(change: Change, base: Scenario) -> Scenario:
 
 
 def _crowd_left(left: float, change: Change, base: Scenario) -> float:
-    """How much of the feeders' demand for cores is left beside the model."""
-    if change.cores is not None and change.cores >= base.feeders + base.threads:
+    """How much of the makers' demand for cores is left beside the model."""
+    makers = base.feeders or (base.workers if change.workers is None else change.workers)
+    threads = base.threads if change.threads is None else change.threads
+    if makers == 0 or threads <= 1 or makers + threads <= (change.cores or base.cores) + 0.5:
         return 0.0
     return min(1.0, left)
 

@@ -38,6 +38,9 @@ MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth 
 BULKY_PIPE_BYTES = 1e6
 WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (ours)
 DELAY_S = 2e-4  # from a finished batch to a woken loop (ours)
+COLLAPSED = (
+    0.5  # of the model's CPU is spun, from which it is more than the replay of a crowd explains (ours)
+)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
 
@@ -112,7 +115,9 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
 
 def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
     """The scenario with what the loop spins and sleeps for other threads of the model."""
-    spinning = 0.0 if base.workers else spinning_share(profile, loop, steps, base, base.feeders)
+    spinning = spinning_share(profile, loop, steps, base, base.workers or base.feeders)
+    if base.workers and spinning < COLLAPSED:
+        spinning = 0.0
     return replace(
         base, spinning=spinning, asleep=asleep_share(profile, loop), resting=resting_share(profile, loop)
     )
