@@ -11,7 +11,7 @@ PATIENTS = [
         bounds=ids("cpu"),
         causes=ids("input.preprocess"),
         findings=ids("loader-in-main"),
-        remedies=ids("workers-auto"),
+        remedies=ids("workers-auto", "columnar-numpy"),
         twin="workers-auto",
         truth="12 ms of thread CPU a batch in the main process, then 8 ms asleep for the accelerator",
     ),
