@@ -7,12 +7,12 @@ from ..model.profile import Loader, Profile
 from . import code
 from .hot_lines import hot_lines
 
-TORCHS = frozenset({"torch", "F", "functional", "nn", "transforms", "v2"})  # as scripts name its modules
+TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 
 
 def making_threads(profile: Profile, loader: Loader | None, steps: list[Step], inputs: Inputs) -> float:
-    """CPU of all threads over that of the loop's own, where most of the making is torch's: its idle threads
-    keep a core as well while they wait for work, and nobody else's operators are theirs."""
+    """CPU of all threads over that of the loop's own, where the hottest line of the making is torch's, else 1.
+    There the ratio says nothing: OpenMP's threads also keep a core while they wait for work."""
     if not _is_torchs(profile, loader):
         return 1.0
     if inputs.cpu > 0 and inputs.other_cpu > 0:

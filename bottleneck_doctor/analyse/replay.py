@@ -32,10 +32,9 @@ SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", 
 WORK_PARTS = tuple(one.name for one in fields(Work))
 TURN_PARTS = tuple(one.name for one in fields(Turn))
 
-DIVIDED = (
-    0.5  # of what perfect sharing gains, threads gain (ours, measured on two cores: 0.34 in linear layers,
-)
-# 0.49 in a transformer, nothing in small convolutions)
+# Of what perfect sharing gains, threads gain (ours, measured on two cores: 0.34 in linear layers, 0.49 in a
+# transformer, nothing in small convolutions).
+DIVIDED = 0.5
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
 SHARED = 0.5  # of its core is left to a worker that shares it with one thread of the model

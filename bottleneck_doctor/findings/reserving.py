@@ -38,11 +38,12 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:
     said = f"torch.set_num_threads({threads})"
     many = ["s" if count > 1 else "" for count in (best, threads)]
     title = f"{best} worker{many[0]} and {threads} thread{many[1]} of torch"
+    treatments: tuple[Treatment, ...] = ()
     if loader is not None and loader.kind == "dataloader":
+        treatments = loader_with(loader, num_workers=best), Treatment("threads", {"count": threads})
         said += "\n" + loader_call(loader, num_workers=best, persistent_workers=True)
     else:
         said += f"\nDataLoader(dataset, batch_size=None, num_workers={best}, persistent_workers=True)"
-    treatments = (Treatment("threads", {"count": threads}),)
     cure = Cure(
         id="reserve-cores",
         title=f"keep cores for the model: {title}",
@@ -50,11 +51,11 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:
                 loader.location if loader is not None else diagnosis.source),
         factor=factor,
         apply="hook~",
-        treatments=(loader_with(loader, num_workers=best), *treatments) if loader is not None else (),
+        treatments=treatments,
         risk="sums in another order change the last digits; a model that scales well gets slower",
     )  # fmt: skip
-    if timed is None:
-        return [cure]
+    if timed is None:  # what one thread takes is then a guess
+        return [replace(cure, most=factor[2], basis="bound")]
     return [replace(cure, factor=None, change=changes[0], basis="calibrated")]
 
 
