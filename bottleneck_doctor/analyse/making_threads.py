@@ -11,8 +11,9 @@ TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its mo
 
 
 def making_threads(profile: Profile, loader: Loader | None, steps: list[Step], inputs: Inputs) -> float:
-    """CPU of all threads over that of the loop's own, where the hottest line of the making is torch's, else 1.
-    There the ratio says nothing: OpenMP's threads also keep a core while they wait for work."""
+    """CPU of all threads over that of the loop's own, where the hottest line of the making is torch's.
+
+    1 elsewhere: there the ratio only says that OpenMP's threads keep a core while they wait for work."""
     if not _is_torchs(profile, loader):
         return 1.0
     if inputs.cpu > 0 and inputs.other_cpu > 0:
