@@ -23,18 +23,22 @@ def leaves(thing: Any, depth: int = 0) -> Iterator[Any]:
         yield thing
 
 
-def cargo(batch: Any) -> tuple[int, int, int]:
-    """(tensors, bytes in tensors, bytes in anything else with a size)."""
-    tensors = tensor_bytes = other = 0
+def cargo(batch: Any) -> tuple[int, int, int, int]:
+    """(tensors, bytes in tensors, bytes in anything else with a size, bytes of an element of the largest
+    tensor)."""
+    tensors = tensor_bytes = other = largest = element = 0
     for count, leaf in enumerate(leaves(batch)):
         if count >= PARTS_AT_MOST:
             break
         if hasattr(leaf, "untyped_storage"):
             tensors += 1
-            tensor_bytes += leaf.numel() * leaf.element_size()
+            size = leaf.numel() * leaf.element_size()
+            tensor_bytes += size
+            if size > largest:
+                largest, element = size, leaf.element_size()
         else:
             other += getattr(leaf, "nbytes", 0) or (len(leaf) if isinstance(leaf, (bytes, str)) else 0)
-    return tensors, tensor_bytes, other
+    return tensors, tensor_bytes, other, element
 
 
 def view(sample: Any) -> Iterator[memoryview]:

@@ -53,7 +53,7 @@ BATCH = 6  # follows FETCH: duration of collate; a..e: collate CPU, samples, byt
 COUNT = 7  # follows BATCH: duration of all fetches so far; a..d: fetches, opens, read calls, minor faults
 SAMPLE = 8  # one dataset index: a..d: index, checksum, bytes, thread CPU
 PICKLE = 9  # a batch serialised for the pipe: a CPU, b bytes
-CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes
+CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes, d bytes of the largest's element
 BACKWARD = 11  # a thread CPU
 OPTIMIZER = 12  # a optimizer steps so far, b thread CPU
 OPERATION = 13  # thing = site; a thread CPU, b bytes, c index into OPERATIONS, d calls it sums up, 0 = one

@@ -7,6 +7,7 @@ part of the training rather too often than too seldom, for what is part of it mu
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -25,6 +26,7 @@ WRITES = frozenset(
     "log_metric log_scalar emit publish post sendall sendto".split()
 )
 SENDS = ("POST", "PUT")
+PICTURED = re.compile(r"\.(png|jpe?g|gif|webp|svg|pdf|html|csv|jsonl?|txt)['\"]")  # by its file's name
 HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value that is trained
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
@@ -156,6 +158,8 @@ def is_output(call: ast.Call) -> bool:
     name = called(call)
     if name == "log":  # a tracker's or a logger's; not the logarithm
         return bool(call.args or call.keywords) and not names_read(call.func) & MATHS
+    if name == "save":  # of a picture or a table; not of weights
+        return PICTURED.search(ast.unparse(call)) is not None
     if name == "request":  # of an HTTP connection
         return any(isinstance(one, ast.Constant) and one.value in SENDS for one in call.args)
     return name in WRITES or (

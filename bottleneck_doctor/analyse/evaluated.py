@@ -23,6 +23,7 @@ OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s")
 Call = tuple[int, str]  # the loop's line, and the user's function that it calls
 GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")
 FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (ours)
+WRITTEN_FORWARDS = 0.5  # the same of what is written out: with less, it is the writing that takes time (ours)
 SAMPLES_AT_LEAST = 20  # of one call: below, its share of the loop is a guess (ours)
 
 
@@ -93,7 +94,8 @@ def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None)
     groups: dict[Call, list[Sample]] = {}
     for one in samples:
         groups.setdefault(_call(one), []).append(one)
-    found = {call: group for call, group in groups.items() if _evaluates(profile, group)}
+    modular = any(one.part == "forward" for one in samples)
+    found = {call: group for call, group in groups.items() if _evaluates(profile, group, modular)}
     if not found:
         return Evaluated()
     share = sum(map(_count, found.values())) / _count(samples)
@@ -108,7 +110,9 @@ def _call(one: Sample) -> Call:
     return one.line, one.called.function if one.called is not None else ""
 
 
-def _evaluates(profile: Profile, group: list[Sample]) -> bool:
+def _evaluates(profile: Profile, group: list[Sample], modular: bool) -> bool:
+    """Whether the samples of one call are an evaluation of the model, which is ``modular`` where modules were
+    seen to be called."""
     total = _count(group)
     forwards = _count([one for one in group if one.part in ("forward", "loss")])
     if total < SAMPLES_AT_LEAST:
@@ -116,8 +120,9 @@ def _evaluates(profile: Profile, group: list[Sample]) -> bool:
     stacks = [one.stack for one in group]
     purpose = purpose_of(profile.sources, stacks)
     # A model of plain functions calls no module: what measures now and then is told by the source alone.
-    measures = purpose.seldom and purpose.what in (BESIDE, MEASURE)
-    if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= FORWARDS * total):
+    measures = not modular and purpose.seldom and purpose.what in (BESIDE, MEASURE)
+    least = WRITTEN_FORWARDS if purpose.what == LOG else FORWARDS
+    if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= least * total):
         return False
     return any(
         _says_so(profile.sources, place) for place in users_path(max(stacks, key=lambda one: one.count))

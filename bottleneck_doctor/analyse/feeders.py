@@ -36,7 +36,7 @@ NOBODY = Feeders()
 
 def find_feeders(profile: Profile, pid: int) -> Feeders:
     """Of the training process ``pid``; none where nobody saw which threads run."""
-    pools = {one.pid for one in profile.processes if one.ppid == pid and not one.loader}
+    pools = _below(profile, pid)
     main = [one for one in profile.stacks if one.pid == pid and "Main" in one.thread]
     looks = sum(one.count for one in main)
     if looks < SAMPLES_AT_LEAST:
@@ -60,6 +60,15 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
             replace(one, frames=path) for key in found + asleep for one in seen[key] if (path := _users(one))
         ),
     )
+
+
+def _below(profile: Profile, pid: int) -> set[int]:
+    """Processes that ``pid`` started, itself or through a fork server, no loader's workers."""
+    found, newest = set[int](), {pid}
+    while newest:
+        newest = {one.pid for one in profile.processes if one.ppid in newest and not one.loader} - found
+        found |= newest
+    return found
 
 
 def _sending(stacks: list[Stack]) -> float:

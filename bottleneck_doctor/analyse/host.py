@@ -10,6 +10,8 @@ from ..model.profile import Profile, Series
 
 FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (ours)
 
+BESIDE = 0.5  # of the steady window, for which another process trains too, to share the cores (ours)
+
 
 def rate(series: Series, name: str, begin: float, end: float) -> float | None:
     """Growth per second of a cumulative counter over a stretch of time, or None."""
@@ -42,6 +44,7 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     return Host(
         cores=cores,
         cores_online=profile.machine.cores_online,
+        trainers=max(1, len(_training(profile, begin, end))),
         job_cores=job,
         foreign_cores=foreign,
         iowait=iowait / total if iowait is not None and total > 0 else None,
@@ -53,6 +56,15 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
         device_busy=device.driver.kernel_share if device is not None else None,
         throttled=throttled / periods if periods and throttled is not None else None,
     )
+
+
+def _training(profile: Profile, begin: float, end: float) -> set[int]:
+    """Processes of which a training loop fills at least half of a stretch of time: ranks, or siblings that
+    the script started."""
+    loops = [*((one.pid, one.table.t) for one in profile.loops if one.role == "train"),
+             *((one.pid, one.t) for one in profile.outside)]  # fmt: skip
+    spans = [(pid, min(end, t[-1]) - max(begin, t[0])) for pid, t in loops if t]
+    return {pid for pid, length in spans if length >= BESIDE * (end - begin) > 0}
 
 
 def strangers(host: Host) -> float:

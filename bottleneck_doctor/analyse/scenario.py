@@ -58,7 +58,7 @@ def build_scenario(
     """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
     fetches for itself."""
     workers = _workers(loop, loader)
-    threads = _threads(profile, steps, inputs, workers)
+    threads = _threads(profile, steps, inputs, workers, host.trainers)
     hand_over, serialise = _moving(profile, loader, steps, workers)
     stored, release = _stored_share(profile, loop), RELEASE_S * _tensors(profile, loader)
     beside = Beside(
@@ -70,6 +70,7 @@ def build_scenario(
         threads=threads,
         copied=_copied(profile, loop),
         stored=stored,
+        fault_s=profile.machine.fault_s,
     )
     turns = turns_of(steps if workers else without_making(steps, inputs), beside)
     making = making_of(profile, loader)
@@ -81,8 +82,8 @@ def build_scenario(
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
-        cores=host.cores,
-        strangers=strangers(host),
+        cores=host.cores / host.trainers,
+        strangers=strangers(host) / host.trainers,
         threads=threads,
         making_threads=making_threads(profile, loader, steps, inputs) if not workers else 1.0,
         hand_over=release + max(0.0, hand_over - (making.draw_cpu_s or 0.0) if workers else hand_over),
@@ -99,10 +100,9 @@ def build_scenario(
         undivided=device is not None and device.clock is not None and device.beat is None,
         served=_served(profile, loader, inputs, host, fmean_wall(steps)),
     )
-    base = held_by_lock(profile, loop, replace(base, feeders=feeders.count))
+    base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
     base = fitted(base, fmean_wall(steps), _own_s(steps), _is_bulky(profile, loader))
-    base = replace(base, sending=feeders.sending)
     return _fed(base, feeders, steps, host) if feeders.count else base
 
 
@@ -171,8 +171,9 @@ def _work_from(step: Step) -> Work:
     return Work(cpu=cpu, wait=max(0.0, step.wait - cpu - step.wait_queue))
 
 
-def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) -> float:
-    """On how many cores the loop computes: process CPU over loop-thread CPU, fetches apart."""
+def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, trainers: int) -> float:
+    """On how many cores the loop computes: process CPU over loop-thread CPU, fetches apart; at most on its
+    part of those that several trainers share."""
     mine = sum((step.cpu or 0.0) * step.steps for step in steps)
     inside = sum((step.wait_cpu or 0.0) * step.steps for step in steps)
     everything = sum((step.process_cpu or 0.0) * step.steps for step in steps)
@@ -184,7 +185,7 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int) 
         return 1.0  # what else the process computes is the exchange: it adds up gradients in its own threads
     ratio = (everything - inside) / mine
     most = profile.machine.affinity_cores or profile.machine.cores  # a quota stops threads, it forbids none
-    return max(1.0, min(most, ratio)) if ratio >= THREADS_MARK else 1.0
+    return max(1.0, min(most / trainers, ratio)) if ratio >= THREADS_MARK else 1.0
 
 
 def _single(profile: Profile) -> bool:

@@ -23,7 +23,7 @@ class Beside:
     ``shares`` of time asleep in exchanges are the exchange itself and slower ranks; the rest waits for ranks
     without a core. ``release`` is what a step pays for tensors that came from another process: moving, too.
     ``threads`` is on how many cores the loop computes, ``copied`` its CPU for gradients that were exchanged,
-    ``stored`` the share of its writing in which it sleeps.
+    ``stored`` the share of its writing in which it sleeps, ``fault_s`` what mapping a page takes.
     """
 
     accelerated: bool = False
@@ -34,6 +34,7 @@ class Beside:
     threads: float = 1.0
     copied: float = 0.0
     stored: float = 0.0
+    fault_s: float | None = None
 
 
 def turns_of(steps: list[Step], beside: Beside) -> tuple[Turn, ...]:
@@ -66,9 +67,8 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     idle = max(0.0, own - cpu - min(queue, own))
     cpu = max(0.0, cpu - copied)
     cpu -= min(beside.release, 0.5 * cpu)
-    paging = min(
-        cpu, paging_s(step.system, step.faults) / max(1.0, beside.threads)
-    )  # threads fault side by side
+    mapping = paging_s(step.system, step.faults, beside.fault_s)
+    paging = min(cpu, mapping / max(1.0, beside.threads))  # threads fault side by side
     cpu -= paging
     python, launch = cpu * beside.split.python, cpu * beside.split.launch
     compute = max(0.0, cpu - python - launch)

@@ -22,7 +22,9 @@ INSTEAD = 0.5  # of what free preparation would gain, from which they are what i
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 SURELY_WIDER = 1.5  # the same, from which confidence is more than low (ours)
 SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (ours)
-SPARED = 0.85  # of a model's own computing: a smaller one still computes, an input may go altogether (ours)
+# Of a model's own computing, and of the pages that it maps: a smaller one still computes and allocates, an
+# input may go altogether (ours).
+SPARED, PARTLY = 0.85, ("model", "host.memory")
 # The same of writing beside a model, from which it is the cause: without it the model is quicker, too (of six
 # near ties, four were writing's by measurement: 0.81 and more; two the model's: 0.65 and less).
 DISTURBS = 0.75
@@ -69,7 +71,10 @@ SENTENCES = {
     "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
 }
 
-RESTS = ": it sleeps, on a timer or for an answer from elsewhere"
+RESTS = (
+    "lines of the training loop itself sleep, on a timer or for an answer from elsewhere; no faster CPU, "
+    "disk or GPU helps"
+)
 
 # The same causes where only the driver was asked: it cannot say who waits for whom.
 UNCLOCKED = {
@@ -138,6 +143,8 @@ def decide(
             {one: value for one, value in causes.items() if one not in APART}, base
         )
         bound = _bound_of(cause, base) or bound
+    rests = cause == "host.python" and bound == "latency"
+    cause = "input.wait" if rests else cause
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if cause == "model.compute" and threads >= WIDER:
@@ -151,22 +158,24 @@ def decide(
         bound, cause = "latency", "input.wait"
     if cause in ("input.preprocess", "input.wait") and base.sending >= SENDING:
         bound, cause = RESOURCE["input.ipc"], "input.ipc"  # they do little but pickle and send
-    others = [
-        name
-        for name in known
-        if name != bound and known[name] >= max(BALANCED, CLOSE * known.get(bound, 1e9))
-    ]
-    runner_up = max(others, key=lambda name: known[name], default=None)
-    sure, words = _capped(confidence(trust, inputs, clocked, close), cause, threads), SENTENCES[cause]
+    sure = _capped(confidence(trust, inputs, clocked, close), cause, threads)
+    words = RESTS if rests else SENTENCES[cause]
     if close > ALIKE and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     else:
-        words += _beside(cause, bound, base, trust.waits)
+        words += _beside(cause, base, trust.waits)
     if not clocked:
         said = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
         sure, words = "low" if guess and said else sure, said or words
-    return Verdict(bound, cause, words, sure, runner_up, gain), causes
+    return Verdict(bound, cause, words, sure, _runner_up(known, bound), gain), causes
+
+
+def _runner_up(known: dict[str, float], bound: str) -> str | None:
+    """The resource that gains nearly as much as the bound, if any does."""
+    least = max(BALANCED, CLOSE * known.get(bound, 1e9))
+    others = [name for name in known if name != bound and known[name] >= least]
+    return max(others, key=lambda name: known[name], default=None)
 
 
 def _bound_of(cause: str, base: Scenario) -> str:
@@ -185,12 +194,10 @@ def bound_of_writing(stored: float) -> str:
     return "io" if stored >= 0.5 else "cpu"
 
 
-def _beside(cause: str, bound: str, base: Scenario, waits: float) -> str:
+def _beside(cause: str, base: Scenario, waits: float) -> str:
     """What else is to be said of a cause."""
     if cause in ("model.compute", "host.launch", "model.threads"):
         return _input_beside(waits, base.workers)
-    if cause == "host.python" and bound == "latency":
-        return RESTS
     return _core_taken(base) if cause == "input.preprocess" else ""
 
 
@@ -223,7 +230,7 @@ def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]
     the second saves of what the first does, weighed as they are compared."""
     whole = {side_of(cause): value for cause, value in causes.items()} | side_gains(base)
     saved = {side: 1 - 1 / value for side, value in whole.items()}
-    weighed = {side: one * (SPARED if side == "model" else 1.0) for side, one in saved.items()}
+    weighed = {side: one * (SPARED if side in PARTLY else 1.0) for side, one in saved.items()}
     sides = sorted(weighed, key=lambda side: weighed[side], reverse=True)[:2]
     first, second = (
         max((cause for cause in causes if side_of(cause) == side), key=lambda cause: causes[cause])

@@ -123,6 +123,7 @@ def read_payload(key: str, crews: list[Crew]) -> Payload | None:
         other_bytes=_mean([row.c for row in cargo]),
         pipe_bytes=_mean([row.b for row in pickles]),
         serialise_cpu_s=_mean([row.a for row in pickles]) * S,
+        element_bytes=_mean([row.d for row in cargo]),
     )
 
 

@@ -107,11 +107,11 @@ def pictures_request(subject: Subject, paths: list[str]) -> Request | None:
 
 
 def _side(subject: Subject) -> int:
-    """Pixels along a finished sample, three bytes each: of floats, it is twice as many; 0 where not known."""
+    """Pixels along a finished sample, three elements each; 0 where not known."""
     payload, samples = subject.payload, subject.mean("samples")
     if payload is None or not samples:
         return 0
-    return round(sqrt(payload.tensor_bytes / samples / CHANNELS))
+    return round(sqrt(payload.tensor_bytes / samples / CHANNELS / max(1.0, payload.element_bytes)))
 
 
 def moving_request(subject: Subject) -> Request | None:

@@ -54,6 +54,7 @@ from .advice import (
     fits_memory,
     keeping,
     one_epoch,
+    payload_of,
     place_of,
     remembering,
     repeats_of,
@@ -82,7 +83,7 @@ FAST_CODEC = (
 RAW_BYTES = 549 / 63  # of a file with raw pixels, over JPEG [catalogue F06, measured]
 PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)}  # [catalogue F06, measured]
 OVERSIZE = 4.0  # stored pixels over needed ones: twice the side [catalogue F06]
-CHANNELS = 3  # bytes of a finished pixel, at least
+CHANNELS = 3  # elements of a finished pixel
 STORED = "stored pixels over those of a finished sample, estimated"
 
 CACHE = """\
@@ -176,7 +177,9 @@ def _codec(diagnosis: Diagnosis) -> str:
 def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
     """Stored pixels over those of a finished sample, from their bytes; None where either is not known."""
     inputs = diagnosis.inputs
-    finished = inputs.samples * _finished_bytes(diagnosis) / CHANNELS
+    payload = payload_of(diagnosis)
+    element = max(1.0, payload.element_bytes) if payload is not None else 1.0  # old profiles do not know it
+    finished = inputs.samples * _finished_bytes(diagnosis) / CHANNELS / element
     if not (codec and inputs.read_bytes and finished):
         return None
     return inputs.read_bytes / PIXEL_BYTES[codec] / finished
@@ -184,11 +187,9 @@ def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
 
 def _finished_bytes(diagnosis: Diagnosis) -> float:
     """Bytes of a sample as the training gets it; 0 where nobody looked into one."""
-    repeats, loader = repeats_of(diagnosis), diagnosis.loader
+    repeats, payload = repeats_of(diagnosis), payload_of(diagnosis)
     if repeats is not None:
         return repeats.sample_bytes
-    seen = (one for one in diagnosis.profile.payloads if loader is not None and one.loader == loader.key)
-    payload = next(seen, None)
     return payload.tensor_bytes / max(1.0, diagnosis.inputs.samples) if payload is not None else 0.0
 
 
@@ -214,7 +215,7 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     cures = [timed for cure in ranged for timed in _as_timed(diagnosis, cure)]
     if not one_epoch(diagnosis) and fits_memory(diagnosis, _kept_bytes(diagnosis, codec)):
         inputs = diagnosis.inputs
-        spared_s = max(inputs.decode, _resizing_s(diagnosis) * inputs.samples)
+        spared_s = max(inputs.decode, _resizing_s(diagnosis))
         change = remembering(inputs, _finished_bytes(diagnosis), spared_s)
         kept = keeping(diagnosis, "decoded")
         cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
@@ -233,10 +234,10 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
 def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
     """The cure with what was timed on the training's own pictures, where it was; no cure where that way gains
     nothing."""
-    rows, used = decoding(diagnosis, VARIANTS)
+    rows, used, count = decoding(diagnosis, VARIANTS)
     smaller = rows.get(SMALLER.get(cure.id, ""))
     if smaller is not None and "resized" in rows:
-        return _as_shrunk(diagnosis, cure, rows["resized"], smaller)
+        return _as_shrunk(diagnosis, cure, count, rows["resized"], smaller)
     ways = TIMED.get(cure.id, ())
     others = [one for name, one in rows.items() if name in ways and name != used]
     if not others:
@@ -252,18 +253,21 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
     return [timed] if gain(diagnosis.scenario, change) > 1 else []
 
 
-def _as_shrunk(diagnosis: Diagnosis, cure: Cure, now: Calibration, then: Calibration) -> list[Cure]:
-    """What was timed of decoding and resizing is spared of making a batch: resizing has no hook."""
-    inputs = diagnosis.inputs
-    left = max(LEAST_LEFT, 1 - inputs.samples * (now.cpu_s - then.cpu_s) / inputs.fetching)
+def _as_shrunk(
+    diagnosis: Diagnosis, cure: Cure, count: float, now: Calibration, then: Calibration
+) -> list[Cure]:
+    """What was timed of decoding and resizing ``count`` pictures is spared of making a batch (resizing has no
+    hook), of which they take no more than all."""
+    share = min(1.0, count * now.cpu_s / diagnosis.inputs.fetching)
+    left = max(LEAST_LEFT, 1 - share * (1 - then.cpu_s / now.cpu_s))
     change = Change(cpu=min(1.0, left), storage=then.size_bytes / max(now.size_bytes, 1.0))
     return [replace(cure, change=change, factor=None, most=None, basis="calibrated")]
 
 
 def _resizing_s(diagnosis: Diagnosis) -> float:
-    """What decoding and resizing one picture was timed to take; 0 where it was not."""
-    resized = decoding(diagnosis, VARIANTS)[0].get("resized")
-    return resized.cpu_s if resized is not None else 0.0
+    """What decoding and resizing a batch's pictures was timed to take; 0 where it was not."""
+    rows, _, count = decoding(diagnosis, VARIANTS)
+    return count * rows["resized"].cpu_s if "resized" in rows else 0.0
 
 
 def _threaded(diagnosis: Diagnosis) -> Cure:
@@ -283,7 +287,7 @@ def _in_threads(diagnosis: Diagnosis, change: Change) -> Change:
 
 
 def _cores(diagnosis: Diagnosis) -> int:
-    return max(1, round(diagnosis.host.cores))
+    return max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
 
 
 def _cure(diagnosis: Diagnosis, name: str) -> Cure:

@@ -101,7 +101,7 @@ def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
 
 def _grow(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
     """Twice the cores that the job was given, with the number of workers that suits them."""
-    cores = 2 * diagnosis.host.cores
+    cores = 2 * scenario.cores
     workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
     command = f"docker run --cpus={2 * diagnosis.host.cores:g} ...    # and num_workers={workers}"
     return Cure(

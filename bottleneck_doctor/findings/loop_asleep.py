@@ -74,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         basis="bound",
     )
     evidence = [Evidence("share of the step asleep in lines of the loop", "asleep_share", share, STACKS)]
-    return Finding(ID, "host.python", evidence, [cure], place)
+    return Finding(ID, "input.wait", evidence, [cure], place)
 
 
 def _place(diagnosis: Diagnosis) -> Location | None:
@@ -104,4 +104,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "input.wait", examine)

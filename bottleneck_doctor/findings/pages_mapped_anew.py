@@ -143,7 +143,7 @@ def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Cure:
     said = " ".join(f"{name}={value}" for name, value in KEEP.items())
     return Cure(
         id="keep-freed-memory",
-        title="keep freed memory, instead of giving it back to the kernel each time",
+        title="let malloc keep freed memory, instead of mapping it anew in each step",
         fix=Fix("two variables of glibc's allocator, before the start", f"{said} python train.py"),
         change=None if doubtful else _without(scenario, batch_s, LEFT[1]),
         factor=factor if doubtful else None,
@@ -158,7 +158,7 @@ def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Cure:
 def _reuse(scenario: Scenario, place: Location | None) -> Cure:
     return Cure(
         id="reuse-buffers",
-        title="write into tensors that are kept, instead of making new ones in each step",
+        title="reuse buffers: write into tensors that are kept, instead of making new ones in each step",
         fix=Fix("allocate once, and compute in place or with out=", REUSE, place),
         factor=spread(scenario, *(Change(paging=left) for left in LEFT)),
         effort="hours",

@@ -33,7 +33,8 @@ do, from nothing to all of its share. What a parser of text finds can be kept, a
 share to all of it, by replay.
 
 ## Remedies
-`columnar-numpy`, `pretokenize-offline`, `precompute-deterministic`, `aug-reorder`, `cheaper-preprocess`.
+`columnar-numpy`, `batched-query`, `pretokenize-offline`, `precompute-deterministic`, `aug-reorder`,
+`cheaper-preprocess`.
 
 ## References
 py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "map" and its Arrow cache.
@@ -64,6 +65,8 @@ ID = "python-sample-code-hot"
 HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
 ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: their findings speak (ours)
 COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound speaks [catalogue F11]
+BESIDE = 1.5  # times its share in a line: that one is not the collate function's, and speaks too (ours)
+ALSO = 0.1  # of the hottest line's samples, from which a line tells whether chance is in the work (ours)
 HELD = 0.8  # of the hottest line's samples pass in a line, or it is not on the way to it (ours)
 HALF = 0.5
 # What is spared of a line that is written anew; of all that a batch costs if the line has half of that, for
@@ -81,8 +84,12 @@ PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json froms
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
 DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
-PARSES, LOOPS = "parses", "loops"
-SEEN = {PARSES: "it parses text", LOOPS: "it runs in a loop, for one element after the other"}
+PARSES, LOOPS, QUERIES = "parses", "loops", "queries"
+SEEN = {
+    PARSES: "it parses text",
+    LOOPS: "it runs in a loop, for one element after the other",
+    QUERIES: "it asks a database",
+}
 TITLES = {
     PARSES: "parse once and keep arrays",
     LOOPS: "work on whole arrays instead of element by element",
@@ -105,12 +112,26 @@ x = colours(blur(x))             # then what costs CPU for each pixel"""
 LESS = "spend less CPU in this line, or do its work once"
 FEWER = """\
 # fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random"""
+QUERY = """\
+marks = ",".join("?" * len(indices))                                # once per batch, not per row
+rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
+table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
 FIXES = {
+    "batched-query": "ask for all rows of a batch at once, or for the table once",
     "aug-reorder": "crop and resize first, then do what this line does",
     "cheaper-preprocess": "spare this line work",
 }
 EDGES = "a blur or a rotation sees the edge of the crop; means and deviations are the crop's"
+RISKS = {
+    "aug-reorder": EDGES,
+    "batched-query": "rows come in another order; a table in memory must fit there",
+}
 WAYS = {
+    "batched-query": (
+        "ask the database once for a whole batch, or keep the table in memory",
+        "manual",
+        QUERY,
+    ),
     "columnar-numpy": (
         TITLES["parses"],
         "manual",
@@ -143,7 +164,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share = least_cpu_share(line, inputs)
     # Decoding is another finding's, where fetches are timed.
     pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
-    if share < HOT_SHARE or pictures or _spoken_for(diagnosis) or crowded(diagnosis):
+    if share < HOT_SHARE or pictures or _spoken_for(diagnosis, share) or crowded(diagnosis):
         return None
     change = Change(cpu=1 - min(1.0, share))
     if gain(scenario, change) < WORTH:
@@ -156,7 +177,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]
     does = _does(diagnosis, line.location, lines.library)
     evidence += [Evidence(SEEN[does])] if does else []
-    ways = _ways(diagnosis, line.location, lines.library, does)
+    ways = _ways(diagnosis, line.location, lines, does)
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
         ways = ["aug-reorder", *(one for one in ways if does != LOOPS or one != "columnar-numpy")]
     fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
@@ -188,11 +209,12 @@ def _inputs(diagnosis: Diagnosis) -> Inputs:
     )
 
 
-def _spoken_for(diagnosis: Diagnosis) -> bool:
-    """Whether decoding, unpacking, transforms or collating is what takes the time."""
+def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
+    """Whether decoding, unpacking, transforms or collating takes the time; ``share`` is the line's."""
     inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
     known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
-    return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or inputs.collate >= COLLATES * inputs.cpu)
+    collates = inputs.collate >= COLLATES * inputs.cpu and share < BESIDE * inputs.collate / inputs.cpu
+    return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or collates)
 
 
 def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
@@ -205,22 +227,40 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
         return ""
     called = {code.called(call) for call in code.calls_in(statement)}
     if called & DATABASE_CALLS:
-        return ""
+        return QUERIES
     if called & PARSING_CALLS:
         return PARSES
     return LOOPS if code.is_repeated(source, place.line) else ""
 
 
-def _ways(diagnosis: Diagnosis, place: Location, library: str, does: str) -> list[str]:
+def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[str]:
     """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
     once, as samples that came again say, or else the source of the function."""
+    library = lines.library
     if library in TEXTS:
         return ["pretokenize-offline"]
+    if does == QUERIES:
+        return ["batched-query"]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
-    once = ["precompute-deterministic"] * bool(fixed or (repeats is None and unknown))
+    untold = repeats is None or not repeats.compared
+    fixed = fixed or (repeats is None and unknown) or (untold and _is_fixed(diagnosis, lines))
+    once = ["precompute-deterministic"] * fixed
     return ["columnar-numpy"] * bool(does) + once
+
+
+def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
+    """Whether the sources of all functions in which the work passes are known, and have no chance in them."""
+    hottest = lines.hottest.share if lines.hottest is not None else 0.0
+    collate = diagnosis.loader.collate if diagnosis.loader is not None else ""
+    hot = [one.location for one in lines.lines if one.share >= ALSO * hottest]
+    places = [one for one in hot if one.function != collate]
+    sources = [code.source_at(diagnosis.profile.sources, one) for one in places]
+    known = [one for one in sources if one is not None]
+    chance = any(RANDOM.search(one.text) for one in known)
+    fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
+    return len(known) == len(sources) > 0 and not chance and not fed_back
 
 
 def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
@@ -248,7 +288,7 @@ def _cure(id: str, scenario: Scenario, line: Line, share: float, does: str) -> C
         factor=spread(scenario, *(Change(cpu=1 - one * part) for one in spared)),
         apply=apply,
         effort="hours",
-        risk=EDGES if id == "aug-reorder" else "random work stays in the loop",
+        risk=RISKS.get(id, "random work stays in the loop"),
         basis="replay" if spared is KEPT else "bound",
     )
 
@@ -290,6 +330,13 @@ def _case(
     return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers, sources=sources))
 
 
+def _asking() -> Diagnosis:
+    base = _case((90, 88), path=TAKING)
+    asks = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
+    source = Source("/data/train.py", "__getitem__", 30, asks)
+    return replace(base, profile=replace(base.profile, sources=[source]))
+
+
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     looping = [*TAKING, "smooth (/data/train.py:42)"]
@@ -297,6 +344,7 @@ def cases() -> tuple[Case, ...]:
         Case("every sample is parsed from JSON", _case((90, 88)), "fires", "columnar-numpy"),
         Case("the same, though nobody saw who slept", _case((90, None)), "fires", "columnar-numpy"),
         Case("a loop over elements", _case((90, 88), path=looping), "fires", "columnar-numpy"),
+        Case("rows of a database, one by one", _asking(), "fires", "batched-query"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _case((90, 2), Work(0.004, wait=0.03)), "silent"),
         Case("it sleeps, and nobody saw it", _case((90, None), Work(0.004, wait=0.03)), "silent"),

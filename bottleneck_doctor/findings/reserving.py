@@ -54,8 +54,8 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:
         treatments=treatments,
         risk="sums in another order change the last digits; a model that scales well gets slower",
     )  # fmt: skip
-    if timed is None:  # what one thread takes is then a guess
-        return [replace(cure, most=factor[2], basis="bound")]
+    if timed is None:  # what one thread takes is then a guess, and it is ordered by the worst one
+        return [replace(cure, factor=(1.0, factor[0], factor[2]), most=factor[2], basis="bound")]
     return [replace(cure, factor=None, change=changes[0], basis="calibrated")]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analyse.served import reads_per_batch
 from ..model.calibration import Calibration
-from ..model.diagnosis import Change, Diagnosis
+from ..model.diagnosis import Change, Diagnosis, Inputs
 from ..model.profile import HotFiles
 from .advice import KEEP_SHARE
 
@@ -87,16 +87,26 @@ def _bytes_of(diagnosis: Diagnosis, sizes: Calibration, hot: HotFiles) -> float:
     return length * max(each, sizes.size_bytes) if length else float("inf")
 
 
-def decoding(diagnosis: Diagnosis, names: dict[str, str]) -> tuple[dict[str, Calibration], str]:
-    """(pictures' decoding by variant, the variant that the training uses); empty where the decoder that ran
-    was not timed, or does not cost what was measured. ``names``: a decoder's module to its variant."""
+def decoding(diagnosis: Diagnosis, names: dict[str, str]) -> tuple[dict[str, Calibration], str, float]:
+    """(pictures' decoding by variant, the variant that the training uses, pictures in a batch); empty where
+    the decoder that ran was not timed, or does not cost what was measured. ``names``: a decoder's module to
+    its variant."""
     rows, inputs, loader = rows_of(diagnosis, "picture"), diagnosis.inputs, diagnosis.loader
     hot = next((one for one in diagnosis.profile.hot_files if loader and one.loader == loader.key), None)
     used = next((names[one] for one in (hot.decoders if hot else []) if names.get(one) in rows), "")
-    each_s = inputs.decode / max(1.0, inputs.samples)
-    if not used or not each_s or not 1 / AGREES <= rows[used].cpu_s / each_s <= AGREES:
-        return {}, ""
-    return rows, used
+    if not used or not inputs.decode or rows[used].cpu_s <= 0:
+        return {}, "", 0.0
+    count = _pictures(inputs, rows[used].cpu_s)
+    if not 1 / AGREES <= rows[used].cpu_s * count / inputs.decode <= AGREES:
+        return {}, "", 0.0
+    return rows, used, count
+
+
+def _pictures(inputs: Inputs, each_s: float) -> float:
+    """Pictures in a batch: one a sample, or several where so much time and so many opened files say so."""
+    samples = max(1.0, inputs.samples)
+    told = samples * max(1, round(inputs.decode / each_s / samples))
+    return min(told, max(samples, inputs.opens or 0.0))
 
 
 def moving(diagnosis: Diagnosis, variant: str) -> Change | None:

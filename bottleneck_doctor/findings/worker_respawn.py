@@ -115,7 +115,7 @@ def _fewer(loader: Loader, few: int) -> Cure:
     call = loader_call(loader, num_workers=few)
     return Cure(
         id="workers-auto",
-        title=f"start {few} workers instead of {loader.num_workers}",
+        title=f"start fewer workers: {few} instead of {loader.num_workers}",
         fix=Fix("no more workers than cores: each has to start and to import", call, loader.location),
         apply="hook",
         treatments=(loader_with(loader, num_workers=few),),

@@ -62,7 +62,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if blind is not None or loader is None or scenario is None or not loader.num_workers:
         return blind
-    crowd, cores = scenario.workers + scenario.threads, diagnosis.host.cores
+    crowd, cores = scenario.workers + scenario.threads, scenario.cores
     if crowd <= cores + SLACK_CORES:
         return None
     queue, fewer = _queue_share(diagnosis), fewer_workers(scenario)

@@ -238,11 +238,13 @@ class Host:
     """The machine during the steady window; cores and shares, ``None`` when not measured.
 
     ``accelerated`` says that the training process uses a device; ``device_busy`` is NVML's share of time
-    in which some kernel ran.
+    in which some kernel ran. ``trainers`` are the processes of the job that train at the same time, and so
+    share ``cores``.
     """
 
     cores: float
     cores_online: int = 0
+    trainers: int = 1
     job_cores: float | None = None
     foreign_cores: float | None = None
     iowait: float | None = None

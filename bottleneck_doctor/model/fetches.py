@@ -43,7 +43,10 @@ class FetchTable:
 
 @dataclass(frozen=True)
 class Payload:
-    """What one batch of a loader is made of and what moving it cost. Means over sampled batches."""
+    """What one batch of a loader is made of and what moving it cost. Means over sampled batches.
+
+    ``element_bytes`` is of an element of its largest tensor; 0 in profiles that do not know it.
+    """
 
     loader: str
     batches: int
@@ -52,6 +55,7 @@ class Payload:
     other_bytes: float = 0.0
     pipe_bytes: float = 0.0
     serialise_cpu_s: float = 0.0
+    element_bytes: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class Machine:
     memory_limit_bytes: int | None = None
     shm_free_bytes: int | None = None
     numa_nodes: int | None = None
+    fault_s: float | None = None
     gpus: list[str] = field(default_factory=list)
     read_limit_bytes_per_s: float | None = None
     read_limit_iops: float | None = None

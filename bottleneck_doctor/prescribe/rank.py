@@ -7,8 +7,7 @@ from math import floor, log, sqrt
 from typing import NamedTuple
 
 from ..analyse.causes import side_gains, side_of
-from ..analyse.predict import merge, predict, step_after, widened
-from ..analyse.replay import step_seconds
+from ..analyse.predict import merge, predict, speedup_of, step_after, widened
 from ..analyse.whole import with_evaluation
 from ..model.diagnosis import Change, Cure, Diagnosis, Finding
 from ..model.report import Remedy, Speedup
@@ -141,7 +140,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
             with_it = merge(together, cure.change)
             if step_after(diagnosis.scenario, with_it) < PAYS_TOO * step_after(diagnosis.scenario, together):
                 together = with_it  # else it is an alternative to one above, or no longer worth it
-                combined = step_seconds(diagnosis.scenario) / step_after(diagnosis.scenario, together)
+                combined = speedup_of(diagnosis.scenario, together)
         told.append(
             Remedy(
                 id=cure.id,

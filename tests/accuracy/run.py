@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import table
+from tests.accuracy import reliability, table
 from tests.accuracy.judge import Judgement
 from tests.accuracy.kept import Taken, again, judged, put
 from tests.accuracy.measure import Plain, limited, plain, watched
+from tests.accuracy.settings import SETTINGS, enter, placed
 from tests.patients.expected import PATIENTS, Patient
 
 FAST = (
@@ -27,12 +28,11 @@ FAST = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Examine the chosen patients one after the other; status 1 when a bound or a cause was wrong."""
     given = _arguments(argv)
-    # The patients are built for two cores; what they start inherits these.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    enter(SETTINGS[given.setting])  # the patients are built for two cores; what they start inherits these
     length = [] if given.seconds is None else ["--seconds", str(given.seconds)]
     print(table.HEADER, flush=True)
     judgements = []
-    for number, patient in enumerate(given.only, 1):
+    for number, patient in enumerate((placed(one, SETTINGS[given.setting]) for one in given.only), 1):
         tell(f"{number}/{len(given.only)} {patient.name}")
         if given.again is not None:
             judgement = again(given.again, patient)
@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(*table.summary(judgements), sep="\n")
     if given.write is not None:
         given.write.write_text(table.page(judgements, machine(), given.repeats))
+        drawing = reliability.drawn(reliability.pairs_of(judgements))
+        given.write.with_name(table.DRAWING).write_text(drawing)
     right = [judgement.bound_right and judgement.cause_right for judgement in judgements]
     return 0 if all(right) and len(right) == len(given.only) else 1
 
@@ -104,6 +106,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
     parser.add_argument("--seconds", type=float, help="rough length of a sick run")
     parser.add_argument("--calibrate", action="store_true", help="bdoc times remedies after each run")
+    parser.add_argument("--setting", choices=SETTINGS, default="usual", help="the machine to be")
     parser.add_argument("--keep", type=Path, help="keep profiles and what was measured in this folder")
     parser.add_argument("--again", type=Path, help="run nothing: diagnose what was kept in this folder")
     parser.add_argument("--write", type=Path, help="write the page to this file")

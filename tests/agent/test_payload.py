@@ -29,15 +29,15 @@ class Tensor:
 @pytest.mark.parametrize(
     ("batch", "expected"),
     [
-        (Tensor(10), (1, 40, 0)),
-        ([Tensor(10), Tensor(1)], (2, 44, 0)),
-        ({"x": Tensor(2), "name": "abc", "raw": b"12345"}, (1, 8, 8)),
-        ((Tensor(1), [("a", 3)]), (1, 4, 1)),
-        (None, (0, 0, 0)),
-        ([], (0, 0, 0)),
+        (Tensor(10), (1, 40, 0, 4)),
+        ([Tensor(10), Tensor(1)], (2, 44, 0, 4)),
+        ({"x": Tensor(2), "name": "abc", "raw": b"12345"}, (1, 8, 8, 4)),
+        ((Tensor(1), [("a", 3)]), (1, 4, 1, 4)),
+        (None, (0, 0, 0, 0)),
+        ([], (0, 0, 0, 0)),
     ],
 )
-def test_tensors_and_bytes_are_counted(batch: Any, expected: tuple[int, int, int]) -> None:
+def test_tensors_and_bytes_are_counted(batch: Any, expected: tuple[int, int, int, int]) -> None:
     assert cargo(batch) == expected
 
 

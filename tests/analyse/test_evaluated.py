@@ -37,10 +37,12 @@ TORCH = "_call_impl (/x/site-packages/torch/nn/modules/module.py:1)"
 BODY = LoopBody("train.py", "main", 2, 7)
 
 
-def told(evaluate: str, train: str = "loss = model(get_batch())") -> Evaluated:
+def told(evaluate: str, train: str = "loss = model(get_batch())", written: int = 0) -> Evaluated:
+    """``written`` of the evaluation's 60 samples are in no forward pass."""
     forward = [TORCH, "forward (train.py:41)"]
     stacks = [
-        stack(60, "main (train.py:4)", "estimate_loss (train.py:23)", *forward),
+        stack(60 - written, "main (train.py:4)", "estimate_loss (train.py:23)", *forward),
+        stack(written, "main (train.py:4)", "estimate_loss (train.py:23)", "save (/x/PIL/Image.py:9)"),
         stack(10, "main (train.py:5)", *forward),
         stack(30, "main (train.py:6)", "backward (/x/site-packages/torch/_tensor.py:1)"),
     ]
@@ -61,6 +63,11 @@ def stack(count: int, *frames: str) -> Stack:
 def test_forward_passes_that_nothing_is_trained_on_are_evaluation(evaluate: str) -> None:
     found = told(evaluate)
     assert (found.share, found.place) == (0.6, Location("train.py", 4, "main"))
+
+
+def test_what_takes_its_time_to_be_written_is_logging_and_no_evaluation() -> None:
+    assert told("print(estimate_loss(model))", written=10).share > 0
+    assert told("print(estimate_loss(model))", written=45).share == 0
 
 
 def test_those_that_the_training_needs_are_not() -> None:

@@ -54,6 +54,13 @@ def test_processes_of_a_pool_are_feeders_below_the_frames_of_their_parent() -> N
     assert {one.frames[0] for one in found.stacks} == {f"degrade ({FILE}:75)"}
 
 
+def test_those_that_a_fork_server_started_are_the_trainings_all_the_same() -> None:
+    base = pooled(4)
+    server = [Process(1, 0, "trainer", 0.0), Process(9, 1, "other", 0.0)]
+    children = [replace(one, ppid=9) for one in base.processes[1:]]
+    assert find_feeders(replace(base, processes=[*server, *children]), 1).count == 4
+
+
 @pytest.mark.parametrize(("feeders", "cause"), [(1, "input.preprocess"), (4, "input.oversubscribed")])
 def test_the_core_that_feeders_keep_from_the_loop_is_the_inputs_and_not_the_models(
     feeders: int, cause: str

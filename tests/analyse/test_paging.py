@@ -28,6 +28,11 @@ def test_no_more_than_so_many_faults_can_take(
     assert paging_s(None if system_ms is None else system_ms * MS, faults) == pytest.approx(paging_ms * MS)
 
 
+def test_where_a_page_was_timed_no_more_than_a_quarter_above_that() -> None:
+    assert paging_s(4 * MS, 4000.0, 2e-6) == pytest.approx(4 * MS)
+    assert paging_s(40 * MS, 4000.0, 2e-6) == pytest.approx(10 * MS), "sockets are the kernel's work, too"
+
+
 def test_of_a_batch_reads_and_shared_memory_are_not_the_allocators() -> None:
     made = Inputs(system=5 * MS, minor_faults=4000.0)
     assert fetched_paging_s(made) == pytest.approx(5 * MS)

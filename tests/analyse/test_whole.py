@@ -180,7 +180,7 @@ def test_workers_that_start_once_are_too_many() -> None:
     life = replace(LIFE, training_s=0.2, starting_s=4.0, first_start_s=4.0, beginnings=1)
     (remedy,) = write_up(started(life)).remedies
     assert remedy.id == "workers-auto"
-    assert "2 workers instead of 8" in remedy.title
+    assert "fewer workers: 2 instead of 8" in remedy.title
     assert remedy.predicted_speedup.likely == pytest.approx(10 / (10 - 3), rel=0.01)
 
 

@@ -14,6 +14,7 @@ import io
 import json
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -35,12 +36,15 @@ WAYS = {
     "raw arrays": ("numpy", "reencode-offline"),
     "stored at twice the size": ("PIL", "resize-offline"),
     "DALI, 2 threads": ("nvidia.dali", "dali-pipeline"),
+    "webdataset, one shard": ("webdataset", "pack-shards"),
+    "torchcodec": ("torchcodec.decoders", "decoder-swap"),
 }
 Batches = Iterator[tuple[Any, Any]]
 
 
 def paint(folder: Path) -> None:
-    """Photos of 960 x 720 under sensor noise: as JPEG, as raw arrays, and at twice the training size."""
+    """Photos of 960 x 720 under sensor noise: as JPEG, as raw arrays, at twice the training size, and all of
+    them in one tar file."""
     import numpy as np
     from PIL import Image
 
@@ -56,6 +60,9 @@ def paint(folder: Path) -> None:
         picture.save(folder / f"{index}.jpg", quality=90)
         picture.resize((2 * SIDE, 2 * SIDE)).save(folder / f"{index}.small.jpg", quality=95)
         np.save(folder / f"{index}.npy", pixels)
+    with tarfile.open(folder / "shard.tar", "w") as shard:
+        for index in range(PHOTOS):
+            shard.add(folder / f"{index}.jpg", arcname=f"{index:03d}.jpg")
     (folder / "ready").touch()
 
 
@@ -79,6 +86,8 @@ def decoder(way: str) -> Callable[[Path], Any]:
         "TurboJPEG": lambda path: turbo.decode(path.read_bytes())[..., ::-1],
         "OpenCV": lambda path: module.imread(str(path))[..., ::-1],
         "torchvision": lambda path: module.read_image(str(path)).permute(1, 2, 0).numpy(),
+        # made for video and sound; a picture is a video of one frame to it
+        "torchcodec": lambda path: module.VideoDecoder(path, dimension_order="NHWC")[0].numpy(),
         "raw arrays": lambda path: np.load(path.with_suffix(".npy")),
         "stored at twice the size": lambda path: Image.open(path.with_suffix(".small.jpg")).convert("RGB"),
     }
@@ -87,9 +96,7 @@ def decoder(way: str) -> Callable[[Path], Any]:
 
 def torch_batches(way: str, folder: Path) -> Batches:
     """A DataLoader's, for as long as anyone asks."""
-    import numpy as np
     import torch
-    from PIL import Image
     from torch.utils.data import DataLoader, Dataset
 
     decode = decoder(way)
@@ -99,21 +106,35 @@ def torch_batches(way: str, folder: Path) -> Batches:
             return BATCH * 100
 
         def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-            picture = decode(folder / f"{index % PHOTOS}.jpg")
-            image = (
-                picture
-                if isinstance(picture, Image.Image)
-                else Image.fromarray(np.ascontiguousarray(picture))
-            )
-            pixels = np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR))
-            if torch.rand(()) < 0.5:
-                pixels = pixels[:, ::-1]
-            return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float().div_(255), index % 10
+            return finished(decode(folder / f"{index % PHOTOS}.jpg")), index % 10
 
     workers = 2 if "workers" in way else 0
     loader = DataLoader(Photos(), BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
     while True:
         yield from loader
+
+
+def finished(picture: Any) -> Any:
+    """A decoded picture as the training wants it: made small, flipped at random, floats."""
+    import numpy as np
+    import torch
+    from PIL import Image
+
+    image = picture if isinstance(picture, Image.Image) else Image.fromarray(np.ascontiguousarray(picture))
+    pixels = np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR))
+    if torch.rand(()) < 0.5:
+        pixels = pixels[:, ::-1]
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float().div_(255)
+
+
+def shard_batches(folder: Path) -> Batches:
+    """webdataset's, from one tar file, decoded by Pillow and shuffled in a buffer."""
+    import webdataset
+    from torch.utils.data import DataLoader
+
+    photos = webdataset.WebDataset(str(folder / "shard.tar"), shardshuffle=False)
+    samples = photos.shuffle(PHOTOS).decode("pil").map(lambda one: (finished(one["jpg"]), 0)).repeat()
+    yield from DataLoader(samples, BATCH)
 
 
 def dali_batches(folder: Path) -> Batches:
@@ -146,7 +167,8 @@ def train(way: str, folder: Path, steps: int) -> float:
     from torch import nn
 
     paint(folder)
-    batches = dali_batches(folder) if way.startswith("DALI") else torch_batches(way, folder)
+    sources = {"DALI, 2 threads": dali_batches, "webdataset, one shard": shard_batches}
+    batches = sources[way](folder) if way in sources else torch_batches(way, folder)
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)
     )
@@ -208,7 +230,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-decoders")
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-photos")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--steps", type=int, default=STEPS, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from bottleneck_doctor.calibrate.subjects import (
@@ -65,6 +66,9 @@ def test_pictures_are_decoded_where_a_known_decoder_took_time() -> None:
     assert pictures_request(seen, ["a.png", "b.txt"]) == {"paths": ["a.png"], "used": "PIL", "side": 0}
     known = Payload("1:1", 9, tensor_bytes=seen.mean("samples") * 3 * 64 * 64)
     looked = chosen(run_over(["a.png"], decode_s=0.01, payload=known))
+    assert (pictures_request(looked, ["a.png"]) or {})["side"] == 64
+    floats = replace(known, tensor_bytes=4 * known.tensor_bytes, element_bytes=4.0)
+    looked = chosen(run_over(["a.png"], decode_s=0.01, payload=floats))
     assert (pictures_request(looked, ["a.png"]) or {})["side"] == 64
     assert pictures_request(chosen(run_over(["a.png"])), ["a.png"]) is None
 

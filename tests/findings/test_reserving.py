@@ -30,10 +30,8 @@ def test_workers_and_one_thread_beat_workers_beside_two() -> None:
     (cure,) = reserve_cores(sick())
     assert cure.factor is not None
     low, likely, high = cure.factor
-    assert low < likely < high
-    assert likely == pytest.approx(
-        (MAKING_S + MODEL_S) / 0.030, rel=0.15
-    )  # one core each: the dearer of the two
+    assert low == 1.0 < likely < high, "nobody timed one thread: the worst orders it"
+    assert cure.most == high
 
 
 @pytest.mark.parametrize(("one_s", "least", "most"), [(0.020, 1.5, 1.9), (0.028, 1.4, 1.75)])

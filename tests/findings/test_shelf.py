@@ -12,8 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.analyse.causes import side_of
-from bottleneck_doctor.analyse.predict import predict
+from bottleneck_doctor.analyse.causes import gain, side_of
 from bottleneck_doctor.analyse.replay import apply
 from bottleneck_doctor.findings.entry import Case
 from bottleneck_doctor.model.diagnosis import (
@@ -258,7 +257,8 @@ def _found(module: ModuleType, case: Case) -> Finding:
 def _likely(diagnosis: Diagnosis, cure: Cure) -> float:
     if cure.factor is not None:
         return cure.factor[1]
-    return predict(diagnosis, cure.change or Change(), cure.basis).likely
+    assert diagnosis.scenario is not None
+    return gain(diagnosis.scenario, cure.change or Change())
 
 
 def _blinded(diagnosis: Diagnosis) -> Diagnosis:

@@ -82,8 +82,16 @@ def test_reads_that_were_not_the_trainings_promise_nothing() -> None:
 def test_decoders_count_where_the_one_that_ran_costs_what_it_did(each_s: float, known: bool) -> None:
     base = reading([timed("picture", "OpenCV", each_s, each_s), timed("picture", "PIL", 1e-4, 1e-4)])
     base = replace(base, inputs=replace(base.inputs, decode=32 * 1e-4))
-    rows, used = decoding(base, {"cv2": "OpenCV"})
+    rows, used, _ = decoding(base, {"cv2": "OpenCV"})
     assert (set(rows), used) == (({"OpenCV", "PIL"}, "OpenCV") if known else (set(), ""))
+
+
+def test_a_sample_may_be_made_of_several_pictures() -> None:
+    base = reading([timed("picture", "PIL", 1e-4, 1e-4)])
+    inputs = replace(base.inputs, samples=32.0, decode=4 * 32 * 1.1e-4)
+    assert decoding(replace(base, inputs=replace(inputs, opens=32.0)), {"cv2": "PIL"}) == ({}, "", 0.0)
+    _, used, count = decoding(replace(base, inputs=replace(inputs, opens=200.0)), {"cv2": "PIL"})
+    assert (used, count) == ("PIL", 128.0)
 
 
 @pytest.mark.parametrize(("cpu_s", "known"), [(0.01, True), (0.1, False)])

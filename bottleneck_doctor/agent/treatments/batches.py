@@ -43,8 +43,8 @@ def repacked(batch: Any) -> Any:
 
 def batch_bytes(batch: Any) -> int:
     """Bytes in its tensors and arrays."""
-    _, tensors, other = cargo(batch)
-    return tensors + other
+    _, tensor_bytes, other_bytes, _ = cargo(batch)
+    return tensor_bytes + other_bytes
 
 
 def rebuilt(thing: Any, tensor: Callable[[Any], Any], depth: int = 0) -> Any:

@@ -107,22 +107,22 @@ def _stored_otherwise(
 
 def _made_small(tell: Callable[..., None], pictures: list[bytes], side: int, are_jpeg: bool) -> None:
     """Decoding and resizing to ``side``: of the pictures, of what the decoder makes smaller itself, and of
-    pictures stored at that size. Only where that has a quarter of the pixels at most."""
+    pictures stored at twice that side. Only where they are at least that large."""
     image = _module("PIL.Image")
     sizes = [image.open(io.BytesIO(data)).size for data in pictures]
     if not side or any(width * height < SMALLER * side * side for width, height in sizes):
         return
 
-    def resized(data: bytes, drafted: bool = False) -> Any:
+    def resized(data: bytes, drafted: bool = False, to: int = side) -> Any:
         picture = image.open(io.BytesIO(data))
         if drafted:
-            picture.draft("RGB", (side, side))
-        return picture.convert("RGB").resize((side, side), image.Resampling.BILINEAR)
+            picture.draft("RGB", (2 * side, 2 * side))
+        return picture.convert("RGB").resize((to, to), image.Resampling.BILINEAR)
 
     _tell(tell, "resized", resized, pictures)
     if are_jpeg:
         _tell(tell, "drafted", lambda data: resized(data, drafted=True), pictures)
-    _tell(tell, "stored small", resized, [_as_jpeg(resized(data)) for data in pictures])
+    _tell(tell, "stored small", resized, [_as_jpeg(resized(data, to=2 * side)) for data in pictures])
 
 
 def _as_jpeg(picture: Any) -> bytes:
