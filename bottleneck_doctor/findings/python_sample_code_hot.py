@@ -66,7 +66,7 @@ HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
 ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: their findings speak (ours)
 COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound speaks [catalogue F11]
 BESIDE = 1.5  # times its share in a line: that one is not the collate function's, and speaks too (ours)
-ALSO = 0.1  # of the hottest line's samples, from which a line tells whether chance is in the work (ours)
+ALSO = 0.2  # of the hottest line's samples, from which a line tells whether chance is in the work (ours)
 HELD = 0.8  # of the hottest line's samples pass in a line, or it is not on the way to it (ours)
 HALF = 0.5
 # What is spared of a line that is written anew; of all that a batch costs if the line has half of that, for
@@ -78,6 +78,7 @@ SPARED = {"aug-reorder": (0.25, HALF, 1.0), "cheaper-preprocess": (0.0, HALF, 1.
 EQUAL_SHARE = 0.9  # of samples that came again: the work has no random part [catalogue F08]
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
+PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
@@ -251,16 +252,23 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
 
 
 def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
-    """Whether the sources of all functions in which the work passes are known, and have no chance in them."""
-    hottest = lines.hottest.share if lines.hottest is not None else 0.0
+    """Whether the functions of the hottest line and of those below are known, and leave nothing to chance."""
+    hottest = lines.hottest
+    if hottest is None or lines.library not in ("", *PLAIN, *PARSERS, *TEXTS):
+        return False
     collate = diagnosis.loader.collate if diagnosis.loader is not None else ""
-    hot = [one.location for one in lines.lines if one.share >= ALSO * hottest]
-    places = [one for one in hot if one.function != collate]
+    below = [one.location for one in lines.lines if ALSO * hottest.share <= one.share < hottest.share]
+    places = [hottest.location, *(one for one in below if not _collates(one, collate))]
     sources = [code.source_at(diagnosis.profile.sources, one) for one in places]
     known = [one for one in sources if one is not None]
     chance = any(RANDOM.search(one.text) for one in known)
     fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
     return len(known) == len(sources) > 0 and not chance and not fed_back
+
+
+def _collates(place: Location, collate: str) -> bool:
+    """Whether it is the collate function, which a ``partial`` may hide."""
+    return place.function == collate or "collate" in place.function
 
 
 def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:

@@ -55,7 +55,9 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:
         risk="sums in another order change the last digits; a model that scales well gets slower",
     )  # fmt: skip
     if timed is None:  # what one thread takes is then a guess, and it is ordered by the worst one
-        return [replace(cure, factor=(1.0, factor[0], factor[2]), most=factor[2], basis="bound")]
+        return [
+            replace(cure, factor=(min(1.0, factor[0]), factor[0], factor[2]), most=factor[2], basis="bound")
+        ]
     return [replace(cure, factor=None, change=changes[0], basis="calibrated")]
 
 
