@@ -43,8 +43,9 @@ def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Spee
 def speedup_of(scenario: Scenario, change: Change) -> float:
     """Step time over predicted step time."""
     speedup = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
-    lonely = scenario.workers == 0 and all(getattr(change, name) is None for name in SETTINGS)
-    return relieved(speedup) if lonely else speedup
+    same = all(getattr(change, name) is None for name in SETTINGS)
+    works = change.straggler == 1.0  # who only waits for a slower rank disturbs nothing
+    return relieved(speedup) if same and works and scenario.workers == 0 else speedup
 
 
 def relieved(speedup: float) -> float:

@@ -31,6 +31,11 @@ def test_workers_have_kept_it_from_the_loop_already() -> None:
     assert speedup_of(beside, Change(cpu=0.5)) == pytest.approx(replayed(beside, Change(cpu=0.5)))
 
 
+def test_waiting_for_a_slower_rank_disturbs_nothing() -> None:
+    ranks = Scenario(works=(Work(1e-4),), turns=(Turn(0.01, straggler=0.01),), cores=2.0)
+    assert speedup_of(ranks, Change(straggler=0.0)) == pytest.approx(replayed(ranks, Change(straggler=0.0)))
+
+
 def test_what_gains_nothing_or_costs_is_not_made_better() -> None:
     assert relieved(1.0) == 1.0
     assert relieved(0.8) == 0.8
