@@ -10,7 +10,7 @@ from ..model.profile import Profile, Series
 
 FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (ours)
 
-BESIDE = 0.5  # of the steady window, for which another process trains too, to share the cores (ours)
+OVERLAP = 0.5  # of the steady window, for which another process trains too, to share the cores (ours)
 
 
 def rate(series: Series, name: str, begin: float, end: float) -> float | None:
@@ -64,7 +64,7 @@ def _training(profile: Profile, begin: float, end: float) -> set[int]:
     loops = [*((one.pid, one.table.t) for one in profile.loops if one.role == "train"),
              *((one.pid, one.t) for one in profile.outside)]  # fmt: skip
     spans = [(pid, min(end, t[-1]) - max(begin, t[0])) for pid, t in loops if t]
-    return {pid for pid, length in spans if length >= BESIDE * (end - begin) > 0}
+    return {pid for pid, length in spans if length >= OVERLAP * (end - begin) > 0}
 
 
 def strangers(host: Host) -> float:

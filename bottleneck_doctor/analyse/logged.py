@@ -12,7 +12,7 @@ from .split import SAMPLES_AT_LEAST, own_samples
 
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
 # What the model says is written out, too; a checkpoint has a hook of its own.
-BESIDE = ("forward", "checkpoint")
+ELSEWHERE = ("forward", "checkpoint")
 SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
 
 
@@ -35,7 +35,7 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
     asleep = 0
     for one in samples:
         purpose = purpose_at(profile.sources, one.stack)
-        if purpose.what == LOG and one.part not in BESIDE:
+        if purpose.what == LOG and one.part not in ELSEWHERE:
             found[purpose] += one.stack.count
             running = one.stack.count if one.stack.running is None else one.stack.running
             asleep += max(0, one.stack.count - running)

@@ -9,7 +9,7 @@ from ..model.diagnosis import Inputs, Step
 
 FAULTS_AT_LEAST = 256  # pages: a megabyte (ours)
 FAULT_S, FAULT_AT_MOST_S = 1e-6, 4e-6  # to map, zero and give back a page (ours, measured 0.5 to 3.3)
-DEARER = 1.25  # times what a page was timed to take, at most (ours: 0.9 to 1.25 in ten trainings)
+DEARER = 1.25  # times what a page was timed to take, at most (ours: 0.9 to 1.24 in nine trainings)
 SURELY = 1.1  # times what fetches took on average is theirs: two large numbers are subtracted (ours)
 READ_S_PER_BYTE = 2e-10  # of the kernel's CPU, to copy what the page cache holds (ours)
 

@@ -13,7 +13,7 @@ from .replay import SETTINGS, apply, step_seconds
 FLOORS = {"replay": 0.2, "amdahl": 0.2, "calibrated": 0.3, "bound": 0.4}
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 # Of the rest of a step, what goes with all that is cured: its caches, allocator and threads were disturbed by
-# it (ours: fitted to 45 twins whose loop does everything itself, 18 % off without and 12 % with it).
+# it (ours: of 45 twins without more workers promises are 18 % off without it, 12 % with it; median).
 DISTURBED = 0.13
 STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (ours)
 

@@ -47,7 +47,7 @@ from .lines import line_evidence
 ID = "collate-bound"
 COLLATE_SHARE = 0.25  # of a fetch's CPU [catalogue F11]
 VECTORISED = 1.51 / 5.73  # pad_sequence over padding Python lists [catalogue F11, measured]
-CAUTIOUS = 0.6  # of a function of the user's is left at worst (ours: 0.1 to 0.4 in three trainings)
+CAUTIOUS = 0.6  # of a function of the user's is left at worst (ours: 0 to 0.56 in three trainings)
 HALF, QUARTER = 0.5, 0.25  # of the bytes: half precision, and one byte instead of float32
 TORCHS = ("default_collate", "default_convert")
 TOUCH = "in a worker this includes the first touch of shared pages, which the batch needs anyway"

@@ -57,7 +57,7 @@ from .lines import STACKS, quoted, rarely
 ID = "host-python-hot"
 PYTHON_SHARE = 0.1  # of the step (ours)
 VECTORISED = (0.67, 0.15, 0.02)  # of the line's time that is left (ours)
-MEASURED = (0.33, 0.08, 0.02)  # the same of a measure: 0.03 and 0.13 of two were left (ours)
+MEASURED = (0.33, 0.08, 0.02)  # the same of a measure: nothing and 0.1 of two were left (ours)
 RARELY = (0.67, 0.1, 0.1)  # with nine of ten steps without it (ours)
 INSTALLED = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/bottleneck_doctor/agent/")
 

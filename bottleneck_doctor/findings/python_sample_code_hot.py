@@ -65,7 +65,7 @@ ID = "python-sample-code-hot"
 HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
 ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: their findings speak (ours)
 COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound speaks [catalogue F11]
-BESIDE = 1.5  # times its share in a line: that one is not the collate function's, and speaks too (ours)
+OUTWEIGHS = 1.5  # times its share, from which a line is not the collate function's, and speaks too (ours)
 ALSO = 0.2  # of the hottest line's samples, from which a line tells whether chance is in the work (ours)
 HELD = 0.8  # of the hottest line's samples pass in a line, or it is not on the way to it (ours)
 HALF = 0.5
@@ -214,7 +214,7 @@ def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
     """Whether decoding, unpacking, transforms or collating takes the time; ``share`` is the line's."""
     inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
     known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
-    collates = inputs.collate >= COLLATES * inputs.cpu and share < BESIDE * inputs.collate / inputs.cpu
+    collates = inputs.collate >= COLLATES * inputs.cpu and share < OUTWEIGHS * inputs.collate / inputs.cpu
     return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or collates)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
@@ -52,8 +52,9 @@ def pairs_of(judgements: Sequence[Judgement]) -> list[Pair]:
     return found
 
 
-def page(pairs: Sequence[Pair], drawing: str) -> str:
-    """The section of the accuracy page; ``drawing`` is where it finds the picture."""
+def page(pairs: Sequence[Pair], drawing: str, settings: Mapping[str, Sequence[Pair]]) -> str:
+    """The section of the accuracy page; ``drawing`` is where it finds the picture, ``settings`` what was
+    promised on other machines, by their names."""
     numbers = [one for one in pairs if one.basis != "bound"]
     lines = [
         "## Promised against measured",
@@ -73,7 +74,22 @@ def page(pairs: Sequence[Pair], drawing: str) -> str:
         "",
         left_out(numbers),
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(_elsewhere(settings) if settings else [])])
+
+
+def _elsewhere(settings: Mapping[str, Sequence[Pair]]) -> list[str]:
+    """The same promises on a machine with less to give."""
+    numbers = {name: [one for one in pairs if one.basis != "bound"] for name, pairs in settings.items()}
+    return [
+        "",
+        "Some of the patients, and their twins, were also run on other machines made of this one "
+        "(`python -m tests.accuracy --setting NAME`; nothing is fitted to these runs):",
+        "",
+        "| setting | twins | off by (median) | off by (90th percentile) | inside low to high |",
+        "|---|---|---|---|---|",
+        *(_row(name, pairs) for name, pairs in numbers.items()),
+        _row("all of them", [one for pairs in numbers.values() for one in pairs]),
+    ]
 
 
 def _row(title: str, pairs: Sequence[Pair]) -> str:

@@ -17,7 +17,7 @@ from tests.accuracy import reliability, table
 from tests.accuracy.judge import Judgement
 from tests.accuracy.kept import Taken, again, judged, put
 from tests.accuracy.measure import Plain, limited, plain, watched
-from tests.accuracy.settings import SETTINGS, enter, placed
+from tests.accuracy.settings import KEPT, SETTINGS, enter, placed, recorded
 from tests.patients.expected import PATIENTS, Patient
 
 FAST = (
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(table.row(judgement), flush=True)
     print(*table.summary(judgements), sep="\n")
     if given.write is not None:
-        given.write.write_text(table.page(judgements, machine(), given.repeats))
+        given.write.write_text(table.page(judgements, machine(), given.repeats, elsewhere()))
         drawing = reliability.drawn(reliability.pairs_of(judgements))
         given.write.with_name(table.DRAWING).write_text(drawing)
     right = [judgement.bound_right and judgement.cause_right for judgement in judgements]
@@ -83,6 +83,15 @@ def examine(
     return judged(patient, seen.report, taken)
 
 
+def elsewhere() -> dict[str, list[Judgement]]:
+    """What was recorded in other settings, diagnosed by this version."""
+    found = {}
+    for name, setting in SETTINGS.items():
+        if patients := recorded(name):
+            found[setting.title] = [one for patient in patients if (one := again(KEPT / name, patient))]
+    return found
+
+
 def as_told(patient: Patient, report: dict[str, Any], cure: str) -> list[str]:
     """The arguments that cure the patient; the number of workers is the one that the report advises."""
     remedy = next((one for one in report["remedies"] if one["id"] == cure == "workers-auto"), None)
@@ -115,6 +124,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         given.seconds, given.repeats = given.seconds or 5.0, 1
         if len(given.only) == len(PATIENTS):
             given.only = chosen(",".join(FAST))
+    if len(given.only) == len(PATIENTS) and (names := SETTINGS[given.setting].patients):
+        given.only = chosen(",".join(names))
     return given
 
 

@@ -32,7 +32,10 @@ def test_what_is_left_out_does_not_widen_its_own_interval() -> None:
 
 
 def test_errors_are_told_by_basis_and_by_size() -> None:
-    text = page([*GOOD, WRONG, BOUND], "a.svg")
+    text = page([*GOOD, WRONG, BOUND], "a.svg", {"one core": GOOD[:3], "a quota": []})
+    assert "| one core | 3 |" in text
+    assert "| a quota | 0 |" in text
+    assert "| all of them | 3 |" in text
     assert "| replay | 10 |" in text
     assert "| calibrated | 0 |" in text
     assert "| ×2 to ×4 | 10 |" in text
