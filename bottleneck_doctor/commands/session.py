@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,10 +169,11 @@ class Session:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
         from ..model.profile import Run
-        from ..sense.machine import describe_machine
+        from ..sense.machine import describe_machine, fault_s
 
         spent = self.spent_s()
         machine, unknown = describe_machine()
+        machine = replace(machine, fault_s=fault_s())
         gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
         if self.windows is not None:
             self.windows.close(ended.ended_ns, self.origin_ns)

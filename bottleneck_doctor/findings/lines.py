@@ -13,12 +13,27 @@ from .advice import place_of
 
 STACKS = "stack samples"
 LONGEST_QUOTE = 90  # letters of a statement in a snippet
+PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
+DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
 NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (ours)
 
 
 def lines_of(diagnosis: Diagnosis) -> HotLines:
     """The user's lines in which the batches of the training loop are made."""
     return hot_lines(diagnosis.profile, diagnosis.loader, diagnosis.outside)
+
+
+def asks_or_parses(diagnosis: Diagnosis) -> bool:
+    """Whether one of the user's lines that make batches asks a database or parses text: such a data set does
+    more than to pick rows, however quickly."""
+    places = [one.location for one in lines_of(diagnosis).lines if one.share >= NAMED_FROM]
+    for place in places:
+        source = code.source_at(diagnosis.profile.sources, place)
+        statement = code.statement_at(source, place.line) if source is not None else None
+        calls = code.calls_in(statement) if statement is not None else []
+        if any(code.called(call) in DATABASE_CALLS | PARSING_CALLS for call in calls):
+            return True
+    return False
 
 
 def named(place: Location) -> str:

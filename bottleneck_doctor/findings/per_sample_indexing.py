@@ -45,6 +45,7 @@ from ..model.trial import Treatment
 from .advice import BOOKS, WORTH, loader_with, meant, payload_of, unlooped, wait_evidence, waits
 from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
+from .lines import asks_or_parses
 from .rewriting import Code, loader_call
 
 ID = "per-sample-indexing"
@@ -80,7 +81,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if blind is not None or loader is None or scenario is None:
         return blind
     own = loader.collate != "default_collate" and inputs.collate > OWN_SHARE * inputs.cpu
-    if own or not waits(diagnosis) or not is_indexing(inputs, loader):
+    if own or not waits(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
         return None
     payload = payload_of(diagnosis)
     if payload is None:

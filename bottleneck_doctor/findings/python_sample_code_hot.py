@@ -58,7 +58,7 @@ from ..model.report import Evidence, Fix
 from .advice import WORTH, repeats_of, spread, wait_evidence, waits
 from .case import patient
 from .entry import Case, Entry
-from .lines import STACKS, line_evidence, lines_of
+from .lines import DATABASE_CALLS, PARSING_CALLS, STACKS, asks_or_parses, line_evidence, lines_of
 from .pools import crowd_evidence, crowded
 
 ID = "python-sample-code-hot"
@@ -81,10 +81,8 @@ PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson"
 PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 
-PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
-DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
 PARSES, LOOPS, QUERIES = "parses", "loops", "queries"
 SEEN = {
     PARSES: "it parses text",
@@ -151,7 +149,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if scenario is None:
         return Abstention(ID, "a training loop")
     waited = waits(diagnosis) or scenario.crowded > 0
-    if not waited or gain(scenario, Change(cpu=0)) < WORTH or is_indexing(inputs, loader):
+    picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
+    if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
         return None
     reads = inputs.storage + inputs.reading + inputs.network
     if diagnosis.outside is not None and reads >= inputs.cpu - inputs.reading:

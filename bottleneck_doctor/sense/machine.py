@@ -39,7 +39,6 @@ def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
         memory_limit_bytes=memory_limit_bytes(cgroups),
         shm_free_bytes=shm_free_bytes(root),
         numa_nodes=_numa_nodes(root),
-        fault_s=fault_s(),
         gpus=gpus,
         read_limit_bytes_per_s=limit.bytes_per_s,
         read_limit_iops=limit.operations_per_s,
@@ -68,7 +67,7 @@ def shm_free_bytes(root: Path = Path("/")) -> int | None:
 
 
 def fault_s() -> float | None:
-    """CPU seconds to map, zero and give back one page, timed here: 10 ms in all."""
+    """CPU seconds to map, zero and give back one page, timed here: 10 ms in all, never beside a training."""
     pages = FAULTED_BYTES // mmap.PAGESIZE
     try:
         return min(_fault_all(pages) for _ in range(3)) / pages

@@ -13,14 +13,16 @@ from bottleneck_doctor.findings import (
     evaluation_heavy,
     host_python_hot,
     logging_blocking,
+    per_sample_indexing,
     periodic_stalls,
     python_sample_code_hot,
 )
 from bottleneck_doctor.findings.advice import place_of
 from bottleneck_doctor.findings.entry import Case
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
-from bottleneck_doctor.model.profile import Epochs, Location
+from bottleneck_doctor.model.profile import Epochs, Location, Stack
 from bottleneck_doctor.model.report import Fix
+from bottleneck_doctor.model.source import Source
 
 
 def found(module: object, name: str) -> Finding:
@@ -151,3 +153,16 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
     loader = replace(sick.loader, dataset_location=library)
     assert place_of(replace(sick, loader=loader)) == sick.loader.location
     assert place_of(replace(sick, loader=replace(loader, location=None))) == library
+
+
+def test_rows_of_a_database_are_not_picked_in_one_gather() -> None:
+    case = next(one for one in per_sample_indexing.cases() if one.outcome == "fires")
+    assert isinstance(per_sample_indexing.FINDING.examine(case.diagnosis), Finding)
+    asks = "def __getitem__(self, i):\n    return self.base.execute(ONE, (i,)).fetchone()\n"
+    fetch = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
+    loader = case.diagnosis.loader
+    assert loader is not None
+    row = Stack(loader.pid, "trainer", "MainThread", [fetch, "Rows.__getitem__ (/data/rows.py:31)"], 90, 90)
+    source = Source("/data/rows.py", "__getitem__", 30, asks)
+    profile = replace(case.diagnosis.profile, stacks=[row], sources=[source])
+    assert per_sample_indexing.FINDING.examine(replace(case.diagnosis, profile=profile)) is None

@@ -49,8 +49,8 @@ def test_a_bare_tree_is_described_with_a_gap() -> None:
 
 def test_this_machine_can_be_described() -> None:
     found, _ = machine.describe_machine()
-    assert found.fault_s is not None
-    assert 1e-8 < found.fault_s < 1e-4, "seconds to map a page"
+    assert found.fault_s is None, "it is timed when the training has ended"
+    assert 1e-8 < (machine.fault_s() or 0.0) < 1e-4, "seconds to map a page"
     assert 0 < found.cores <= found.cores_online
     assert found.memory_bytes is not None
     assert found.cpu
