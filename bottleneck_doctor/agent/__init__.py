@@ -72,6 +72,8 @@ def _install(folder: str) -> None:
         "tqdm.std": patch_saving.patch_tqdm,
         "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
         "safetensors.torch": patch_saving.patch_safetensors,
+        "lightning.fabric.utilities.cloud_io": patch_saving.patch_lightning,
+        "lightning_fabric.utilities.cloud_io": patch_saving.patch_lightning,
     }
     keeping = _keeping()
     watchers = patch_decoders.watchers(), patch_containers.watchers(), patch_unpackers.watchers()

@@ -65,6 +65,11 @@ def patch_safetensors(module: Any) -> None:
     replace(module, "save_file", _timed("checkpoint"))
 
 
+def patch_lightning(module: Any) -> None:
+    """``module`` is Lightning's cloud_io: it saves into memory, and writes that to the file afterwards."""
+    replace(module, "_atomic_save", _timed("checkpoint"))
+
+
 _depth = [0]
 _summed: dict[int, tuple[int, int, int]] = {}  # site -> calls, time and CPU that no row holds yet
 

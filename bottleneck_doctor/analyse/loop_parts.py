@@ -114,7 +114,9 @@ def _calling(samples: list[Sample], body: LoopBody) -> set[int]:
             if one.part in calls and feed.first <= one.line <= feed.last:
                 seen[place] += one.stack.count
     total = sum(seen.values())
-    return {place for place, count in seen.items() if count > TORN * total and (count > 1 or total < MANY)}
+    models = {place for place, count in seen.items() if count > TORN * total and (count > 1 or total < MANY)}
+    known = models or {len(body.feeds) - 1}
+    return models | {place for place, feed in enumerate(body.feeds) if known & set(feed.calls_too)}
 
 
 def _closure(begin: set[int], edges: dict[int, set[int]]) -> set[int]:

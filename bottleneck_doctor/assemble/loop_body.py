@@ -31,7 +31,8 @@ Loop = ast.For | ast.AsyncFor | ast.While
 @dataclass(frozen=True)
 class _Statement:
     """A statement, or the head of a compound one: its lines, the names that it binds and those it uses; of
-    these the ones that it only adds to (``fills``), and those that it draws from."""
+    these the ones that it only adds to (``fills``), those that it draws from, those that it calls, by
+    themselves or a method of theirs, and those that it hands to a call."""
 
     first: int
     last: int
@@ -39,6 +40,8 @@ class _Statement:
     uses: frozenset[str]
     fills: frozenset[str]
     draws: frozenset[str]
+    calls: frozenset[str]
+    hands: frozenset[str]
 
     def needs(self, other: _Statement) -> bool:
         """Whether it uses what the other binds. What is drawn from a store is not what was added last: a
@@ -110,7 +113,13 @@ def _feeds(loop: Loop, line: int) -> list[Feed]:
     def needs(one: _Statement) -> list[int]:
         return [place for place, other in enumerate(found) if one.needs(other)]
 
-    return [Feed(one.first, one.last, needs(one)) for one in found]
+    bound = frozenset[str]().union(*(one.binds for one in statements))
+
+    def calls_too(one: _Statement) -> list[int]:
+        handed = one.hands - bound
+        return [place for place, other in enumerate(found) if other is not one and other.calls & handed]
+
+    return [Feed(one.first, one.last, needs(one), calls_too(one)) for one in found]
 
 
 def _statements(node: ast.AST, line: int) -> Iterator[_Statement]:
@@ -143,7 +152,18 @@ def _statement(node: ast.stmt, first: int, last: int, parts: Sequence[ast.AST]) 
         binds.add(node.name)
     fills = set(_changed(node)) if isinstance(node, ast.Expr) else set[str]()
     draws = {name for part in parts for name in _drawn(part)}
-    return _Statement(first, last, *map(frozenset, (binds, uses, fills, draws)))
+    made = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Call)]
+    calls = {name for call in made if (name := _called(call))}
+    hands = {_name(one) for call in made for one in call.args if isinstance(one, ast.Name) or _is_own(one)}
+    return _Statement(first, last, *map(frozenset, (binds, uses, fills, draws, calls, hands)))
+
+
+def _called(call: ast.Call) -> str:
+    """``x`` of ``x(...)`` and of ``x.y(...)``, with ``self.x`` for an attribute of the object's own."""
+    func = call.func
+    while isinstance(func, ast.Attribute) and not _is_own(func):
+        func = func.value
+    return _name(func) if isinstance(func, ast.Name) or _is_own(func) else ""
 
 
 def _drawn(node: ast.AST) -> Iterator[str]:

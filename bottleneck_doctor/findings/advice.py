@@ -121,13 +121,18 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
 
 def as_served(diagnosis: Diagnosis, cure: Cure) -> Cure:
     """More workers; no more than a bound where they ask a server for far more at once than it was seen to
-    serve."""
+    serve, and where the loop's thread sleeps while threads of a decoder make its batch: what a second decoder
+    leaves of the cores was not seen."""
     inputs, scenario, change = diagnosis.inputs, diagnosis.scenario, cure.change
-    if scenario is None or change is None or inputs.network < SERVED_SHARE * making_s(inputs):
-        return cure
-    if (change.workers or 0) <= MORE_AT_ONCE * max(1, scenario.workers):
+    if scenario is None or change is None:
         return cure
     most = gain(scenario, change)
+    helped = scenario.workers == 0 and inputs.cpu < MOST * inputs.wall and inputs.other_cpu > inputs.cpu
+    if helped:
+        most = min(most, diagnosis.step_s * scenario.cores / (inputs.cpu + inputs.other_cpu))
+    asked = (change.workers or 0) > MORE_AT_ONCE * max(1, scenario.workers)
+    if not helped and not (asked and inputs.network >= SERVED_SHARE * making_s(inputs)):
+        return cure
     return replace(cure, change=None, factor=(1.0, min(most, MORE_AT_ONCE), most), most=most, basis="bound")
 
 

@@ -30,7 +30,7 @@ tensor 1.1; 100 tensors 10.9 ms). File-system sharing takes 41 microseconds per 
 touched and freed. For a pool without a loader: from nothing to all that its batches cost, likely half (ours).
 
 ## Remedies
-`return-tensors`, `pack-tensors`, `sharing-file-system`.
+`return-tensors`, `pack-tensors`, `sharing-file-system`, `workers-auto`.
 
 ## References
 torch.multiprocessing, "Sharing strategies"; torch.utils.data, "Multi-process data loading".
@@ -49,13 +49,16 @@ from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
 from .advice import WORTH, meant, payload_of, spread, unlooped, wait_evidence
 from .case import patient
+from .computing import switches
 from .entry import Case, Entry
+from .reserving import without_workers
 from .timed import moving
 
 ID = "ipc-overhead"
 MOVING_SHARE = 0.05  # of the step [catalogue F12]
 PIPE_BYTES = 1e6  # per batch [catalogue F12]
-PIPE_ROOM = 65_536  # what a pipe holds; less is the envelope of tensors, not their content
+PIPE_ROOM = 65_536  # what a pipe holds; less is no content worth another way
+ENVELOPE = 150  # bytes through the pipe for a tensor that itself is in shared memory (measured: 122)
 TENSORS = 32  # per batch [catalogue F12]
 SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (ours: half the speed measured for 10 MB)
 BY_NAME = 41 / 109  # of the cost per tensor, shared by name, not by descriptor [catalogue F12, measured]
@@ -89,7 +92,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     moving = scenario.hand_over / diagnosis.step_s
     if moving <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
         return None
-    cures = [_as_timed(diagnosis, cure) for cure in _cures(scenario, payload, loader)]
+    known = switches(diagnosis)
+    by_name = known is not None and known.sharing == "file_system"
+    cures = [_as_timed(diagnosis, cure) for cure in _cures(scenario, payload, loader, by_name)]
+    cures += without_workers(diagnosis, "moving these batches takes longer than making them")
     if not cures:
         return None
     evidence = [
@@ -122,12 +128,13 @@ def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
     return Finding(ID, "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [cure], diagnosis.source)
 
 
-def _cures(scenario: Scenario, payload: Payload, loader: Loader) -> list[Cure]:
-    """What the batch's content allows. Costs are those of the loop and the worker together."""
+def _cures(scenario: Scenario, payload: Payload, loader: Loader, by_name: bool) -> list[Cure]:
+    """What the batch's content allows. Costs are those of the loop and the worker together; ``by_name``:
+    tensors are shared so already."""
     now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
     each_s = max(0.0, scenario.hand_over - HAND_OVER_S) / max(payload.tensors, 1.0)
     cures = []
-    if payload.pipe_bytes > PIPE_ROOM:
+    if payload.pipe_bytes - ENVELOPE * payload.tensors > PIPE_ROOM:
         tensors_s = TENSOR_S * (payload.tensors + 1)
         left_s = HAND_OVER_S + tensors_s + payload.pipe_bytes * SHARED_S_PER_BYTE
         fix = Fix("turn arrays into tensors in the collate function", TO_TENSORS, loader.location)
@@ -140,7 +147,7 @@ def _cures(scenario: Scenario, payload: Payload, loader: Loader) -> list[Cure]:
         cures.append(
             _cure(loader, "pack-tensors", "send one packed tensor instead of many", fix, left_s / now_s)
         )
-    if payload.tensors > TENSORS:
+    if payload.tensors > TENSORS and not by_name:
         spared_s = (1 - BY_NAME) * each_s * payload.tensors
         fix = Fix("choose torch's other way of sharing", BY_FILE, loader.location)
         title = "share tensors by name instead of by file descriptor"
@@ -179,6 +186,7 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> Cure:
 WORK, TURN = Work(0.002), Turn(0.003)
 ARRAYS = Payload("1:1", 10, 0.0, 0.0, 1e7, 1e7, 0.01)
 MANY = Payload("1:1", 10, 200.0, 3e5, 0.0, 14e3, 0.01)
+EVENTS = Payload("1:1", 10, 1000.0, 6e4, 0.0, 122e3, 0.06)
 SMALL = Payload("1:1", 10, 2.0, 2e3, 0.0, 400.0, 0.0003)
 
 
@@ -202,6 +210,8 @@ def cases() -> tuple[Case, ...]:
         Case("10 MB of arrays through a pipe", _case(ARRAYS, 0.006), "fires", "return-tensors"),
         Case("200 small tensors", _case(MANY, 0.022), "fires", "pack-tensors"),
         Case("200 small tensors, collated as before", _case(MANY, 0.022), "fires", "sharing-file-system"),
+        Case("1,000 tensors, faster made than moved", _case(EVENTS, 0.06), "fires", "workers-auto"),
+        Case("1,000 tensors, packed", _case(EVENTS, 0.06), "fires", "pack-tensors"),
         Case("two tensors", _case(SMALL, 0.0004), "silent"),
         Case("many tensors, but a long step hides them", _case(MANY, 0.022, Turn(0.0, 3.0)), "silent"),
         Case("a pool that mostly sends", _sending(0.8), "fires", "return-tensors"),

@@ -1,21 +1,43 @@
-"""Workers and threads of the model that are no more than the cores: one remedy of several findings."""
+"""Fewer workers, with the model's threads no more than the cores, or none: remedies of several findings."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from statistics import fmean
 
+from ..analyse.predict import step_after
 from ..analyse.replay import one_thread_longer, step_seconds
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.threads import large_share
 from ..analyse.tune import best_setting, best_split, split_change
-from ..model.diagnosis import Cure, Diagnosis, Scenario
+from ..model.diagnosis import Change, Cure, Diagnosis, Scenario
 from ..model.report import Fix
 from ..model.trial import Treatment
 from .advice import MOST, PAYS, loader_call, loader_with, making_s, spread
 from .timed_computing import LAYERS, times_as_fast
 
 ONE = "1 threads"  # the way in which layers are timed for it
+
+
+def without_workers(diagnosis: Diagnosis, why: str) -> list[Cure]:
+    """No workers, where the replay likes that best: the loop makes its batches itself."""
+    scenario, loader = diagnosis.scenario, diagnosis.loader
+    if scenario is None or loader is None or loader.kind != "dataloader" or not loader.num_workers:
+        return []
+    none = Change(workers=0, startup=0.0)
+    if step_after(scenario, none) >= best_setting(scenario).step_s / PAYS:
+        return []
+    many = "" if loader.num_workers == 1 else "s"
+    return [
+        Cure(
+            id="workers-auto",
+            title=f"make batches in the loop itself, without the {loader.num_workers} worker{many}",
+            fix=Fix(why, loader_call(loader, num_workers=0), loader.location),
+            change=none,
+            apply="hook",
+            treatments=(loader_with(loader, num_workers=0),),
+        )
+    ]
 
 
 def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:

@@ -48,6 +48,7 @@ from ..model.report import Evidence, Fix
 from .advice import HOOK, loader_call, loader_with, unlooped
 from .case import loop_of, patient
 from .entry import Case, Entry
+from .reserving import without_workers
 
 ID, CAUSE = "worker-respawn", "input.worker_startup"
 START_SHARE = 0.02  # of an epoch [catalogue F15]
@@ -95,8 +96,11 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
         once = _once if loader.persistent_workers else _persist
         cures.append(_of_the_run(once(Scenario((), ()), loader), whole.run_s, later_s, later_s))
     few = max(1, floor(diagnosis.profile.machine.cores))
-    if loader.num_workers > few and later_s < MOST * whole.starting_s:
-        spared = whole.starting_s * (1 - few / loader.num_workers)
+    spared = whole.starting_s * (1 - few / loader.num_workers)
+    alone = _spared_by_none(diagnosis, whole.starting_s)
+    if alone > max(spared, later_s):
+        cures.append(_of_the_run(_fewer(loader, 0), whole.run_s, alone, whole.starting_s))
+    elif spared > 0 and later_s < MOST * whole.starting_s:
         cures.append(_of_the_run(_fewer(loader, few), whole.run_s, spared, whole.starting_s))
     return Finding(ID, CAUSE, evidence, cures, loader.location)
 
@@ -111,12 +115,21 @@ def _of_the_run(cure: Cure, run_s: float, spared_s: float, most_s: float) -> Cur
     )  # fmt: skip
 
 
+def _spared_by_none(diagnosis: Diagnosis, starting_s: float) -> float:
+    """Seconds of the run without any worker: the loop makes its batches itself, one after the other."""
+    inputs, loop = diagnosis.inputs, diagnosis.loop
+    if loop is None or not inputs.batches:
+        return 0.0
+    return starting_s - loop.steps * max(0.0, inputs.wall - inputs.queue)
+
+
 def _fewer(loader: Loader, few: int) -> Cure:
     call = loader_call(loader, num_workers=few)
+    why = "no more workers than cores" if few else "the loop makes these batches faster than workers start"
     return Cure(
         id="workers-auto",
-        title=f"start fewer workers: {few} instead of {loader.num_workers}",
-        fix=Fix("no more workers than cores: each has to start and to import", call, loader.location),
+        title=f"start fewer workers: {few or 'none'} instead of {loader.num_workers}",
+        fix=Fix(f"{why}: each has to start and to import", call, loader.location),
         apply="hook",
         treatments=(loader_with(loader, num_workers=few),),
     )
@@ -149,6 +162,7 @@ def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]
     cures = [_hoist(scenario, loader)] if _abandoned(loop, loader) else []
     cures.append(_once(scenario, loader) if loader.persistent_workers else _persist(scenario, loader))
+    cures += without_workers(diagnosis, "the loop makes these batches faster than workers start")
     return Finding(ID, CAUSE, evidence, cures, loader.location)
 
 

@@ -22,9 +22,10 @@ One worker beside idle cores may use them with a pool. `OMP_NUM_THREADS=1` in th
 model's threads away, when it computes on the CPU: set the limit inside the workers.
 
 ## Prediction
-Replay with the CPU of the fetching thread alone; nothing where the pool's work was all useful; at best what a
-NumPy data set on two cores gave: 85.0 to 15.8 ms a batch (measured). A pool of the script's own: from half of
-the time in which the loop had no core to all of it.
+Replay. Nothing where the pool's work was all useful; at best what a NumPy data set on two cores gave: 85.0 to
+15.8 ms a batch (measured); likely halfway, in proportion, between that and the CPU of the fetching thread
+alone (ours: of two trainings that alone was too little, x1.9 for x3.6 and x1.7 for x3.1). A pool of the
+script's own: all of the time in which the loop had no core (x1.56 for x1.52), cautiously half of it.
 
 ## Remedies
 `worker-threads-1`.
@@ -36,6 +37,7 @@ threadpoolctl; OpenBLAS, "OPENBLAS_NUM_THREADS"; OpenCV, "setNumThreads"; torch.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import sqrt
 
 from ..analyse.causes import too_many_feeders, without_feeders
 from ..analyse.crowding import crowding, pool_cpu
@@ -80,8 +82,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     crowd = crowding(inputs, loader.num_workers, scenario.serialise)
     if crowd == 1.0:
         return None
-    likely = Change(cpu=1 / crowd)
-    factor = spread(scenario, Change(), likely, Change(cpu=min(1 / crowd, BEST)))
+    best = min(1 / crowd, BEST)
+    likely = Change(cpu=sqrt(best / crowd))  # the fetching thread's own CPU holds its spinning for the others
+    factor = spread(scenario, Change(), likely, Change(cpu=best))
     if factor[1] < WORTH:
         return None
     share = pool / (inputs.cpu + pool)
@@ -123,7 +126,7 @@ def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
         id="worker-threads-1",
         title="as many threads or processes that make batches as there are cores, each with one thread",
         fix=Fix("limit them where they are started", OWN_POOL.format(count=count)),
-        factor=(1.0, 2 * gained / (1 + gained), gained),
+        factor=(2 * gained / (1 + gained), gained, gained),
         risk="sums in another order change the last digits",
     )
     return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))

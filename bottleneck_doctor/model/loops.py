@@ -91,11 +91,13 @@ class StepTable:
 @dataclass(frozen=True)
 class Feed:
     """Lines ``first`` to ``last`` of a loop that feed what is differentiated, by their names; ``needs`` are
-    the places, among all such, of those that they use themselves."""
+    the places, among all such, of those that they use themselves. ``calls_too`` are
+    those that call what these lines hand to a function: ``rollout(policy, games)`` calls the policy, too."""
 
     first: int
     last: int
     needs: list[int] = field(default_factory=list)
+    calls_too: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

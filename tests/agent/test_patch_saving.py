@@ -44,6 +44,8 @@ def index():
         file.write(bytes(1_000_000))
         os.fdatasync(file.fileno())  # data here
 
+from lightning.fabric.utilities.cloud_io import _atomic_save
+
 class Cell:
     pass
 
@@ -59,6 +61,7 @@ for step, batch in enumerate(DataLoader(Rows(12), batch_size=2)):
     flush()
     durable(step)
     index()
+    _atomic_save({"step": step}, "last.ckpt")  # saved by Lightning
 gc.disable()
 litter()
 gc.collect()
@@ -69,9 +72,27 @@ say(saved=torch.load("model.pt")["step"], logged=len(open("log.txt").readlines()
 )
 
 
+# Laid out as in Lightning 2: the file is written after ``torch.save`` has returned.
+LIGHTNING = """
+import io, time
+import torch
+
+def _atomic_save(checkpoint, filepath):
+    buffer = io.BytesIO()
+    torch.save(checkpoint, buffer)
+    time.sleep(0.005)
+    with open(filepath, "wb") as file:
+        file.write(buffer.getvalue())
+"""
+
+
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    told = watched(tmp_path_factory.mktemp("saving"), SCRIPT)
+    folder = tmp_path_factory.mktemp("saving")
+    place = folder / "lightning" / "fabric" / "utilities"
+    place.mkdir(parents=True)
+    (place / "cloud_io.py").write_text(LIGHTNING)
+    told = watched(folder, SCRIPT)
     assert said(told) == {
         "saved": 5,
         "logged": 6,
@@ -109,6 +130,12 @@ def test_each_call_is_noted_with_the_users_line(
     assert operation.count <= calls
     assert operation.count >= 6
     assert 0 < operation.max_s <= operation.total_s
+
+
+def test_lightnings_checkpoint_holds_the_writing_of_its_file(profile: Profile) -> None:
+    operation = at(profile, "saved by Lightning")
+    assert operation.kind == "checkpoint"
+    assert operation.total_s >= 5 * 0.005
 
 
 def test_a_forced_flush_counts_as_logging(profile: Profile) -> None:

@@ -85,6 +85,9 @@ HEAD, MODEL, TRAINS = Feed(40, 40), Feed(42, 42, [0]), Feed(44, 44, [1])
         # rollout() asks the model itself, line 42 evaluates what it did
         ("a rollout is the model's", (Feed(41, 41), MODEL, TRAINS),
          [(41, "play"), (42, "model"), (44, "backward")], set()),
+        # seen, paid = rollout(policy, games): no sample met the policy there, line 42 calls it
+        ("a rollout that is handed the model", (Feed(41, 41, [], [1]), MODEL, TRAINS),
+         [(41, "act"), (42, "model"), (44, "backward")], set()),
         ("what is done with the model's answer", (HEAD, MODEL, Feed(43, 43, [1]), Feed(44, 44, [2])),
          [(42, "model"), (43, "act"), (44, "backward")], set()),
         # w and b are plain tensors: no module is called, the line that needs no other gets the batch

@@ -158,8 +158,8 @@ def test_a_validation_that_takes_little_leaves_the_training_its_verdict() -> Non
     assert report.verdict.cause == "model.compute"
 
 
-def started(life: Elapsed, steps: int = 6, stopped_by: str | None = None) -> Profile:
-    base = run_of(workers=8, cpu=1 * MS, compute=9 * MS, steps=steps, epochs=2, start=1.0)
+def started(life: Elapsed, steps: int = 6, stopped_by: str | None = None, batch_s: float = 1 * MS) -> Profile:
+    base = run_of(workers=8, cpu=batch_s, compute=9 * MS, steps=steps, epochs=2, start=1.0)
     return replace(
         base,
         run=replace(base.run, duration_s=10.0, stopped_by=stopped_by),
@@ -171,17 +171,20 @@ def test_workers_that_start_for_most_of_the_run_are_the_verdict_though_steps_are
     life = replace(LIFE, training_s=0.2, starting_s=4.0, first_start_s=0.5, stopping_s=1.0, beginnings=8)
     report = write_up(started(life))
     assert (report.verdict.bound, report.verdict.cause) == ("cpu", "input.worker_startup")
-    first = report.remedies[0]
-    assert (first.id, first.scope) == ("persistent-workers", "run")
-    assert first.predicted_speedup.likely == pytest.approx(10 / (10 - 3.5 - 7 / 8), rel=0.01)
+    none, kept = report.remedies
+    assert (none.id, kept.id, none.scope, kept.scope) == ("workers-auto", "persistent-workers", "run", "run")
+    assert none.predicted_speedup.likely == pytest.approx(10 / (10 - 5), rel=0.01)
+    assert kept.predicted_speedup.likely == pytest.approx(10 / (10 - 3.5 - 7 / 8), rel=0.01)
 
 
-def test_workers_that_start_once_are_too_many() -> None:
+@pytest.mark.parametrize(("batch_s", "left", "spared_s"), [(1 * MS, "none", 4.0), (250 * MS, "2", 3.0)])
+def test_workers_that_start_once_are_too_many(batch_s: float, left: str, spared_s: float) -> None:
+    """Without any, where the loop makes its few batches faster than they start."""
     life = replace(LIFE, training_s=0.2, starting_s=4.0, first_start_s=4.0, beginnings=1)
-    (remedy,) = write_up(started(life)).remedies
+    (remedy,) = write_up(started(life, batch_s=batch_s)).remedies
     assert remedy.id == "workers-auto"
-    assert "fewer workers: 2 instead of 8" in remedy.title
-    assert remedy.predicted_speedup.likely == pytest.approx(10 / (10 - 3), rel=0.01)
+    assert f"fewer workers: {left} instead of 8" in remedy.title
+    assert remedy.predicted_speedup.likely == pytest.approx(10 / (10 - spared_s), rel=0.02)
 
 
 def test_the_first_start_of_a_run_that_was_cut_short_is_no_verdict() -> None:

@@ -94,7 +94,7 @@ PATIENTS = [
         bounds=ids("cpu"),
         causes=ids("input.ipc"),
         findings=ids("ipc-overhead"),
-        remedies=ids("return-tensors"),
+        remedies=ids("workers-auto", "return-tensors"),  # by hand, without workers: x25
         twin="return-tensors",
         truth="views of one array in memory, pickled through the pipe at 10 MB a batch",
     ),
@@ -215,7 +215,7 @@ PATIENTS = [
         bounds=ids("cpu"),
         causes=ids("input.worker_startup"),
         findings=ids("worker-respawn"),
-        remedies=ids("persistent-workers"),
+        remedies=ids("workers-auto", "persistent-workers"),  # by hand, without workers: x100
         twin="persistent-workers",
         truth="epochs of sixteen short steps, each begun by two new interpreters that import torch",
     ),
@@ -225,7 +225,7 @@ PATIENTS = [
         bounds=ids("cpu"),
         causes=ids("input.worker_startup"),
         findings=ids("worker-respawn"),
-        remedies=ids("persistent-workers"),
+        remedies=ids("workers-auto", "persistent-workers"),  # by hand, without workers: x42
         twin="persistent-workers",
         never=ids("more-workers"),
         truth="epochs of sixteen short steps; each new worker parses 30,000 entries at its first sample",
