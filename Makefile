@@ -32,7 +32,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test quick check lint types house docs links bench accuracy proving random gpu format clean
+.PHONY: list demo test quick check lint types house docs links bench accuracy others proving random gpu format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -80,6 +80,10 @@ links: $(READY) ## ask the network whether the addresses that pages name still a
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
 	$(BIN)/python -m tests.accuracy --calibrate --keep tests/golden/accuracy --write docs/accuracy.md
+
+others: $(READY) ## diagnose trainings that others wrote, and try each of their cures
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) h5py opencv-python-headless lightning transformers
+	$(BIN)/python -m tests.others --keep
 
 proving: $(READY) ## prove remedies on patients, measure their twins by hand, write docs/accuracy-prove.md
 	$(BIN)/python -m tests.proving --keep tests/golden/proving --write docs/accuracy-prove.md

@@ -27,7 +27,9 @@ Replay with the measured CPU of moving, both sides together, cut to what is left
 per tensor, a copy into shared memory at 4 GB/s (measured: 10 MB as arrays 6.1 ms of the loop's CPU, as a
 tensor 1.1; 100 tensors 10.9 ms). File-system sharing takes 41 microseconds per tensor instead of 109
 (measured). With `bdoc run --calibrate` batches of this shape are sent by real workers in each way, received,
-touched and freed. For a pool without a loader: from nothing to all that its batches cost, likely half (ours).
+touched and freed. Without workers: the replay at least, likely 0.6 of the step that it expects, at best a
+quarter (measured in five trainings: 0.26 to 0.78). For a pool without a loader: from nothing to all that its
+batches cost, likely half (ours).
 
 ## Remedies
 `return-tensors`, `pack-tensors`, `sharing-file-system`, `workers-auto`.

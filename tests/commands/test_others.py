@@ -27,7 +27,7 @@ def test_a_comparison_needs_both(store: Store, capsys: pytest.CaptureFixture[str
     ("id", "said"),
     [
         ("loader-in-main", "loader-in-main\n\nEvery batch is made by the training process itself."),
-        ("workers-auto", "workers-auto\n\noffered by  loader-in-main, "),
+        ("workers-auto", "workers-auto\n\noffered by  ipc-overhead, loader-in-main, "),
         ("balanced", "balanced\n\nNo resource, made infinitely fast"),
         ("hook~", "hook~\n\nan argument or a call"),
         ("python stacks (py-spy)", "python-stacks-py-spy\n\npy-spy took no"),

@@ -104,7 +104,7 @@ PATIENTS = [
         bounds=ids("cpu"),
         causes=ids("input.ipc"),
         findings=ids("ipc-overhead"),
-        remedies=ids("pack-tensors"),
+        remedies=ids("workers-auto", "pack-tensors"),  # by hand: x54 and x44
         twin="pack-tensors",
         truth="200 tensors a batch, each with a file descriptor of its own",
     ),

@@ -1,0 +1,153 @@
+"""``python -m tests.others``: diagnose trainings of another author, try each cure, say who was right.
+
+A training is a folder below ``trainings``: ``train.py`` as its author wrote it, who had read neither the
+analysis nor its thresholds; ``prepare.py``, which makes its data; and ``truth.json``, which says what ails
+it and how each cure changes the script. A script ends with the line ``trained SECONDS``. What ``--keep``
+files is held against later versions by a test: no training is started there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.accuracy import table
+from tests.accuracy.judge import Judgement, judge
+from tests.accuracy.kept import placeless
+from tests.patients.patient import Patient
+
+HERE = Path(__file__).parent / "trainings"
+KEPT = Path(__file__).parents[1] / "golden" / "others"
+NAMES = sorted(one.name for one in HERE.iterdir() if (one / "truth.json").exists())
+LIMIT_S = 300.0
+USUAL = "train"  # the name of the run without a cure
+
+
+@dataclass(frozen=True)
+class Training:
+    """One of them; ``cures`` by name: what they are, bdoc's remedy if it has one, how they are applied."""
+
+    name: str
+    patient: Patient
+    cures: dict[str, dict[str, Any]]
+
+    def script(self, cure: str) -> str:
+        """The script's text with a cure applied."""
+        text = (HERE / self.name / "train.py").read_text()
+        for old, new in self.cures.get(cure, {}).get("edits", ()):
+            assert "\n".join(old) in text, f"{self.name}: {cure} does not fit the script"
+            text = text.replace("\n".join(old), "\n".join(new))
+        return text
+
+
+def read(name: str) -> Training:
+    """The training of that name."""
+    told = json.loads((HERE / name / "truth.json").read_text())
+    tried = tuple(cure["remedy"] for cure in told["cures"].values() if cure["remedy"])
+    bounds, causes, remedies = (frozenset(told[one]) for one in ("bounds", "causes", "remedies"))
+    patient = Patient(name, "others", bounds, causes, told["truth"], remedies=remedies, treatments=tried)
+    return Training(name, patient, told["cures"])
+
+
+def judged(training: Training, report: dict[str, Any], trained_s: dict[str, list[float]]) -> Judgement:
+    """The report held against what its author says and against the runs with the cures that bdoc knows."""
+    tried = {
+        cure["remedy"]: trained_s[name]
+        for name, cure in training.cures.items()
+        if cure["remedy"] and name in trained_s
+    }
+    return judge(training.patient, report, {}, limited=False, sick_s=trained_s[USUAL], tried_s=tried)
+
+
+def again(training: Training) -> Judgement:
+    """Diagnose the kept profile anew."""
+    from bottleneck_doctor.model.codec import decode_profile, encode_report
+    from bottleneck_doctor.prescribe import write_up
+
+    profile = gzip.decompress((KEPT / f"{training.name}.profile.json.gz").read_bytes())
+    taken = json.loads((KEPT / f"{training.name}.taken.json").read_text())
+    return judged(training, json.loads(encode_report(write_up(decode_profile(profile)))), taken["trained_s"])
+
+
+def examine(training: Training, rounds: int, data: Path, keep: bool) -> Judgement:
+    """One watched run, then the script as it is and with each cure, in turn."""
+    arguments = _prepared(training, data)
+    with tempfile.TemporaryDirectory(prefix="bdoc-others-") as name:
+        profile, copy = Path(name) / "profile.json", Path(name) / "train.py"
+        bdoc = [sys.executable, "-m", "bottleneck_doctor"]
+        _run(
+            [*bdoc, "run", "--quiet", "-o", str(profile), str(HERE / training.name / "train.py"), *arguments]
+        )
+        report = json.loads(_run([*bdoc, "report", str(profile), "--format", "json"]))
+        trained_s: dict[str, list[float]] = {}
+        for _ in range(rounds):
+            for cure in (USUAL, *training.cures):
+                copy.write_text(training.script(cure))
+                settings = training.cures.get(cure, {}).get("environment", {})
+                said = _run([sys.executable, str(copy), *arguments], settings)
+                seconds = re.findall(r"^trained ([0-9.]+)$", said, re.MULTILINE)
+                trained_s.setdefault(cure, []).append(float(seconds[-1]))
+        if keep:
+            KEPT.mkdir(parents=True, exist_ok=True)
+            squeezed = gzip.compress(placeless(profile.read_text()).encode(), mtime=0)
+            (KEPT / f"{training.name}.profile.json.gz").write_bytes(squeezed)
+            taken = json.dumps({"trained_s": trained_s}, indent=1)
+            (KEPT / f"{training.name}.taken.json").write_text(taken + "\n")
+    return judged(training, report, trained_s)
+
+
+def _prepared(training: Training, data: Path) -> list[str]:
+    """The script's arguments, once its data are there."""
+    prepare, folder = HERE / training.name / "prepare.py", data / training.name
+    if not prepare.exists():
+        return []
+    if not (folder / ".ready").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _run([sys.executable, str(prepare), str(folder)])
+        (folder / ".ready").touch()
+    return ["--data", str(folder)]
+
+
+def _run(command: list[str], settings: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command, env={**os.environ, **(settings or {})}, capture_output=True, text=True, timeout=LIMIT_S
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Examine the chosen trainings one after the other."""
+    parser = argparse.ArgumentParser(description="Diagnose trainings of another author.")
+    parser.add_argument("--only", nargs="+", default=NAMES, choices=NAMES, metavar="NAME")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each cure (default 2)")
+    parser.add_argument("--again", action="store_true", help="diagnose the kept profiles, start nothing")
+    parser.add_argument("--keep", action="store_true", help="file profiles and measurements")
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-others")
+    given = parser.parse_args(argv)
+    print(table.HEADER, flush=True)
+    judgements = []
+    for training in map(read, given.only):
+        found = again(training) if given.again else examine(training, given.rounds, given.data, given.keep)
+        judgements.append(found)
+        print(table.row(found), flush=True)
+        for one in found.tried:
+            promised = f"×{one.likely:.2f}" if one.likely else f"at most ×{one.most:.2f}" if one.most else "–"
+            print(f"|   {one.remedy}: promised {promised}, measured ×{one.measured:.2f}", flush=True)
+    print(*table.summary(judgements), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
