@@ -26,8 +26,8 @@ Where starting takes more of the run than its steps: of the whole run, without a
 least 70 % of them, ours); fewer workers start in proportion, as interpreters that import torch fill the
 cores. Else replay with 2 ms per beginning (measured: fork 0.07 to 0.28 s, spawn 2.4 to 5 s, persistent
 workers 0.002 s); the pipeline still fills anew at each epoch. For `next(iter(loader))` this is the least:
-its iterator ends nothing. Without workers: as in `ipc-overhead`; of a whole run, all starts but not the making
-of its batches.
+its iterator ends nothing. Without workers: as in `ipc-overhead`; of a whole run, all starts, and the batches
+made in the loop.
 
 ## Remedies
 `persistent-workers`, `hoist-iterator`, `workers-auto`.
