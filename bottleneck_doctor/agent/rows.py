@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FACTS_AT_MOST = 4096  # lines of text per process: constructions in a loop must not fill the disk
+# A process may outlive the run's folder, and its name may then be somebody else's: links are not followed.
+SURELY_OURS = os.O_CLOEXEC | os.O_NOFOLLOW
 FACT_BYTES = 16384  # a longer line is cut, and then left out by the reader
 
 
@@ -38,7 +40,7 @@ class Book:
 
     def _open(self) -> None:
         try:
-            handle = os.open(self.path + ".rows", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            handle = os.open(self.path + ".rows", os.O_RDWR | os.O_CREAT | os.O_EXCL | SURELY_OURS, 0o600)
         except OSError:
             return
         try:
@@ -71,7 +73,7 @@ class Book:
             while slot >= self.limit:
                 if self.map is None or self.chunks >= wire.MAX_CHUNKS:
                     raise OSError
-                handle = os.open(self.path + ".rows", os.O_RDWR | os.O_CLOEXEC)
+                handle = os.open(self.path + ".rows", os.O_RDWR | SURELY_OURS)
                 try:
                     begin = wire.HEADER_BYTES + self.chunks * wire.CHUNK_BYTES
                     os.posix_fallocate(handle, begin, wire.CHUNK_BYTES)
@@ -99,7 +101,7 @@ class Book:
         self.facts_left -= 1
         try:
             line = json.dumps(values, default=str).encode("utf-8", "replace")[:FACT_BYTES] + b"\n"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | SURELY_OURS
             handle = os.open(self.path + ".facts", flags, 0o600)
             try:
                 os.write(handle, line)

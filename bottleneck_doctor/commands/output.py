@@ -54,8 +54,9 @@ def complain(line: str) -> None:
         pass  # nobody is left to tell
 
 
-def write(path: str, data: bytes, option: str = "--output") -> None:
-    """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept.
+def write(path: str, data: bytes, option: str = "--output", *, private: bool = False) -> None:
+    """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept. A
+    new file that is ``private`` is its owner's alone: names of files and lines of scripts are in a profile.
 
     Raises ``UsageError`` where that cannot be done; ``option`` is what chooses another place.
     """
@@ -65,7 +66,7 @@ def write(path: str, data: bytes, option: str = "--output") -> None:
             with open(path, "wb") as device:  # a pipe behind /dev/stdout has no real path
                 device.write(data)
         else:
-            _replace(target, data)
+            _replace(target, data, private)
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise UsageError(f"cannot write {path!r}: {why}; choose another place with {option}") from None
@@ -98,10 +99,11 @@ def writable(path: str, option: str) -> None:
         raise UsageError(f"{option} {path!r}: {why}")
 
 
-def _replace(target: str, data: bytes) -> None:
+def _replace(target: str, data: bytes, private: bool) -> None:
     import tempfile  # 5 ms that `bdoc --help` need not pay
 
-    mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
+    new = 0o600 if private else 0o666 & ~_umask()
+    mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else new
     handle, draft = tempfile.mkstemp(prefix=".bdoc-", dir=os.path.dirname(target))
     try:
         with os.fdopen(handle, "wb") as file:

@@ -151,7 +151,7 @@ def _keep(profile: Profile, line: ProvingLine) -> None:
 
     path = settings.load().output
     try:
-        write(path, encode_profile(profile))
+        write(path, encode_profile(profile), private=True)
         line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")
     except Refused as problem:  # the proof is worth more than the profile
         line.clear()

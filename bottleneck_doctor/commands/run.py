@@ -166,7 +166,7 @@ def _save(options: RunOptions, profile: Profile) -> bool:
     from ..model.refusal import Refused
 
     try:
-        write(options.output, encode_profile(profile))
+        write(options.output, encode_profile(profile), private=True)
     except Refused as error:
         complain(str(error))
         return False

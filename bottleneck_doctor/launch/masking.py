@@ -1,68 +1,122 @@
-"""Hides what looks like a secret in a command line before it is written down."""
+"""Hides what looks like a secret in a command line before it is written down.
+
+An option's name tells by its words (`--wandb_key`, `AccountKey=`, `logger.apiToken`), a value by its shape
+(what issuers put in front of their tokens, the address of a webhook, the password in a URL).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-SECRET = re.compile(
-    r"api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passw(or)?d|passphrase|credential|auth|\bkey\b",
+# In a name, whatever stands around it.
+SURELY = re.compile(
+    r"passw(or)?d|passphrase|passcode|passkey|secret|credential|api[-_]?key|(access|private|account)[-_]?key"
+    r"|(auth|access|bearer)[-_]?token|authori[sz]ation|webhook|connection[-_]?string",
     re.I,
 )
-# Counts and kinds of a language model's tokens, authors, key points and key frames.
-INNOCENT = re.compile(
-    r"tokeni[sz]|(num|n|max|min|vocab|total|target|new|pad|eos|bos|unk|sep|cls|mask|special|image|patch)[-_]tokens?"
-    r"|tokens?[-_](per|len|dim|id|type|drop|count|budget|mix|merg)|authors?\b|key[-_]?(point|frame)",
-    re.I,
+# One of its words: the last one, or followed by nothing but one of FORMS.
+WORDS = frozenset(
+    "key keys token tokens pwd pass pat sig signature cookie cookies dsn sas auth creds jwt bearer".split()
 )
+FORMS = frozenset("id value string str text plain base64 b64 hex header pass pwd".split())
+# What such words are of where they are no secret: counts and kinds of a model's tokens, columns of data.
+INNOCENT = frozenset(
+    """
+    tokenizer num n max min vocab total target new pad eos bos unk sep cls mask special image patch per
+    start end stop first last next class register prompt word sub train eval batch context sequence seq
+    sort group primary foreign index label column col dict cache partition join feature features text
+    query input output state metric monitor shard lookup data dataset sample caption audio video field
+    json tf natural pos score forward backward two one multi single by hot public
+    """.split()
+)
+# Values that no secret has: numbers, switches, nothing.
+PLAIN = re.compile(r"[-+]?\d{1,9}(\.\d*)?([eE][-+]?\d+)?|true|false|yes|no|on|off|none|null|auto", re.I)
 # What the issuers' own prefixes give away, whatever stands before it.
 ISSUED = re.compile(
-    r"\b(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]{1,512}\.eyJ)[\w.-]{12,}"
+    r"(?<![A-Za-z0-9_-])(hf_|sk-|sk_live_|rk_live_|gh[pousr]_|github_pat_|glpat-|glsa_|xox[abeprs]-|xapp-|AKIA|ASIA"
+    r"|AIza|ya29\.|npm_|pypi-|dop_v1_|dckr_pat_|nvapi-|gsk_|r8_|lsv2_|SG\.|eyJ[\w-]{1,512}\.eyJ)[\w.-]{12,}"
 )
+HOOK = re.compile(
+    r"(https?://(?:hooks\.slack\.com|(?:\w{1,16}\.)?discord(?:app)?\.com/api/webhooks|[\w-]{1,64}\.webhook\.office\.com"
+    r"|hooks\.zapier\.com|maker\.ifttt\.com)/)[^\s\"']{8,}"
+)
+PEM = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*", re.S)
 # Every repetition below is bounded or begins at a boundary: arguments can be megabytes long.
 # A name and its value inside a longer text: a shell command, JSON, a header, the end of a URL.
 INSIDE = re.compile(
-    r"""(?<![\w.-])(?P<name>[\w.-]{1,64})(?P<mark>["']?\s{0,8}[=:]\s{0,8}|\s{1,8})"""
+    r"""(?<![\w.-])(?P<name>(?:[\w.-]{1,64}["']?\s{0,8}[=:]|-[\w.-]{1,64}(?=\s))\s{0,8})"""
     r"""(?P<value>"[^"]*"|'[^']*'|[^\s"',;&?{\[}]+)"""
 )
 SCHEME = re.compile(r"\b(bearer|basic)\s+\S+", re.I)
 URL = re.compile(r"(\b\w{1,32}://[^/\s:@]{0,256}):[^/\s@]{1,256}@")
+LONG_USER = re.compile(r"(\b\w{1,32}://)[^/\s:@]{20,256}@")
+LOGIN = re.compile(r"[^\s:/]{1,64}:[^\s/]+")  # after curl's -u
+MANY = re.compile(r"(?=[^/.]*\d)(?=[^/.]*[A-Za-z])[^\s/.=-][^\s/.=]{7,}")  # one more of several secrets
 MASK = "***"
 
 
 def mask(argv: Sequence[str]) -> list[str]:
     """``--api-key X`` and ``--api-key=X`` lose X; everything else stays."""
     shown: list[str] = []
-    hide = False
+    before = ""  # the name whose value may come next
+    hidden = False  # the word before was one of its values
     for word in argv:
-        name, equals, _ = word.partition("=")
-        if hide and not word.startswith("-"):
-            shown.append(MASK)
-        elif equals and _is_name(name) and _looks_secret(name):
+        name, equals, value = word.partition("=")
+        if before and _is_value(word) and not (hidden and not MANY.fullmatch(word)):
+            plain = bool(PLAIN.fullmatch(word))
+            shown.append(word if plain else MASK)
+            hidden = not plain
+            continue
+        if shown and shown[-1] in ("-u", "--user") and LOGIN.fullmatch(word):
+            shown.append(word.partition(":")[0] + ":" + MASK)
+        elif equals and _is_name(name) and _is_secret(name, value):
             shown.append(f"{name}={MASK}")
         else:
             shown.append(_masked_inside(word))
-        hide = not equals and word.startswith("-") and _is_name(word) and _looks_secret(word)
+        secret = not equals and word.startswith("-") and _is_name(word) and _is_secret(word)
+        before, hidden = word if secret else "", False
     return shown
+
+
+def _is_value(word: str) -> bool:
+    """A value may begin with a dash, an option has a name."""
+    return not re.match(r"--[A-Za-z]", word)
 
 
 def _is_name(text: str) -> bool:
     return re.fullmatch(r"[\w.+~@/-]+", text) is not None
 
 
-def _looks_secret(name: str) -> bool:
-    return bool(SECRET.search(name)) and not INNOCENT.search(name)
+def _is_secret(name: str, value: str = "") -> bool:
+    """Whether a value of that name is to be hidden."""
+    if PLAIN.fullmatch(value.strip("\"'")):
+        return False
+    if SURELY.search(name):
+        return True
+    words = _words(name)
+    while len(words) > 1 and words[-1] in FORMS - WORDS:
+        words = words[:-1]
+    return bool(words) and words[-1] in WORDS | {"pass"} and not INNOCENT.intersection(words)
+
+
+def _words(name: str) -> list[str]:
+    """``wandb_key``, ``apiKey`` and ``logger.HF-token`` as their words, in small letters."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return [one.lower() for one in re.split(r"[^A-Za-z0-9]+", spaced) if one]
 
 
 def _masked_inside(word: str) -> str:
     """Passwords in URLs, tokens known by their looks, and named values in a text of several words."""
-    word = ISSUED.sub(MASK, URL.sub(rf"\1:{MASK}@", word))
-    return INSIDE.sub(_hidden, SCHEME.sub(rf"\1 {MASK}", word))
+    word = HOOK.sub(rf"\1{MASK}", PEM.sub(MASK, word))
+    word = LONG_USER.sub(rf"\1{MASK}@", URL.sub(rf"\1:{MASK}@", word))
+    return INSIDE.sub(_hidden, SCHEME.sub(rf"\1 {MASK}", ISSUED.sub(MASK, word)))
 
 
 def _hidden(found: re.Match[str]) -> str:
     named, value = found["name"], found["value"]
-    spoken = found["mark"].isspace() and not (named.startswith("-") and not value.startswith("-"))
-    if spoken or not _looks_secret(named):
+    name = named.rstrip(" \t\"'=:")
+    spoken = named[-1:].isspace() and "=" not in named and ":" not in named  # ``--name value``
+    if (spoken and not _is_value(value)) or value.startswith("//") or not _is_secret(name, value):
         return found[0]
-    return f"{named}{found['mark']}{MASK}"
+    return named + MASK

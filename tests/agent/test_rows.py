@@ -128,3 +128,16 @@ def test_a_fact_that_says_too_much_is_cut_and_the_next_one_still_read(book: Book
     book.fact(fact="long", text="x" * 100_000)
     book.fact(fact="next")
     assert [fact["fact"] for fact in read_diaries(tmp_path)[0].facts] == ["next"]
+
+
+def test_links_that_others_put_in_its_place_are_not_followed(book: Book, tmp_path: Path) -> None:
+    """The folder goes with the run; who outlives it must not write where somebody then points."""
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"")
+    os.unlink(book.path + ".rows")
+    for ending in (".rows", ".facts"):
+        os.symlink(theirs, book.path + ending)
+    book.fact(kind="told")
+    book.row(wire.NEXT, 10, 20)
+    assert theirs.read_bytes() == b""
+    assert book.dropped == 1

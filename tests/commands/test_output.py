@@ -24,6 +24,11 @@ def test_a_new_file_has_the_usual_mode(folder: Path) -> None:
     assert stat.S_IMODE((folder / "report.txt").stat().st_mode) == 0o640
 
 
+def test_a_new_profile_is_its_owners_alone(folder: Path) -> None:
+    write("profile.json", b"new", private=True)
+    assert stat.S_IMODE((folder / "profile.json").stat().st_mode) == 0o600
+
+
 def test_an_old_file_keeps_its_mode(folder: Path) -> None:
     (folder / "report.txt").write_bytes(b"old")
     (folder / "report.txt").chmod(0o600)

@@ -41,12 +41,93 @@ def test_what_is_named_like_a_secret_is_masked(line: str) -> None:
     assert len(shown) == len(shlex.split(line))
 
 
+NAMES = """
+    wandb_key openai_key encryption_key ssh_key_pass api_key neptune_pat hf_token db_password pwd
+    smtp_pass aws_secret_access_key access_key_id client_secret jwt auth comet_api_key connection_string
+    session_cookie sentry_dsn slack_webhook sas signature azure_account_key gcp_credentials license_key
+    auth_header
+""".split()
+STYLES = {
+    "argparse": "train.py --{name} hunter2 --lr 0.1",
+    "argparse =": "train.py --{name}=hunter2",
+    "a value with a dash": "train.py --{name} -hunter2",
+    "dashed": "train.py --{dashed} hunter2 data/train",
+    "dashed, one dash": "train.py -{dashed} hunter2",
+    "Hydra": "train.py {name}=hunter2 optim=adam",
+    "Hydra adds": "train.py ++logger.{name}=hunter2",
+    "fire": "train.py train --config.{name} hunter2",
+    "camel": "train.py --{camel}=hunter2",
+    "environment": "env {upper}=hunter2 python train.py",
+    "shell": "sh -c 'export {upper}=hunter2; python train.py --{name} hunter2'",
+    "JSON": """train.py --config '{{"{name}": "hunter2", "lr": 0.1}}'""",
+    "YAML": "train.py --set '{camel}: hunter2'",
+    "query": "train.py 'https://host/data?part=3&{name}=hunter2'",
+}
+
+
+def spelled(style: str, name: str) -> str:
+    """A command line with a secret of that name."""
+    head, *rest = name.split("_")
+    camel = head + "".join(one.capitalize() for one in rest)
+    forms = {"name": name, "dashed": name.replace("_", "-"), "camel": camel, "upper": name.upper()}
+    return STYLES[style].format(**forms)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("style", STYLES)
+def test_every_spelling_of_a_secrets_name_is_masked(style: str, name: str) -> None:
+    line = spelled(style, name)
+    shown = mask(shlex.split(line))
+    assert SECRET not in " ".join(shown)
+    assert len(shown) == len(shlex.split(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "azcopy 'DefaultEndpointsProtocol=https;AccountName=me;AccountKey=hunter2;EndpointSuffix=x'",
+        "train.py 'https://x.blob.core.windows.net/c?sv=2024&sp=r&sig=hunter2'",
+        "train.py 'https://b.s3.amazonaws.com/k?X-Amz-Date=2026&X-Amz-Signature=hunter2'",
+        "train.py --notify https://hooks.slack.com/services/T01/B02/hunter2",
+        "train.py --notify https://discord.com/api/webhooks/123/hunter2",
+        "train.py --data https://ann:hunter2@host/x.tar",
+        "git clone https://hunter2hunter2hunter2@github.com/me/repo",
+        "curl -u ann:hunter2 https://host",
+        "train.py --api_key hunter2hunter2 hunter2hunter3",
+        "train.py '-----BEGIN RSA PRIVATE KEY-----\nhunter2'",
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(line: str) -> None:
+    assert SECRET not in " ".join(mask(shlex.split(line)))
+
+
 @pytest.mark.parametrize(
     "token",
     ["hf_" + "a1B2" * 8, "sk-" + "a1B2" * 8, "ghp_" + "a1B2" * 9, "eyJhbGciOi.eyJzdWIiOiIx.c2lnbmF0dXJl"],
 )
 def test_a_token_is_known_by_its_looks_under_any_name(token: str) -> None:
     assert mask(["train.py", token, f"--login={token}"]) == ["train.py", "***", "--login=***"]
+
+
+ORDINARY = (
+    """
+--key-frames 3|--tokens 4096|--signal 9|--max-token-length 10|--keyboard us|--author me
+--tokenizer gpt2|--passes 3|--compass north|--monkey 1|--image-key jpg|--text_key=caption
+--label-key cls|--sort-key loss|--group_key user|--num-tokens 512|--pad_token [PAD]|--eos-token </s>
+--token-drop 0.1|--pattern *.jpg|--patience 3|--path data|--patch-size 16|--pass-through
+--bypass true|--sigma 0.1|--sigmoid|--significance 0.05|--design a|--cookiecutter x|--sasrec
+--pwdist 2|--authors us|--authoring-tool vim|--keypoints 17|--keep 3|--keyword yes|--hotkey-demo
+--tokenize yes|--tokens-per-batch 4096|--tokenizer_path=/data/tok|--n_tokens=3|--min-tokens 1
+--class-token 1|--register_tokens=4|--monitor-key val_loss|--metric_key=f1|--cache-key run1
+--partition-key day|--primary_key id|--index-key row|--join-key id|--dict_key x|--column-key y
+--lr 0.1|--seed 17|--epochs 90|--batch-size=256|--workers 4|--amp|--model resnet50
+--passing-rate 0.3|--bypass-layers 2|--key 3|--token 5|--dataset.image_key=png|model.num_tokens=64
+data.text_key=body|--prompt-token 20|--use-auth-token true|--query-key q|--state_key model
+--stop-token 0|--first-token 1|--patchify|--patent-year 1999|--sig-digits 3
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +142,7 @@ def test_a_token_is_known_by_its_looks_under_any_name(token: str) -> None:
         "-m pkg.auth.train --sort-by key",
         "train.py --data=/mnt/keys/imagenet http://host:8080/api",
         "torchrun --nproc_per_node=2 --rdzv-endpoint host:29400 train.py",
+        *(f"train.py {one}" for one in ORDINARY),
     ],
 )
 def test_everything_else_stays(line: str) -> None:
