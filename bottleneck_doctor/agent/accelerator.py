@@ -84,7 +84,8 @@ class Accelerator:
 
 def find(torch: Any, device: Any = None) -> Accelerator | None:
     """The accelerator that the script uses by now, or None; never initialises one. ``device`` is where the
-    parameters are; without it, or when they are kept on the host, the current one is meant."""
+    parameters are; without it, or when they are kept on the host, the current one is meant, or the only one
+    that is in use: a mark on another one would make a context there."""
     current = torch.accelerator.current_accelerator()
     if current is None:
         return None
@@ -93,7 +94,20 @@ def find(torch: Any, device: Any = None) -> Accelerator | None:
     if initialised is None or not initialised():
         return None
     known = device is not None and device.type == current.type
-    return Accelerator(torch, current.type, device.index if known else None)
+    index = device.index if known and device.index is not None else int(module.current_device())
+    if not _in_use(torch, current.type, index):
+        others = [] if known else range(module.device_count())
+        used = [one for one in others if _in_use(torch, current.type, one)]
+        if len(used) != 1:
+            return None
+        index = used[0]
+    return Accelerator(torch, current.type, index)
+
+
+def _in_use(torch: Any, kind: str, index: int) -> bool:
+    """Whether this process has a context on the device already, where torch can tell."""
+    asked = getattr(getattr(torch, "_C", None), "_%s_hasPrimaryContext" % kind, None)
+    return bool(asked(index)) if asked is not None else True
 
 
 def _never() -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Row = tuple[int, int, int, int, int, int, int, int, int]  # kind, start, duration, a..e, thing
 
-PENDING_AT_MOST = 8  # looks that the device has not come to yet; more are given up, oldest first
+PENDING_AT_MOST = 8  # looks that the device has not come to yet; none is begun before it is past the oldest
 PARTS_AT_MOST = 64  # of one step
 BUDGET_NS = 15_000  # of the loop's time a step, on average (ours)
 BUDGET_SHARE = 1000  # or one in so many of the loop's time, where steps are long (ours)
@@ -90,7 +90,12 @@ def seek(optimizer: Any = None) -> None:
     if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
     try:
-        device = optimizer.param_groups[0]["params"][0].device if optimizer is not None else None
+        device = None
+        if optimizer is not None:  # groups may be empty
+            held = (one.device for group in optimizer.param_groups for one in group["params"])
+            device = next(held, None)
+            if device is None:
+                return
         found = accelerators.find(sys.modules["torch"], device)
         if found is not None:
             adopt(found)
@@ -118,7 +123,7 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
         look.others += 1
         return
     drop()
-    if _may_look() and state.accelerator.ready():
+    if len(state.pending) < PENDING_AT_MOST and _may_look() and state.accelerator.ready():
         look = Look(owner, thing, alone)  # marked before anything else is done
         allocator.note()
         look.copies = 0 if hearing.listen() else wire.NOTHING
@@ -157,8 +162,6 @@ def end(owner: object) -> None:
         look.caught_up = int(state.accelerator.passed(look.last))
     look.done, look.end = look.mark(), now()
     state.pending.append(look)
-    if len(state.pending) > PENDING_AT_MOST:  # its marks may be passed any time: they are not used again
-        del state.pending[0]
 
 
 def drop() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -60,3 +61,12 @@ def keep(thing: Any) -> Any:
     by then a script that closed all it did not know, as daemons do, may have a pipe of its own there."""
     _kept.append(thing)
     return thing
+
+
+def never_free(thing: Any) -> None:
+    """As ``keep``, and not even when the interpreter ends: one reference too many is never given back. torch
+    asks the driver when an event goes; in a forked child that fails, and ends the process with SIGABRT."""
+    keep(thing)
+    ctypes: Any = sys.modules.get("ctypes")  # torch has loaded it
+    if ctypes is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

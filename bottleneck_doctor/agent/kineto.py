@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
 SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"  # an atomic int, in torch 2.6 and in 2.13
+INJECTED = ("CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_PERFWORKS_DIR")  # of nsys, ncu and their like
 SILENT = 99  # above all of kineto's levels, which end with 5
 
 
@@ -29,6 +30,9 @@ def refusal(torch: Any, kind: str) -> str:
         return "this build of torch cannot trace a device of the kind " + kind
     if torch.autograd._profiler_enabled():
         return "another profiler is on"
+    other = next((one for one in os.environ if one in INJECTED or one.startswith("NSYS_")), "")
+    if other:
+        return "another tool traces the device already (%s is set), and only one can" % other
     if os.environ.get("TEARDOWN_CUPTI") == "1":
         return "TEARDOWN_CUPTI=1, with which profiling can crash CUDA graphs"
     if not may_profile(torch.version.cuda):

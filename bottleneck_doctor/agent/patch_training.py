@@ -9,7 +9,7 @@ from time import monotonic_ns as now
 from time import thread_time_ns
 
 from . import compilation, device_clock, exchange, optimizers, own_loop, patch_compiler, switches, wire
-from .guard import quiet, replace
+from .guard import never_free, quiet, replace
 from .patch_compiler import unless_traced
 from .pulse import state
 
@@ -118,6 +118,9 @@ class _Open:
     start = 0
     cpu = 0
     token: Any = None  # of the device's clock
+
+
+os.register_at_fork(after_in_child=lambda: never_free(_Open.token))
 
 
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:

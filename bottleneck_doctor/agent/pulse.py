@@ -6,6 +6,7 @@ import os
 import threading
 
 from . import clocks, wire
+from .guard import never_free
 from .rows import Book
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -221,6 +222,9 @@ def begin(folder: str) -> None:
 def _forked() -> None:
     try:
         clocks.after_fork()
+        for thing in (state.accelerator, state.look, state.pending):  # events of a device are the parent's
+            if thing is not None:
+                never_free(thing)
         kept = {name: getattr(state, name) for name in KEPT}
         state.begin(state.folder)
         for name, value in kept.items():

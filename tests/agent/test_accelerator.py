@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import accelerator
+from bottleneck_doctor.agent import accelerator, kineto
+from bottleneck_doctor.agent.pulse import state
 
 
 class Event:
@@ -52,6 +53,21 @@ def test_a_device_that_the_script_does_not_use_is_left_alone() -> None:
     assert accelerator.find(pretended(initialised=False)) is None
 
 
+@pytest.mark.parametrize(
+    ("in_use", "chosen"), [({0, 1}, 0), ({1}, 1), ({1, 2}, None), (set(), None)], ids=str
+)
+def test_no_context_is_made_on_a_device_that_the_script_does_not_use(
+    in_use: set[int], chosen: int | None
+) -> None:
+    """Recording an event on an idle device makes a context there, half a gigabyte for each rank."""
+    torch = pretended(device_count=lambda: 3)
+    torch._C = SimpleNamespace(_cuda_hasPrimaryContext=lambda index: index in in_use)
+    found = accelerator.find(torch)
+    assert (None if found is None else found.index) == chosen
+    named = accelerator.find(torch, SimpleNamespace(type="cuda", index=2))
+    assert (named is not None) == (2 in in_use)
+
+
 def test_the_parameters_say_which_device_is_meant() -> None:
     found = accelerator.find(pretended(), SimpleNamespace(type="cuda", index=3))
     assert found is not None
@@ -85,3 +101,16 @@ def test_a_stream_whose_graph_is_being_captured_is_not_marked() -> None:
     found = accelerator.find(pretended(is_current_stream_capturing=lambda: True))
     assert found is not None
     assert not found.ready()
+
+
+@pytest.mark.parametrize("name", ["CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID"])
+def test_a_device_that_another_tool_traces_is_left_to_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels have one subscriber; a second one ends the first."""
+    autograd = SimpleNamespace(_profiler_enabled=lambda: False)
+    torch = pretended()
+    torch._C = SimpleNamespace(_autograd=SimpleNamespace(_supported_activities=lambda: {"Activity.CUDA"}))
+    torch.autograd, torch.version = autograd, SimpleNamespace(cuda="12.8")
+    monkeypatch.setattr(state, "graphs", False, raising=False)
+    assert kineto.refusal(torch, "cuda") == ""
+    monkeypatch.setenv(name, "1")
+    assert name in kineto.refusal(torch, "cuda")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,10 +106,84 @@ def test_a_device_far_behind_costs_a_bounded_number_of_marks(device: Pretend) ->
     assert len(state.pending) == device_clock.PENDING_AT_MOST
 
 
+def test_of_a_device_that_is_always_far_behind_the_oldest_looks_are_written(
+    device: Pretend, tmp_path: Path
+) -> None:
+    """Twenty steps behind, each look was given up before it was passed, and none was ever written."""
+    passed: list[int] = []
+    for _ in range(60):
+        step(device, 0, 100)
+        passed.append(len(device.marks))
+        device.reached = passed[-20] if len(passed) >= 20 else 0
+    assert len(rows_of(tmp_path, wire.DEVICE_STEP)) >= 10
+
+
+FORKED = """
+import gc, os, sys
+from bottleneck_doctor.agent import device_clock, patch_training, pulse
+from bottleneck_doctor.agent.pulse import state
+
+log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+class Mark:
+    def __del__(self, write=os.write, getpid=os.getpid):
+        write(log, b"%d\\n" % getpid())
+
+class Device:
+    def __init__(self):
+        self.spare = [Mark(), Mark()]
+    def ready(self):
+        return True
+    def mark(self):
+        return Mark()
+    def stream(self):
+        return 0
+    def passed(self, mark):
+        return False
+
+pulse.begin(sys.argv[1])
+state.accelerator = Device()
+for _ in range(3):
+    device_clock.ask("loop", 7)
+    device_clock.got("loop")
+    device_clock.end("loop")
+device_clock.ask("loop", 7)
+patch_training._Open.token = (Mark(), 0)
+child = os.fork()
+gc.collect()
+if child:
+    print(child, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    patch_training._Open.token = None  # what the child's own first step would do
+    device_clock.drop()
+    gc.collect()
+"""
+
+
+def test_no_mark_is_destroyed_in_a_forked_child(tmp_path: Path) -> None:
+    """torch 2.13 asks the driver when an event goes, which ends a forked child with SIGABRT."""
+    pytest.importorskip("torch")
+    script, log = tmp_path / "forks.py", tmp_path / "destroyed"
+    script.write_text(FORKED.replace("\\\\n", "\\n"))
+    command = [
+        sys.executable,
+        "-c",
+        f"import torch; exec(open({str(script)!r}).read())",
+        str(tmp_path),
+        str(log),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    child, status = done.stdout.split()
+    assert status == "0"
+    destroyed = log.read_text().split()
+    assert child not in destroyed
+    assert len(set(destroyed)) == 1, "the parent's own marks go when it ends"
+
+
 def test_a_clock_that_costs_too_much_is_read_more_rarely(device: Pretend) -> None:
     looks = 0
     for state.arrivals in range(1000):
-        before = len(device.marks)
+        before = device.reached = len(device.marks)
         step(device, 0, 100)
         if len(device.marks) > before:
             looks += 1
@@ -214,3 +291,18 @@ def test_a_wait_behind_queued_work_is_not_exposed(tmp_path: Path) -> None:
     exposed = [row.a / row.b for row in looks(tmp_path, 0.03)]
     assert exposed
     assert max(exposed[1:]) < 0.1
+
+
+def test_an_optimizer_whose_first_group_is_empty_tells_its_device(
+    device: Pretend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setattr(device_clock.accelerators, "find", lambda torch, where: asked.append(where))
+    state.accelerator, state.seeking = None, True
+    weight = SimpleNamespace(device="cuda:1")
+    device_clock.seek(SimpleNamespace(param_groups=[{"params": []}, {"params": [weight]}]))
+    assert asked == ["cuda:1"]
+    device_clock.seek(SimpleNamespace(param_groups=[{"params": []}]))
+    assert asked == ["cuda:1"], "nothing is known yet: the current device may be another one"
+    assert state.seeking
