@@ -29,6 +29,7 @@ def arm(folder: str | None = None) -> None:
 
 def _install(folder: str) -> None:
     from . import (
+        give_way,
         patch_collector,
         patch_compiler,
         patch_containers,
@@ -59,6 +60,7 @@ def _install(folder: str) -> None:
         "torch._dynamo.eval_frame": patch_compiler.patch_module,
         "torch.serialization": patch_saving.patch_save,
         "torch.autograd": patch_training.patch_autograd,
+        "torch.autograd.profiler": give_way.patch,
         "torch.cuda.graphs": patch_graphs.patch,
         "torch.optim.optimizer": patch_training.patch_optimizer,
         "torch.distributed.distributed_c10d": patch_ranks.patch_collectives,

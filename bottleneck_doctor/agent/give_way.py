@@ -1,8 +1,12 @@
-"""Lets a profiler of the script's begin while ours is on: torch refuses a second one, so ours ends first."""
+"""Lets a profiler of the script's begin while ours is on: torch refuses a second one, so ours ends first; and
+knows of one that is prepared: a recording of ours would end what torch keeps for it, and then the process.
+"""
 
 from __future__ import annotations
 
 import sys
+
+from .guard import replace
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -11,6 +15,30 @@ if TYPE_CHECKING:
 
 NAMES = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
 MODULES = ("torch.autograd.profiler", "torch.autograd.profiler_legacy")
+
+prepared = [False]  # whether a profiler of the script's is in warm-up, or on
+
+
+def patch(module: Any) -> None:
+    """``module`` is torch.autograd.profiler. torch tells of a profiler that is on, not of its warm-up."""
+    for name, after in (
+        ("_prepare_profiler", True),
+        ("_enable_profiler", True),
+        ("_disable_profiler", False),
+    ):
+        replace(module, name, _noting(after))
+
+
+def _noting(after: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            prepared[0] = after
+            return original(*args, **kwargs)
+
+        return noting
+
+    return build
+
 
 _instead: list[tuple[Any, str, Any, Any]] = []  # module, name, ours, torch's
 

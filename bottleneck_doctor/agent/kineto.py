@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
+from . import give_way
 from .patch_graphs import may_profile
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -28,7 +29,7 @@ def refusal(torch: Any, kind: str) -> str:
     supported = {str(one).rpartition(".")[2] for one in torch._C._autograd._supported_activities()}
     if ACTIVITIES.get(kind) not in supported:
         return "this build of torch cannot trace a device of the kind " + kind
-    if torch.autograd._profiler_enabled():
+    if torch.autograd._profiler_enabled() or give_way.prepared[0]:
         return "another profiler is on"
     other = next((one for one in os.environ if one in INJECTED or one.startswith("NSYS_")), "")
     if other:

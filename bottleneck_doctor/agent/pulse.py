@@ -222,7 +222,12 @@ def begin(folder: str) -> None:
 def _forked() -> None:
     try:
         clocks.after_fork()
-        for thing in (state.accelerator, state.look, state.pending):  # events of a device are the parent's
+        for thing in (
+            state.accelerator,
+            state.look,
+            state.pending,
+            state.window,
+        ):  # events of a device are the parent's
             if thing is not None:
                 never_free(thing)
         kept = {name: getattr(state, name) for name in KEPT}

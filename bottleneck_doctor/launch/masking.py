@@ -12,7 +12,7 @@ from collections.abc import Sequence
 # In a name, whatever stands around it.
 SURELY = re.compile(
     r"passw(or)?d|passphrase|passcode|passkey|secret|credential|api[-_]?key|(access|private|account)[-_]?key"
-    r"|(auth|access|bearer)[-_]?token|authori[sz]ation|webhook|connection[-_]?string",
+    r"|(auth|access|bearer)[-_]?token|authori[sz]ation|webhook|conn(ection)?[-_]?str(ing)?",
     re.I,
 )
 # One of its words: the last one, or followed by nothing but one of FORMS.
@@ -26,7 +26,7 @@ INNOCENT = frozenset(
     tokenizer num n max min vocab total target new pad eos bos unk sep cls mask special image patch per
     start end stop first last next class register prompt word sub train eval batch context sequence seq
     sort group primary foreign index label column col dict cache partition join feature features text
-    query input output state metric monitor shard lookup data dataset sample caption audio video field
+    query input output state metric monitor shard lookup data dataset sample img caption audio video field
     json tf natural pos score forward backward two one multi single by hot public
     """.split()
 )
@@ -35,7 +35,7 @@ PLAIN = re.compile(r"[-+]?\d{1,9}(\.\d*)?([eE][-+]?\d+)?|true|false|yes|no|on|of
 # What the issuers' own prefixes give away, whatever stands before it.
 ISSUED = re.compile(
     r"(?<![A-Za-z0-9_-])(hf_|sk-|sk_live_|rk_live_|gh[pousr]_|github_pat_|glpat-|glsa_|xox[abeprs]-|xapp-|AKIA|ASIA"
-    r"|AIza|ya29\.|npm_|pypi-|dop_v1_|dckr_pat_|nvapi-|gsk_|r8_|lsv2_|SG\.|eyJ[\w-]{1,512}\.eyJ)[\w.-]{12,}"
+    r"|AIza|ya29\.|npm_|pypi-|dop_v1_|dckr_pat_|nvapi-|gsk_|r8_|lsv2_|wandb_v1_|dapi|xai-|lin_api_|SG\.|eyJ[\w-]{1,512}\.eyJ)[\w.-]{12,}"
 )
 HOOK = re.compile(
     r"(https?://(?:hooks\.slack\.com|(?:\w{1,16}\.)?discord(?:app)?\.com/api/webhooks|[\w-]{1,64}\.webhook\.office\.com"
@@ -45,14 +45,18 @@ PEM = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*", re.S)
 # Every repetition below is bounded or begins at a boundary: arguments can be megabytes long.
 # A name and its value inside a longer text: a shell command, JSON, a header, the end of a URL.
 INSIDE = re.compile(
-    r"""(?<![\w.-])(?P<name>(?:[\w.-]{1,64}["']?\s{0,8}[=:]|-[\w.-]{1,64}(?=\s))\s{0,8})"""
-    r"""(?P<value>"[^"]*"|'[^']*'|[^\s"',;&?{\[}]+)"""
+    r"""(?<![\w.-])(?P<name>(?:[\w.-]{1,64}["']?\s{0,8}[=:]|-[\w.-]{1,64}(?=\s{1,8}(?!--[A-Za-z])))\s{0,8})"""
+    r"""(?P<value>"[^"]{0,256}"|'[^']{0,256}'|\[[^\]]{0,256}\]|[^\s"',;&?{\[}]{1,64}|["'\[])"""
 )
+REST = re.compile(r"""(?<=["\[])[^"\]]*|(?<=['])[^']*|[^\s"',;&?{\[}]*""")  # of a value that is longer
+# Its value has several words.
+HEADER = re.compile(r"""(authori[sz]ation["']?\s{0,8}[=:]\s{0,8}["']?)[^"'\s][^"';&]{0,512}""", re.I)
 SCHEME = re.compile(r"\b(bearer|basic)\s+\S+", re.I)
 URL = re.compile(r"(\b\w{1,32}://[^/\s:@]{0,256}):[^/\s@]{1,256}@")
-LONG_USER = re.compile(r"(\b\w{1,32}://)[^/\s:@]{20,256}@")
+LONG_USER = re.compile(r"(\b\w{1,32}://)(?=[^/\s:@]{0,256}\d)[^/\s:@]{8,256}@")
 LOGIN = re.compile(r"[^\s:/]{1,64}:[^\s/]+")  # after curl's -u
 MANY = re.compile(r"(?=[^/.]*\d)(?=[^/.]*[A-Za-z])[^\s/.=-][^\s/.=]{7,}")  # one more of several secrets
+SCHEMES, HEADED = re.compile(r"bearer|basic|token", re.I), re.compile(r"authori[sz]ation:$", re.I)
 MASK = "***"
 
 
@@ -68,7 +72,9 @@ def mask(argv: Sequence[str]) -> list[str]:
             shown.append(word if plain else MASK)
             hidden = not plain
             continue
-        if shown and shown[-1] in ("-u", "--user") and LOGIN.fullmatch(word):
+        if len(shown) > 1 and SCHEMES.fullmatch(shown[-1]) and HEADED.search(shown[-2]):
+            shown.append(MASK)
+        elif shown and shown[-1] in ("-u", "--user") and LOGIN.fullmatch(word):
             shown.append(word.partition(":")[0] + ":" + MASK)
         elif equals and _is_name(name) and _is_secret(name, value):
             shown.append(f"{name}={MASK}")
@@ -110,13 +116,27 @@ def _masked_inside(word: str) -> str:
     """Passwords in URLs, tokens known by their looks, and named values in a text of several words."""
     word = HOOK.sub(rf"\1{MASK}", PEM.sub(MASK, word))
     word = LONG_USER.sub(rf"\1{MASK}@", URL.sub(rf"\1:{MASK}@", word))
-    return INSIDE.sub(_hidden, SCHEME.sub(rf"\1 {MASK}", ISSUED.sub(MASK, word)))
+    word = HEADER.sub(rf"\1{MASK}", SCHEME.sub(rf"\1 {MASK}", ISSUED.sub(MASK, word)))
+    shown, told, at = [], 0, 0
+    while (found := INSIDE.search(word, at)) is not None:
+        if _is_hidden(found):
+            shown += [word[told : found.start("value")], MASK]
+            told = at = _end(word, found)
+        else:  # what it holds may have a name of its own
+            at = found.end("name")
+    return "".join([*shown, word[told:]])
 
 
-def _hidden(found: re.Match[str]) -> str:
+def _end(word: str, found: re.Match[str]) -> int:
+    """Where the value ends: only of one that is to be hidden is it looked for."""
+    rest = (
+        REST.match(word, found.end())
+        if found["value"][-1:] not in "\"']" or len(found["value"]) == 1
+        else None
+    )
+    return rest.end() if rest is not None else found.end()
+
+
+def _is_hidden(found: re.Match[str]) -> bool:
     named, value = found["name"], found["value"]
-    name = named.rstrip(" \t\"'=:")
-    spoken = named[-1:].isspace() and "=" not in named and ":" not in named  # ``--name value``
-    if (spoken and not _is_value(value)) or value.startswith("//") or not _is_secret(name, value):
-        return found[0]
-    return named + MASK
+    return not value.startswith("//") and _is_secret(named.rstrip(" \t\"'=:"), value)

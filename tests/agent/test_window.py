@@ -240,3 +240,21 @@ def test_a_compiled_model_stays_as_it_is(tmp_path: Path) -> None:
     told = watched(tmp_path, text)
     assert diary_of(told).first("trace")["steps"] == STEPS
     assert told.stdout == plain(tmp_path / "plain", text).stdout
+
+
+IN_WARM_UP = """
+schedule = torch.profiler.schedule(wait=1, warmup=20, active=2, repeat=1)
+mine = torch.profiler.profile(schedule=schedule, on_trace_ready=lambda one: print(len(one.events()) > 0))
+mine.start()
+"""
+
+
+def test_a_profiler_of_the_scripts_in_warm_up_is_left_alone(tmp_path: Path) -> None:
+    """It is prepared and not on; a recording of ours in between ended the training with SIGSEGV."""
+    loop = "for place, batch in enumerate(DataLoader(Asked(80)"
+    text = script().replace(loop, IN_WARM_UP + loop).replace("time.sleep(0.003)", "mine.step()")
+    told = watched(tmp_path, text + "mine.stop()\n")
+    assert told.status == 0, told.stderr
+    (diary,) = read_diaries(told.folder)
+    assert diary.first("trace") in (None, {}), "no window was opened"
+    assert told.stdout.splitlines()[0] == "True", "the script's own profiler has its events"

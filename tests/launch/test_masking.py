@@ -94,6 +94,14 @@ def test_every_spelling_of_a_secrets_name_is_masked(style: str, name: str) -> No
         "git clone https://hunter2hunter2hunter2@github.com/me/repo",
         "curl -u ann:hunter2 https://host",
         "train.py --api_key hunter2hunter2 hunter2hunter3",
+        "sh -c 'python train.py --fp16 --api_key hunter2'",
+        "docker run --env=HF_TOKEN=hunter2 image",
+        "train.py 'https://host/cb#access_token=hunter2'",
+        "curl --header='Authorization: token hunter2' host",
+        "curl -H Authorization: Bearer hunter2",
+        "git clone https://hunter2x@host/me/repo",
+        "train.py --conn_str hunter2",
+        """train.py --config '{"api_keys": ["hunter2", "hunter2"]}'""",
         "train.py '-----BEGIN RSA PRIVATE KEY-----\nhunter2'",
     ],
 )
@@ -103,7 +111,15 @@ def test_what_looks_like_a_secret_is_masked(line: str) -> None:
 
 @pytest.mark.parametrize(
     "token",
-    ["hf_" + "a1B2" * 8, "sk-" + "a1B2" * 8, "ghp_" + "a1B2" * 9, "eyJhbGciOi.eyJzdWIiOiIx.c2lnbmF0dXJl"],
+    [
+        "hf_" + "a1B2" * 8,
+        "wandb_v1_" + "a1B2" * 8,
+        "dapi" + "a1b2" * 8,
+        "xai-" + "a1B2" * 8,
+        "sk-" + "a1B2" * 8,
+        "ghp_" + "a1B2" * 9,
+        "eyJhbGciOi.eyJzdWIiOiIx.c2lnbmF0dXJl",
+    ],
 )
 def test_a_token_is_known_by_its_looks_under_any_name(token: str) -> None:
     assert mask(["train.py", token, f"--login={token}"]) == ["train.py", "***", "--login=***"]
@@ -122,7 +138,7 @@ ORDINARY = (
 --partition-key day|--primary_key id|--index-key row|--join-key id|--dict_key x|--column-key y
 --lr 0.1|--seed 17|--epochs 90|--batch-size=256|--workers 4|--amp|--model resnet50
 --passing-rate 0.3|--bypass-layers 2|--key 3|--token 5|--dataset.image_key=png|model.num_tokens=64
-data.text_key=body|--prompt-token 20|--use-auth-token true|--query-key q|--state_key model
+data.text_key=body|--prompt-token 20|--use-auth-token true|--query-key q|--img_key=image|--state_key model
 --stop-token 0|--first-token 1|--patchify|--patent-year 1999|--sig-digits 3
 """.strip()
     .replace("\n", "|")
