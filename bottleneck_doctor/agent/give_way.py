@@ -1,6 +1,6 @@
 """Lets a profiler of the script's begin while ours is on: torch refuses a second one, so ours ends first.
 
-And knows of one that is prepared: a recording of ours would end what torch keeps for it, and then the process.
+And knows of one that is prepared: a recording of ours would end what torch keeps for it, and the process.
 """
 
 from __future__ import annotations
