@@ -38,6 +38,7 @@ class _Loop:
     looked = 0  # steps at its last close look
     alone = 0  # passes since a batch came from one
     only_grad = True  # `autograd.grad` is all that it has called so far
+    steps_behind = False  # an optimizer steps behind the passes, and not only within them
     handle: Any = None  # of the hook that waits for a module to be called
     since = cpu = queue = 0  # what the gap is measured from: instant, thread's CPU and run queue
     ident = 0  # of the thread that trains, by Python's own number
@@ -48,7 +49,7 @@ class _Loop:
 def _forked() -> None:
     """A child's loop is its own: what the process counts begins anew there."""
     _Loop.arrivals, _Loop.looked, _Loop.alone, _Loop.only_grad = -1, 0, 0, True
-    _Loop.queued_ns, _Loop.awaits = 0, None
+    _Loop.queued_ns, _Loop.awaits, _Loop.steps_behind = 0, None, False
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -83,7 +84,7 @@ def _begin() -> None:
 
 def _stepped_on_device() -> bool:
     """With a device a step ends with the optimizer: its clock is read from there to there."""
-    return state.accelerator is not None and state.optimizer_steps > 0
+    return state.accelerator is not None and _Loop.steps_behind
 
 
 def _end_step() -> None:
@@ -134,12 +135,13 @@ def _step_ended() -> None:
     state.row(wire.LOOK, end, cost, thread=state.thread())
     state.looked(cost, end, state.trained - _Loop.looked)
     _Loop.looked = state.trained
-    if not state.optimizer_steps and state.stop_at and due():
+    if not _Loop.steps_behind and state.stop_at and due():
         stop()
 
 
 def optimizer_stepped() -> None:
     """The gap before the next module begins behind the optimizer. Here a training may be ended."""
+    _Loop.steps_behind = True
     if _stepped_on_device():
         _end_step()
     elif _Loop.handle is not None or _Loop.since:

@@ -77,11 +77,13 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
         state.backwards += 1
         if not state.close:
+            state.passing += 1
             try:
                 return original(*args, **kwargs)
             finally:
-                own_loop.passed(name)
+                _passed(name)
         entry = now()
+        state.passing += 1
         switches.during_backward(args)
         watch = exchange.watch(args[0]) if exchanges and exchange.models and args else None
         token = device_clock.begin()
@@ -96,9 +98,17 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
                 watch.close()
             state.hooks_ns += start - entry + now() - end
             own_loop.tell_place(sys._getframe().f_back)
-            own_loop.passed(name)
+            _passed(name)
 
     return backward
+
+
+def _passed(name: str) -> None:
+    state.passing -= 1  # one may hold another: checkpointed activations
+    if state.stepped_within and not state.passing:
+        state.optimizer_steps += 1
+        state.stepped_within = False
+    own_loop.passed(name)
 
 
 def patch_optimizer(module: Any) -> None:
@@ -124,6 +134,8 @@ os.register_at_fork(after_in_child=lambda: never_free(_Open.token))
 
 
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if state.passing:
+        return
     state.stepping = True
     if state.close:
         entry = now()
@@ -142,6 +154,9 @@ def _closure(args: Any, kwargs: Any) -> bool:
 
 
 def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if state.passing:
+        _stepped_within(optimizer, args, kwargs)
+        return
     state.stepping = False
     if state.resting:
         return
@@ -158,6 +173,16 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
         state.hooks_ns += now() - end
     _Open.start = 0
     own_loop.optimizer_stepped()
+
+
+def _stepped_within(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """Optimizers of single parameters step while the backward pass runs, of CUDA tensors in a thread of
+    autograd's own: together they are one step, whose time is the pass's."""
+    if not state.stepped_within:
+        state.stepped_within = True
+        if state.close:
+            optimizers.note(optimizer, closure=_closure(args, kwargs))
+            device_clock.seek(optimizer)
 
 
 _untraced_before, _untraced_after = unless_traced(_before), unless_traced(_after)

@@ -71,6 +71,8 @@ class Pulse:
         self.optimizer_steps = 0
         self.loaderless = False  # the steps that go by are counted by agent/own_loop.py
         self.stepping = False  # an optimizer's step is running
+        self.passing = 0  # backward passes that are running, and
+        self.stepped_within = False  # an optimizer has stepped within them
         self.trained = 0
         self.stop_at = 0
         self.iterators = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import device_clock, wire
+from bottleneck_doctor.agent import device_clock, own_loop, patch_training, wire
 from bottleneck_doctor.agent.pulse import state
 from bottleneck_doctor.assemble.rows import read_diaries
 from tests.agent.watching import PRELUDE, watched
@@ -75,6 +75,27 @@ def step(device: Pretend, wait_ns: int, work_ns: int) -> None:
     device.now_ns += work_ns
     device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
     device_clock.end("loop")
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_a_loop_steps_once_a_pass_wherever_its_optimizers_step(device: Pretend, within: bool) -> None:
+    own_loop._forked()
+    optimizer = SimpleNamespace(param_groups=[{"params": []}], state={})
+
+    def update() -> None:
+        patch_training._before(optimizer, (), {})
+        patch_training._after(optimizer, (), {})
+
+    def backward() -> None:
+        for _ in range(20 if within else 0):  # one for each parameter
+            update()
+
+    passing = patch_training._backward(backward)
+    for _ in range(100):
+        passing()
+        if not within:
+            update()
+    assert state.trained == pytest.approx(100, abs=2 + own_loop.ALONE_FROM)
 
 
 def test_a_step_is_written_once_the_device_has_come_past_it(device: Pretend, tmp_path: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bottleneck_doctor.agent import own_loop, patch_loader, patch_training
+from bottleneck_doctor.agent.counting import Account
 from bottleneck_doctor.agent.own_loop import CLOSURES
+from bottleneck_doctor.agent.pulse import state
 from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.model.profile import Loop, Profile
 from tests.agent.watching import PRELUDE, loops_over, profile_of, said, watched
@@ -16,7 +22,7 @@ SCRIPT = (
     PRELUDE
     + """
 import threading, queue
-for name in "Plain Accumulated Closed Paired Held Left Right Again Ahead Asked Asking".split():
+for name in "Plain Accumulated Closed Paired Within Held Left Right Again Ahead Asked Asking".split():
     globals()[name] = type(name, (Rows,), {})
 state = sys.modules["_bdoc_agent.pulse"].state
 trained, before = {}, [0]
@@ -60,6 +66,17 @@ def paired():
         other.step()
         optimizer.zero_grad()
 
+def within():
+    solvers = {one: torch.optim.SGD([one], lr=0.01) for one in model.parameters()}
+    def update(one):
+        solvers[one].step()
+        solvers[one].zero_grad()
+    hooks = [one.register_post_accumulate_grad_hook(update) for one in solvers]
+    for batch in loader(Within, 800):
+        model(batch).square().mean().backward()
+    for hook in hooks:
+        hook.remove()
+
 def zipped():
     left, right = loader(Left, 400), loader(Right, 400)
     for epoch in range(3):
@@ -97,7 +114,7 @@ def own():
     for step in range(200):
         train_on(data[torch.randint(0, 64, (4,))])
 
-for part in (evaluated, accumulated, closed, paired, zipped, again, ahead, asked, own):
+for part in (evaluated, accumulated, closed, paired, within, zipped, again, ahead, asked, own):
     began = state.trained
     part()
     if part is not own:
@@ -126,6 +143,7 @@ def loop(profile: Profile, dataset: str) -> Loop:
         ("accumulated", 600),
         ("closed", 100),
         ("paired", 200),
+        ("within", 200),
         ("zipped", 300),
         ("again", 100),
         ("ahead", 100),
@@ -145,6 +163,7 @@ def test_the_steps_trained_are_counted(run: Any, part: str, steps: int) -> None:
         ("Accumulated", 600, 600),
         ("Closed", 100, 300),
         ("Paired", 200, 200),
+        ("Within", 200, 200),
         ("Again", 100, 100),
     ],
 )
@@ -158,6 +177,37 @@ def test_batches_are_counted_exactly_and_backward_passes_nearly(
 
 def test_two_optimizers_step_twice_a_batch(run: Any) -> None:
     assert loop(run[1], "Paired").optimizer_steps == pytest.approx(400, rel=0.2)
+
+
+def test_optimizers_of_single_parameters_within_a_pass_are_one_step(run: Any) -> None:
+    assert loop(run[1], "Within").optimizer_steps == pytest.approx(200, rel=0.1)
+
+
+def test_a_step_in_a_thread_of_autograds_does_not_make_it_the_trainer(tmp_path: Path) -> None:
+    """Hooks of CUDA tensors run there."""
+    state.begin(str(tmp_path))
+    own_loop._forked()
+    optimizer = SimpleNamespace(param_groups=[{"params": []}], state={})
+
+    def of_one_parameter() -> None:
+        patch_training._before(optimizer, (), {})
+        patch_training._after(optimizer, (), {})
+
+    with ThreadPoolExecutor(1) as engine:
+
+        def backward() -> None:
+            for _ in range(5):
+                engine.submit(of_one_parameter).result()
+
+        following = patch_loader._arrival(lambda iterator: None)
+        passing = patch_training._backward(backward)
+        iterator = SimpleNamespace(_bdoc=Account(1, 1, 0))
+        for _ in range(200):
+            following(iterator)
+            passing()
+    assert state.trainer == 0
+    assert state.trained + state.stride >= 150
+    assert state.optimizer_steps <= 200
 
 
 def test_gradient_accumulation_steps_seldom(run: Any) -> None:
