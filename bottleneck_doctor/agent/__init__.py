@@ -69,6 +69,8 @@ def _install(folder: str) -> None:
         "torch.nn.parallel.distributed": patch_ranks.patch_distributed,
         "torch.utils.data.dataloader": patch_loader.patch,
         "torch.utils.data._utils.worker": patch_worker.patch,
+        "torchdata.stateful_dataloader.worker": patch_worker.patch,
+        "torchdata.stateful_dataloader.stateful_dataloader": patch_loader.patch_stateful,
         "logging": patch_saving.patch_logging,
         "os": patch_saving.patch_os,
         "tqdm.std": patch_saving.patch_tqdm,

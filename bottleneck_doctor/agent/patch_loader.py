@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
@@ -15,6 +16,7 @@ from .own_loop import tell_place
 from .patch_fetch import close_fetch, open_fetch
 from .patch_sampler import close_sampler, open_sampler
 from .patch_training import listen
+from .patch_worker import stops
 from .profiler import end_window
 from .pulse import state
 
@@ -33,30 +35,45 @@ def patch(module: Any) -> None:
     replace(module._BaseDataLoaderIter, "__next__", _arrival)
 
 
+def patch_stateful(module: Any) -> None:
+    """``module`` is torchdata.stateful_dataloader.stateful_dataloader: its loader calls none of torch's."""
+    replace(module.StatefulDataLoader, "__init__", _construction)
+    replace(module.StatefulDataLoader, "__iter__", _epoch)
+    replace(module._StatefulMultiProcessingDataLoaderIter, "_shutdown_workers", stops)
+
+
 _numbers = [0]
 
 
 def number_of(loader: Any) -> int:
-    """The loader's number in its process, given at first sight (unpickled loaders have none yet)."""
-    number: int | None = loader.__dict__.get("_bdoc_number")
-    if number is None:
+    """The loader's number in this process, given at first sight."""
+    pid, number = _known_as(loader)
+    if pid != os.getpid():
         _numbers[0] += 1
-        number = loader.__dict__["_bdoc_number"] = _numbers[0]
+        number = _numbers[0]
+        loader.__dict__["_bdoc_number"] = os.getpid(), number
     return number
 
 
+def _known_as(loader: Any) -> tuple[int, int]:
+    """(pid, number there): a loader may have come from another process, by fork or in a pickle."""
+    known: tuple[int, int] = loader.__dict__.get("_bdoc_number", (0, 0))
+    return known
+
+
 @quiet
-def _describe(loader: Any, frame: FrameType, kwargs: dict[str, Any]) -> None:
-    state.book.fact(
-        fact="loader", thing=number_of(loader), at_ns=now(), **loader_facts(loader, frame, kwargs)
-    )
+def _describe(loader: Any, frame: FrameType | None = None, kwargs: dict[str, Any] | None = None) -> None:
+    """Once in each process; without a frame where it is iterated first: another one may know who built it."""
+    origin = _known_as(loader)
+    if origin[0] != os.getpid():
+        facts = loader_facts(loader, frame, kwargs or {})
+        state.book.fact(fact="loader", thing=number_of(loader), at_ns=now(), origin=origin, **facts)
 
 
 def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        if "_bdoc_number" not in self.__dict__:
-            _describe(self, sys._getframe(1), kwargs)
+        _describe(self, sys._getframe(1), kwargs)
 
     return __init__
 
@@ -64,6 +81,7 @@ def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
 def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         state.iterators += 1
+        _describe(loader)
         self._bdoc = Account(number_of(loader), state.iterators, state.thread())
         open_sampler(self)
         original(self, loader, *args, **kwargs)

@@ -23,16 +23,17 @@ FILES_AT_MOST = 64  # names per process that are written down
 
 
 def patch(module: Any) -> None:
-    """``module`` is torch.utils.data._utils.worker."""
+    """``module`` is torch.utils.data._utils.worker, or torchdata's: the same arguments and more."""
     replace(module, "_worker_loop", _life)
 
 
 def patch_stops(module: Any) -> None:
     """``module`` is torch.utils.data.dataloader."""
-    replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", _stops)
+    replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", stops)
 
 
-def _stops(original: Callable[..., Any]) -> Callable[..., Any]:
+def stops(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Times how long an iterator takes to end its workers."""
     clock, note = now, _stopped  # an iterator may be freed when this module's names are gone
 
     def _shutdown_workers(self: Any) -> None:

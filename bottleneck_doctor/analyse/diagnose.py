@@ -129,7 +129,8 @@ def _judge(
     held = held_share(steps)
     trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
                   inputs.blocked_samples, _noise(steps), held * _workers_part(profile, loop, scenario),
-                  _waits(steps), disagreement(profile, loop, steps))  # fmt: skip
+                  _waits(steps), disagreement(profile, loop, steps),
+                  unseen=loop is not None and bool(loop.loader) and loader is None)  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
     loose = (gap.low, gap.high) if gap else None

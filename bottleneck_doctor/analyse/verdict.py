@@ -110,6 +110,7 @@ class Trust:
     held: float = 0.0
     waits: float = 0.0
     disagreement: float = 0.0
+    unseen: bool = False
 
 
 def decide(
@@ -124,6 +125,8 @@ def decide(
     """The verdict, and what removing each cause would gain; ``threads`` is what a better number of the
     model's threads would."""
     if base is None or trust.steps < STEPS_AT_LEAST or trust.seconds < SECONDS_AT_LEAST:
+        return _inconclusive(trust), {}
+    if trust.unseen and trust.waits >= 1 - 1 / BALANCED:
         return _inconclusive(trust), {}
     gain = gains(base, host)
     causes = cause_gains(base, inputs, loader, host, trust.held, device) | {"model.threads": threads}
@@ -276,6 +279,8 @@ def _inconclusive(trust: Trust) -> Verdict:
         why = "no training step was seen"
     elif trust.steps < STEPS_AT_LEAST:
         why = f"only {trust.steps} steady steps were seen; {STEPS_AT_LEAST} is the least that can be judged"
+    elif trust.unseen:
+        why = f"{trust.waits:.0%} of the step waits for batches, of a loader that could not be looked into"
     else:
         why = "the steady window is too short to be judged"
     return Verdict(

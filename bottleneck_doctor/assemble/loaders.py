@@ -10,6 +10,7 @@ from .quotes import Mask
 from .rows import Diary
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
+CONSTRUCTION = ("arguments", "file", "line", "function", "columns", "through")  # of a call that built one
 NUMBERED = ("length", "batch_size", "num_workers", "prefetch_factor", "line")
 
 
@@ -23,15 +24,25 @@ def read_loaders(
     """
     loaders: dict[tuple[object, ...], Loader] = {}
     numbering: Numbering = {}
+    built = {
+        (diary.pid, fact.get("thing")): fact for diary in diaries for fact in diary.facts if _builds(fact)
+    }
     for diary in diaries:
         for fact in diary.facts:
             if fact.get("fact") != "loader":
                 continue
+            origin = built.get(tuple(fact.get("origin") or ()))
+            if origin is not None:
+                fact = fact | {name: origin.get(name) for name in CONSTRUCTION}
             identity = _identity(diary.pid, fact)
             if identity not in loaders:
                 loaders[identity] = _loader(f"{diary.pid}:{len(loaders) + 1}", diary.pid, fact, cwd, mask)
             numbering[diary.pid, int(fact.get("thing", 0))] = loaders[identity].key
     return list(loaders.values()), numbering
+
+
+def _builds(fact: dict[str, Any]) -> bool:
+    return fact.get("fact") == "loader" and bool(fact.get("file"))
 
 
 def _identity(pid: int, fact: dict[str, Any]) -> tuple[object, ...]:

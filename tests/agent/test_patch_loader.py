@@ -208,3 +208,62 @@ say(failed=failed, moved=model.weight.grad is not None)
 """
     )
     assert said(watched(tmp_path, script)) == {"failed": [], "moved": True}
+
+
+ELSEWHERE = (
+    PRELUDE
+    + """
+import torch.multiprocessing as multiprocessing
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
+for name in "Forked Spawned Unlike".split():
+    globals()[name] = type(name, (Rows,), {"__module__": __name__})
+
+class Stand(DataLoader):  # as torchdata's: neither method calls torch's
+    def __init__(self, dataset):
+        plain = DataLoader(Unlike(0), batch_size=4)
+        plain.__dict__.pop("_bdoc_number", None)
+        self.__dict__.update(plain.__dict__)
+        self.__dict__["dataset"] = dataset
+        self.__dict__["batch_sampler"] = [[0, 1], [2, 3]] * 4
+
+    def __iter__(self):
+        return _SingleProcessDataLoaderIter(self)
+
+def train(loader):
+    for batch in loader:
+        train_on(batch)
+
+if __name__ == "__main__":
+    held_out = DataLoader(Rows(8), batch_size=2)
+    for way, kind in ("fork", Forked), ("spawn", Spawned):
+        loader = DataLoader(  # built
+            kind(32), batch_size=4
+        )
+        child = multiprocessing.get_context(way).Process(target=train, args=(loader,))
+        child.start()
+        child.join()
+    train(Stand(Unlike(16)))
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    told = watched(tmp_path_factory.mktemp("elsewhere"), ELSEWHERE)
+    assert told.status == 0, told.stderr
+    return profile_of(told)
+
+
+@pytest.mark.parametrize("dataset", ["Forked", "Spawned"])
+def test_a_loader_from_another_process_is_known_by_who_built_it(elsewhere: Profile, dataset: str) -> None:
+    built = [number for number, line in enumerate(ELSEWHERE.splitlines(), 1) if "# built" in line]
+    asked = [loop.loader for loop in elsewhere.loops if loop.steps == 8]
+    (here,) = (one for one in elsewhere.loaders if one.dataset == dataset and one.key in asked)
+    assert here.location is not None
+    assert here.location.line == built[0]
+
+
+def test_a_loader_that_calls_nothing_of_torchs_is_known_without_its_place(elsewhere: Profile) -> None:
+    stands = [one for one in elsewhere.loaders if one.dataset == "Unlike" and one.dataset_length == 16]
+    assert [(one.location, one.call) for one in stands] == [(None, None)]
+    assert [loop.steps for loop in elsewhere.loops if loop.loader == stands[0].key] == [8]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
@@ -139,3 +141,17 @@ def test_two_sides_that_are_about_as_large_are_no_sure_verdict(compute, confiden
 def test_of_near_ties_writing_is_the_cause_since_the_model_is_quicker_without_it(saved_ms, cause):
     found = diagnose(run_of(compute=10 * MS, checkpoint=saved_ms * MS)).verdict
     assert found.cause == cause
+
+
+def test_of_a_loader_that_was_not_seen_nothing_is_said_but_the_wait() -> None:
+    run = run_of(workers=1, cpu=30 * MS, compute=2 * MS)
+    unseen = replace(
+        run,
+        loaders=[],
+        fetches=[],
+        blocked=[],
+        loops=[replace(run.loops[0], loader=f"{run.loops[0].pid}:?1")],
+    )
+    verdict = diagnose(unseen).verdict
+    assert (verdict.bound, verdict.cause, verdict.confidence) == ("inconclusive", "none", "low")
+    assert "waits for batches, of a loader that could not be looked into" in verdict.summary
