@@ -49,11 +49,11 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
 
 
 def with_feeders(split: Split, busy: float) -> Split:
-    """Waiting in a lock for busy feeders is the making of batches: CPU, as far as they have any."""
-    if split.made is not None:
-        return split
-    waits = {name: share * (1 - busy if name == "lock" else 1.0) for name, share in split.waits.items()}
-    return replace(split, waits=waits, made=split.waits.get("lock", 0.0) * busy)
+    """Waiting in a lock for busy feeders is the making of batches: CPU, as far as they have any. The thread
+    that wakes the loop may itself wait for those that compute: looks at it alone see too little of that."""
+    asleep, seen = split.waits.get("lock", 0.0), split.made or 0.0
+    made = max(seen, busy * (asleep + seen))
+    return replace(split, waits={**split.waits, "lock": asleep + seen - made}, made=made)
 
 
 def own_works(steps: list[Step], split: Split, read_bytes_per_s: float) -> tuple[Work, ...]:

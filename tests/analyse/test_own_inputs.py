@@ -62,11 +62,16 @@ def test_time_asleep_in_the_gap_is_what_the_thread_was_seen_to_sleep_in(
 
 
 def test_waiting_for_a_thread_that_runs_is_the_making_of_a_batch_by_looks_at_that_thread() -> None:
-    split = with_feeders(split_waits(seen({"made": 60, "storage": 20, "lock": 20}), LOOP, 3.0, 4.0), 0.9)
+    split = with_feeders(split_waits(seen({"made": 60, "storage": 20, "lock": 20}), LOOP, 3.0, 4.0), 0.7)
     work = own_works(STEPS, split, 0.0)[0]
     assert (work.cpu, work.storage, work.wait) == pytest.approx((2 * MS + 1.8 * MS, 0.6 * MS, 0.6 * MS))
-    guessed = with_feeders(split_waits(seen({"lock": 100}), LOOP, 3.0, 4.0), 0.5)
-    assert own_works(STEPS, guessed, 0.0)[0].cpu == pytest.approx(2 * MS + 1.5 * MS)
+
+
+def test_or_by_the_threads_that_it_waits_for_itself() -> None:
+    for looks in ({"lock": 100}, {"lock": 90, "made": 10}):
+        split = with_feeders(split_waits(seen(looks), LOOP, 3.0, 4.0), 0.5)
+        work = own_works(STEPS, split, 0.0)[0]
+        assert (work.cpu, work.wait) == pytest.approx((2 * MS + 1.5 * MS, 1.5 * MS))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""Loaders of other libraries, used as their manuals show it: what makes the batches is found.
+
+Each training spends nearly all of its time in a slow line of its own data code. A library that is not
+installed is skipped.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.model.codec import read_profile
+from bottleneck_doctor.prescribe import write_up
+from tests.commands.running import bdoc, script
+
+pytestmark = pytest.mark.slow
+
+PRELUDE = """
+import os, sys
+import numpy
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+STEPS = 200
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def features(row):
+    total = 0
+    for place in range(60_000):  # the slow line
+        total += place * place
+    return torch.as_tensor(row, dtype=torch.float32) + total % 2
+
+def rows():
+    generator = numpy.random.default_rng(0)
+    return [generator.random(64, dtype="float32") for _ in range(8 * STEPS)]
+
+def train(batches):
+    for step, batch in enumerate(batches):
+        if isinstance(batch, (dict, list, tuple)):
+            batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+        optimizer.zero_grad()
+        model(torch.as_tensor(batch).reshape(-1, 64)).square().mean().backward()
+        optimizer.step()
+        if step + 1 == STEPS:
+            break
+
+class Rows(Dataset):
+    def __init__(self):
+        self.rows = rows()
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return features(self.rows[index])
+"""
+STATEFUL = """
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+loader = StatefulDataLoader(Rows(), batch_size=8, num_workers={workers})
+kept = []
+def remembered():
+    for batch in loader:
+        kept[:] = [loader.state_dict()]
+        yield batch
+
+if __name__ == "__main__":
+    train(remembered())
+"""
+NODES = """
+from torchdata.nodes import Batcher, IterableWrapper, Loader, ParallelMapper, Prefetcher
+
+if __name__ == "__main__":
+    node = ParallelMapper(IterableWrapper(rows()), features, num_workers=2, method="thread")
+    train(map(torch.stack, Loader(Prefetcher(Batcher(node, 8), 4))))
+"""
+WEBDATASET = """
+import webdataset
+
+if __name__ == "__main__":
+    with webdataset.ShardWriter("rows-%d.tar", maxcount=4 * STEPS) as shards:
+        for number, row in enumerate(rows()):
+            shards.write({{"__key__": f"{{number:06}}", "x.npy": row}})
+    data = webdataset.WebDataset("rows-{{0..1}}.tar", shardshuffle=False).shuffle(50).decode()
+    data = data.to_tuple("x.npy").map_tuple(features).batched(8)
+    train(webdataset.WebLoader(data, batch_size=None, num_workers={workers}))
+"""
+SPDL = """
+from spdl.pipeline import PipelineBuilder
+
+if __name__ == "__main__":
+    built = PipelineBuilder().add_source(rows()).pipe(features, concurrency=2).aggregate(8).pipe(torch.stack)
+    pipeline = built.add_sink(4).build(num_threads=2)
+    with pipeline.auto_stop():
+        train(pipeline)
+"""
+DATASETS = """
+import datasets
+
+def transformed(batch):
+    return {{"x": [features(row) for row in batch["x"]]}}
+
+if __name__ == "__main__":
+    data = datasets.Dataset.from_dict({{"x": [row.tolist() for row in rows()]}})
+    train(DataLoader(data.with_transform(transformed), batch_size=8, num_workers={workers}))
+"""
+STREAMED = """
+import datasets
+
+if __name__ == "__main__":
+    datasets.Dataset.from_dict({{"x": [row.tolist() for row in rows()]}}).to_parquet("rows.parquet")
+    data = datasets.load_dataset("parquet", data_files="rows.parquet", split="train", streaming=True)
+    data = data.shuffle(buffer_size=64).map(lambda row: {{"x": features(row["x"])}})
+    train(DataLoader(data.with_format("torch"), batch_size=8))
+"""
+LITDATA = """
+import litdata
+
+numbers = rows()
+
+def one(number):
+    return numbers[number]
+
+class Streamed(litdata.StreamingDataset):
+    def __getitem__(self, index):
+        return features(super().__getitem__(index))
+
+if __name__ == "__main__":
+    places = list(range(len(numbers)))
+    litdata.optimize(fn=one, inputs=places, output_dir="chunks", chunk_bytes="64KB", num_workers=1)
+    train(litdata.StreamingDataLoader(Streamed("chunks"), batch_size=8))
+"""
+LIBRARIES = {
+    "torchdata": {"StatefulDataLoader": STATEFUL, "nodes": NODES},
+    "webdataset": {"WebLoader": WEBDATASET},
+    "spdl": {"threads": SPDL},
+    "datasets": {"in memory": DATASETS, "streaming": STREAMED},
+    "litdata": {"streaming": LITDATA},
+}
+CASES = [
+    pytest.param(library, source, workers, id=f"{library}: {name}, {workers} workers")
+    for library, sources in LIBRARIES.items()
+    for name, source in sources.items()
+    for workers in ((0, 2) if "{workers}" in source else (2,))
+]
+
+
+@pytest.mark.parametrize(("library", "source", "workers"), CASES)
+def test_what_makes_the_batches_is_found(library: str, source: str, workers: int, tmp_path: Path) -> None:
+    if find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    name = script(tmp_path, PRELUDE + source.format(workers=workers))
+    told = bdoc(tmp_path, "-q", name)
+    assert told.status == 0, told.err
+    report = write_up(read_profile(tmp_path / "profile.json"))
+    assert report.verdict.cause in ("input.preprocess", "input.oversubscribed"), report.verdict
+    assert report.metrics["data_wait_fraction"].value > 0.3
