@@ -1,9 +1,10 @@
 """``python -m tests.others``: diagnose trainings of another author, try each cure, say who was right.
 
 A training is a folder below ``trainings``: ``train.py`` as its author wrote it, who had read neither the
-analysis nor its thresholds; ``prepare.py``, which makes its data; and ``truth.json``, which says what ails
-it and how each cure changes the script. A script ends with the line ``trained SECONDS``. What ``--keep``
-files is held against later versions by a test: no training is started there.
+analysis nor its thresholds; ``prepare.py``, which makes its data (``train.py --prepare`` does where there is
+none); and ``truth.json``, which says what ails it and how each cure changes the script or its environment. A
+script ends with the line ``trained SECONDS``. What ``--keep`` files is held against later versions by a test:
+no training is started there.
 """
 
 from __future__ import annotations
@@ -107,15 +108,20 @@ def examine(training: Training, rounds: int, data: Path, keep: bool) -> Judgemen
 
 
 def _prepared(training: Training, data: Path) -> list[str]:
-    """The script's arguments, once its data are there."""
-    prepare, folder = HERE / training.name / "prepare.py", data / training.name
-    if not prepare.exists():
+    """The script's arguments, once its data are there: some scripts make theirs themselves."""
+    home, folder = HERE / training.name, data / training.name
+    arguments = ["--data", str(folder)]
+    if (home / "prepare.py").exists():
+        prepare = [str(home / "prepare.py"), str(folder)]
+    elif "--prepare" in training.script(USUAL):
+        prepare = [str(home / "train.py"), *arguments, "--prepare"]
+    else:
         return []
     if not (folder / ".ready").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        _run([sys.executable, str(prepare), str(folder)])
+        _run([sys.executable, *prepare])
         (folder / ".ready").touch()
-    return ["--data", str(folder)]
+    return arguments
 
 
 def _run(command: list[str], settings: dict[str, str] | None = None) -> str:
