@@ -30,8 +30,8 @@ class Book:
         self.start_ns = time.monotonic_ns()
         self.path = os.path.join(folder, "%d-%d" % (self.pid, self.start_ns))
         self.map: Any = None
-        self.limit = 0
-        self.chunks = 0
+        self.limit = 0  # slots that are reserved
+        self.reserved = 0  # bytes that they take
         self.facts_left = FACTS_AT_MOST
         self.slots = itertools.count()
         self.dropped = 0
@@ -67,21 +67,20 @@ class Book:
         wire.ROW.pack_into(self.map, offset, start_ns, duration_ns, a, b, c, d, e, thing, thread, kind)
 
     def _grow(self, slot: int) -> bool:
-        """Reserve the next chunk; False when the row must be dropped."""
-        per_chunk = wire.CHUNK_BYTES // wire.ROW.size
+        """Reserve more; False when the row must be dropped."""
         try:
             while slot >= self.limit:
-                if self.map is None or self.chunks >= wire.MAX_CHUNKS:
+                more = min(max(self.reserved, wire.FIRST_BYTES), wire.CHUNK_BYTES)
+                if self.map is None or self.reserved + more > wire.MAX_CHUNKS * wire.CHUNK_BYTES:
                     raise OSError
                 handle = os.open(self.path + ".rows", os.O_RDWR | SURELY_OURS)
                 try:
-                    begin = wire.HEADER_BYTES + self.chunks * wire.CHUNK_BYTES
-                    os.posix_fallocate(handle, begin, wire.CHUNK_BYTES)
+                    os.posix_fallocate(handle, wire.HEADER_BYTES + self.reserved, more)
                 finally:
                     os.close(handle)
-                self.chunks += 1
-                self.limit = self.chunks * per_chunk
-            if self.chunks > 1:
+                self.reserved += more
+                self.limit = self.reserved // wire.ROW.size
+            if self.reserved > wire.CHUNK_BYTES:
                 self.on_full()
             return True
         except OSError:

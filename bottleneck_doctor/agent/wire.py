@@ -14,7 +14,8 @@ import struct
 MAGIC = b"BDOCROWS"
 VERSION = 8
 HEADER_BYTES = 4096
-CHUNK_BYTES = 512 * 1024
+FIRST_BYTES = 32 * 1024  # of a file's rows are reserved first: most workers of a long run write few
+CHUNK_BYTES = 512 * 1024  # what is reserved doubles up to this, and grows by this
 MAX_CHUNKS = 16
 
 IDENTITY = struct.Struct("<8sIIqqq")  # magic, version, row bytes, pid, parent pid, start

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from .stretches import Stretch, gaps, joined, length, shared
 from .timeline import Call, Range, Timeline, Work
@@ -23,6 +24,7 @@ WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)")
 MEMORY = re.compile(
     r"(cuda|hip)(Malloc|Free|HostAlloc|HostRegister)(?!Async)|cuMem(Create|Map|Unmap|Release|Alloc|Free)"
 )
+BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon behind it (ours; 1 to 5 us are usual)
 LONG_US = 100.0  # a launch or a copy's call that takes longer waits in it (ours; 5 us are usual)
 
 
@@ -102,19 +104,29 @@ def share_out(timeline: Timeline, host: Host, busy: list[Stretch], begin: float,
     computing = [one for one in timeline.work if computes(one)]
     begins = [one.begin for one in computing]
     collectives = joined((one.begin, one.end) for one in timeline.work if is_collective(one))
-    copies = joined(
-        (one.begin, one.end) for one in timeline.work if one.sort == "memcpy" and "HtoD" in one.name
-    )
+    copies = [one for one in timeline.work if one.sort == "memcpy" and "HtoD" in one.name]
+    copies.sort(key=lambda one: one.end)
     for first, last in gaps(busy, begin, end):
         place = bisect_left(begins, last)
         call = host.launched.get(computing[place].correlation) if place < len(computing) else None
         free = _minus([(first, last)], collectives, "collective", idle)
-        free = _minus(free, copies, "transfer", idle)
+        free = _minus(free, _awaited(copies, first, last, call), "transfer", idle)
         if call is not None and call.begin < first:
             idle.add("own", length(free))
         else:
             _of_host(free, host, first, call.begin if call is not None else last, idle)
     return idle
+
+
+def _awaited(copies: list[Work], first: float, last: float, call: Call | None) -> list[Stretch]:
+    """The copies to the device that the kernel at the gap's end waited for: it was launched before the last
+    of them ended, and begins right behind it. What a prefetching stream copies meanwhile is nobody's wait."""
+    place = bisect_right(copies, last, key=lambda one: one.end)
+    newest = copies[place - 1] if place else None
+    if newest is None or last - newest.end > BEHIND_US or (call is not None and call.begin > newest.end):
+        return []
+    within = takewhile(lambda one: one.end > first, reversed(copies[:place]))
+    return joined((one.begin, one.end) for one in within if one.stream == newest.stream)
 
 
 def _of_host(free: list[Stretch], host: Host, first: float, launch: float, idle: Idle) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ..agent import wire
 
 FILES_AT_MOST = 4096
+ROWS_AT_MOST = 1_000_000  # of 360 bytes each, once they are read; what trains is always read whole,
+OTHERS_ROWS_AT_LEAST = 200_000  # and of workers so many at least
+INSTANT_BITS = 10  # of a nanosecond clock, below which instants are as good as random
 
 
 class Row(NamedTuple):
@@ -64,36 +68,71 @@ BOARD = {
 
 
 def read_diaries(folder: Path) -> list[Diary]:
-    """All processes of a run, oldest first. Files of another version or without a header are left out."""
-    paths = sorted(folder.glob("*.rows"))[:FILES_AT_MOST]
-    diaries = [diary for path in paths if (diary := _read(path)) is not None]
+    """All processes of a run, oldest first; of more than can be held those that train, and the first others.
+    Files of another version or without a header are left out."""
+    found = sorted((head for path in folder.glob("*.rows") if (head := _head(path))), key=_Head.order)
+    found = found[:FILES_AT_MOST]
+    most = max(OTHERS_ROWS_AT_LEAST, ROWS_AT_MOST - sum(head.rows for head in found if head.trains))
+    one_in = 1 + sum(head.rows for head in found if not head.trains) // most
+    diaries = [diary for head in found if (diary := _read(head, 1 if head.trains else one_in)) is not None]
     return sorted(diaries, key=lambda diary: diary.start_ns)
 
 
-def _read(path: Path) -> Diary | None:
+@dataclass(frozen=True)
+class _Head:
+    """What the header of a file says; ``rows`` have room in it."""
+
+    path: Path
+    pid: int
+    parent: int
+    start_ns: int
+    board: dict[str, int]
+    rows: int
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.board["first_ns"])
+
+    def order(self) -> tuple[bool, int]:
+        return not self.trains, self.start_ns
+
+
+def _head(path: Path) -> _Head | None:
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            header, blocks = file.read(wire.HEADER_BYTES), os.fstat(file.fileno()).st_blocks
     except OSError:
         return None
-    if len(data) < wire.HEADER_BYTES:
+    if len(header) < wire.HEADER_BYTES:
         return None
-    magic, version, size, pid, parent, start = wire.IDENTITY.unpack_from(data, 0)
+    magic, version, size, pid, parent, start = wire.IDENTITY.unpack_from(header, 0)
     if magic != wire.MAGIC or version != wire.VERSION or size != wire.ROW.size:
         return None
-    board = {name: wire.WORD.unpack_from(data, offset)[0] for name, offset in BOARD.items()}
-    return Diary(pid, parent, start, list(_rows(data)), list(_facts(path.with_suffix(".facts"))), board)
+    board = {name: wire.WORD.unpack_from(header, offset)[0] for name, offset in BOARD.items()}
+    return _Head(path, pid, parent, start, board, blocks * 512 // wire.ROW.size)
 
 
-def _rows(data: bytes) -> Iterator[Row]:
-    """Whole rows only; a chunk without any row ends the file, since the rest was never reserved."""
-    for begin in range(wire.HEADER_BYTES, len(data), wire.CHUNK_BYTES):
-        chunk = data[begin : begin + wire.CHUNK_BYTES]
+def _read(head: _Head, one_in: int) -> Diary | None:
+    try:
+        with open(head.path, "rb") as file:
+            file.seek(wire.HEADER_BYTES)
+            rows = list(_rows(file, one_in))
+    except OSError:
+        return None
+    facts = list(_facts(head.path.with_suffix(".facts")))
+    return Diary(head.pid, head.parent, head.start_ns, rows, facts, head.board)
+
+
+def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:
+    """Whole rows only; a chunk without any row ends the file, since the rest was never reserved. Of every
+    ``one_in`` instants one is kept, with all rows of it: a fetch has several."""
+    while chunk := file.read(wire.CHUNK_BYTES):
         chunk = chunk[: len(chunk) - len(chunk) % wire.ROW.size]
         found = [Row(*values) for values in wire.ROW.iter_unpack(chunk.rstrip(b"\0") + b"\0" * _pad(chunk))]
         found = [row for row in found if row.kind and row.t > 0]
         if not found:
             return
-        yield from found
+        yield from found if one_in == 1 else (row for row in found if (row.t >> INSTANT_BITS) % one_in == 0)
 
 
 def _pad(chunk: bytes) -> int:

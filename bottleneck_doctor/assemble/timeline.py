@@ -123,7 +123,11 @@ def _sorted(events: list[dict[str, Any]]) -> Timeline | None:
         elif category in RANGES:
             number = _number(given.get("External id", given.get("external id")))
             ranges.append(Range(begin, end, name, str(event.get("tid")), number, given))
-    return Timeline(_busiest(work), sorted(calls), sorted(ranges, key=lambda one: (one.begin, -one.end)))
+    ours = _busiest(work)
+    here = {one.correlation for one in ours}
+    elsewhere = {one.correlation for some in work.values() if some is not ours for one in some} - here
+    calls = [one for one in calls if one.correlation not in elsewhere]  # those for other devices
+    return Timeline(sorted(ours), sorted(calls), sorted(ranges, key=lambda one: (one.begin, -one.end)))
 
 
 def _work(
@@ -140,7 +144,7 @@ def _busiest(work: dict[str, list[Work]]) -> list[Work]:
     if not work:
         return []
     time = Counter({device: sum(one.end - one.begin for one in mine) for device, mine in work.items()})
-    return sorted(work[time.most_common(1)[0][0]])
+    return work[time.most_common(1)[0][0]]
 
 
 def _positive(value: Any) -> float | None:

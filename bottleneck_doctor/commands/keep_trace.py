@@ -22,7 +22,7 @@ def keep_trace(output: str, folder: RunFolder) -> list[str]:
     for place, file in enumerate(found):
         target = f"{os.path.splitext(output)[0]}.trace{f'.{place}' if place else ''}.json"
         try:
-            write(target, file.read_bytes())
+            write(target, file.read_bytes(), private=True)
         except (OSError, Refused) as error:
             complain(f"a trace is lost: {error}")
         else:

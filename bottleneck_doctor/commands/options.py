@@ -25,6 +25,10 @@ CProfile = Annotated[bool, typer.Option("--cprofile", help="Also run cProfile, w
 KeepTrace = Annotated[
     bool, typer.Option("--keep-trace", help="Keep the profiler's trace of an accelerator's steps.")
 ]
+MaxSteps = Annotated[int | None, typer.Option(metavar="N", help="End the training after N steps.")]
+NoPaths = Annotated[
+    bool, typer.Option("--no-paths", help="Call folders and data files in the profile by hashes.")
+]
 Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="Afterwards, time all remedies that can be: 2 to 12 s.")
 ]

@@ -36,7 +36,7 @@ def hand_over(options: ProveOptions, proof: Proof, profile: Profile, report: Rep
     for line in expected_lines(proof.expected) if options.format == "json" else ():
         complain(line)  # the text says it itself
     if options.output is not None:
-        write(options.output, render_proof(proof, "json").encode())
+        write(options.output, render_proof(proof, "json").encode(), private=True)
     if options.write_patch is not None:
         _write_patch(options.write_patch, proof)
 

@@ -13,7 +13,7 @@ from .run_options import RunOptions, checked
 
 FLAGS = (
     "--quiet", "--no-profiler", "--no-py-spy", "--cprofile", "--keep-trace", "--calibrate", "--no-calibrate",
-    "--until-steady",
+    "--until-steady", "--no-paths",
 )  # fmt: skip
 TEXTS = ("--output", "--format", "--python", "--prove", "--trial", "--place")
 LISTS = ("--max-data-wait", "--fail-if", "--data-fn")

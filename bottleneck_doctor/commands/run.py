@@ -12,6 +12,7 @@ from ..launch.environment import instrumented
 from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
+from ..sense.mounts import local_first
 from ..sense.ptrace import tracer
 from .keep_trace import keep_trace
 from .output import complain, screen, write
@@ -34,7 +35,8 @@ def run_command(options: RunOptions) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays until we end
     python = choose(options.python)
     command = plan(options.script, options.module, options.launcher, options.args, python)
-    with run_folder([options.place, *usual_places()] if options.place else None) as folder:
+    places = local_first(usual_places())
+    with run_folder([options.place, *places] if options.place else places) as folder:
         refusal = why_not(command, folder) if options.cprofile else ""
         cprofile = options.cprofile and not refusal
         started = under_cprofile(command, folder) if cprofile else command
@@ -50,6 +52,10 @@ def run_command(options: RunOptions) -> int:
                 complain("timing remedies on the training's own files; Ctrl-C skips that")
             profile = calibrated(profile, python, bool(options.calibrate))
         profile = profile and nameless(profile)
+        if profile is not None and not options.paths:
+            from .pathless import pathless
+
+            profile = pathless(profile)
         kept = _keep(options, folder, cprofile)
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)
     status = _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)

@@ -25,8 +25,10 @@ from .options import (
     Format,
     KeepTrace,
     MaxDataWait,
+    MaxSteps,
     Module,
     NoCalibrate,
+    NoPaths,
     Place,
     ProveFor,
     Python,
@@ -68,9 +70,7 @@ def main(
     ] = None,
     max_data_wait: MaxDataWait = None,
     fail_if: FailIf = None,
-    max_steps: Annotated[
-        int | None, typer.Option(metavar="N", help="End the training after N steps.")
-    ] = None,
+    max_steps: MaxSteps = None,
     max_seconds: Annotated[
         float | None, typer.Option(metavar="S", help="End the training after S seconds.")
     ] = None,
@@ -80,6 +80,7 @@ def main(
     no_py_spy: Annotated[bool, typer.Option("--no-py-spy", help="No py-spy window.")] = False,
     cprofile: CProfile = False,
     keep_trace: KeepTrace = False,
+    no_paths: NoPaths = False,
     calibrate: Calibrate = False,
     no_calibrate: NoCalibrate = False,
     prove: ProveFor = None,
@@ -105,6 +106,7 @@ def main(
         no_py_spy=no_py_spy,
         cprofile=cprofile,
         keep_trace=keep_trace,
+        no_paths=no_paths,
         calibrate=calibrate,
         no_calibrate=no_calibrate,
         prove=prove,

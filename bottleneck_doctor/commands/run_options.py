@@ -56,6 +56,7 @@ class RunOptions:
     place: str | None = None
     until_steady: bool = False
     prove_s: float | None = None
+    paths: bool = True
 
 
 def checked(
@@ -74,6 +75,7 @@ def checked(
     no_py_spy: bool = False,
     cprofile: bool = False,
     keep_trace: bool = False,
+    no_paths: bool = False,
     calibrate: bool = False,
     no_calibrate: bool = False,
     python: str | None = None,
@@ -102,6 +104,7 @@ def checked(
         cprofile=cprofile or defaults.cprofile,
         calibrate=_calibrate(calibrate, no_calibrate, defaults) if place is None else False,
         keep_trace=keep_trace,
+        paths=not (no_paths or defaults.no_paths),
         python=python or defaults.python,
         data_fn=[function(name) for name in data_fn or defaults.data_fn],
         trial=_trial(trial),

@@ -175,6 +175,7 @@ class Session:
         machine, unknown = describe_machine()
         machine = replace(machine, fault_s=fault_s())
         gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
+        gaps += self.board.gaps() if self.board is not None else []
         if self.windows is not None:
             self.windows.close(ended.ended_ns, self.origin_ns)
             gaps += self.windows.gaps

@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "no-profiler": (bool,),
     "no-py-spy": (bool,),
     "cprofile": (bool,),
+    "no-paths": (bool,),
     "calibrate": (bool,),
     "no-calibrate": (bool,),
     "baseline": (list,),
@@ -55,6 +56,7 @@ class Settings:
     no_profiler: bool = False
     no_py_spy: bool = False
     cprofile: bool = False
+    no_paths: bool = False
     calibrate: bool = False
     no_calibrate: bool = False
     baseline: list[str] = field(default_factory=list)

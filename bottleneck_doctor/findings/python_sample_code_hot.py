@@ -181,10 +181,26 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
         ways = ["aug-reorder", *(one for one in ways if does != LOOPS or one != "columnar-numpy")]
     fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
-    cures = [_cure(one, scenario, line, share, does) for one in ways or ["cheaper-preprocess"]]
+    shares = {"precompute-deterministic": max(share, least_cpu_share(_function_of(line, lines), inputs))}
+    cures = [
+        _cure(one, scenario, line, shares.get(one, share), does) for one in ways or ["cheaper-preprocess"]
+    ]
     if not ways and not fed_back:
         cures = [replace(cures[0], title=LESS, fix=replace(cures[0].fix, snippet=FEWER))]
     return Finding(ID, "input.preprocess", evidence, cures, line.location)
+
+
+def _function_of(line: Line, lines: HotLines) -> Line:
+    """All lines of the line's function: what is done once is what the function returns."""
+    place = line.location
+    same = [
+        one
+        for one in lines.lines
+        if (one.location.file, one.location.function) == (place.file, place.function)
+    ]
+    awake = [one.cpu_share for one in same if one.cpu_share is not None]
+    known = sum(awake) if len(awake) == len(same) else None
+    return Line(place, sum(one.share for one in same), known)
 
 
 def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:

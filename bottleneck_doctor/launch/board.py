@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from ..agent import wire
+from ..model.profile import Gap
 from ..model.progress import Progress
 
-PROCESSES_AT_MOST = 1024
+PROCESSES_AT_MOST = 1024  # that live at one time
+KEPT_OF_ENDED = 256  # files of processes that did not train: so many of the first, and as many of the last
 STOPPED = '{"fact": "stopped"'
 
 
@@ -22,13 +25,35 @@ class Board:
     def __init__(self, folder: Path, in_command: bool = True) -> None:
         self._folder = folder
         self._maps: dict[str, tuple[int, mmap.mmap]] = {}
+        self._ended: list[str] = []  # that did not train, in the order of their end
+        self._removed = 0  # files of such processes
         self._control = _control(folder) if in_command else None
 
     def refresh(self) -> None:
         """Look for processes that appeared since the last time."""
+        known = {*self._maps, *self._ended}
         for name in self._names(".rows"):
-            if name not in self._maps and len(self._maps) < PROCESSES_AT_MOST:
+            if name not in known and len(self._maps) < PROCESSES_AT_MOST:
                 self._open(name)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Of processes that have ended only those stay that trained. Workers that are started anew for each
+        epoch would fill the disk: the supervisor keeps the files of the first and of the last."""
+        for name, (pid, header) in list(self._maps.items()):
+            if wire.WORD.unpack_from(header, wire.FIRST)[0] or os.path.exists(f"/proc/{pid}"):
+                continue
+            del self._maps[name]
+            header.close()
+            self._ended.append(name)
+            if self._control is not None and len(self._ended) > 2 * KEPT_OF_ENDED:
+                self._remove(self._ended.pop(KEPT_OF_ENDED))
+
+    def _remove(self, name: str) -> None:
+        self._removed += 1
+        for one in (name, name.removesuffix(".rows") + ".facts"):
+            with suppress(OSError):
+                os.unlink(self._folder / one)
 
     def _names(self, suffix: str) -> list[str]:
         try:
@@ -46,6 +71,13 @@ class Board:
         magic, version, _, pid, _, _ = wire.IDENTITY.unpack_from(header, 0)
         if magic == wire.MAGIC and version == wire.VERSION:
             self._maps[name] = (pid, header)
+
+    def gaps(self) -> list[Gap]:
+        """What was not kept."""
+        if not self._removed:
+            return []
+        why = f"of those that ended only the first {KEPT_OF_ENDED} and the last are kept, to spare the disk"
+        return [Gap(f"{self._removed} worker processes", why)]
 
     def fetching(self) -> list[tuple[int, int]]:
         """(pid, native thread id) of every thread that is inside a fetch right now."""

@@ -51,6 +51,18 @@ def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
     return max(enumerate(held), key=lambda one: (len(one[1].point), one[0]))[1] if held else None
 
 
+def local_first(places: Sequence[str], root: Path = Path("/")) -> list[str]:
+    """The places in their order, those on a network's file system behind the others: a file that is mapped
+    there waits for a server."""
+    mounts = read_mounts(root)
+
+    def is_remote(place: str) -> bool:
+        mount = mount_of(os.path.realpath(place), mounts)
+        return mount is not None and is_network(mount.fstype)
+
+    return sorted(places, key=is_remote)
+
+
 def is_network(fstype: str) -> bool:
     """Whether reading there goes over a wire or through a user-space server."""
     return fstype in NETWORK_TYPES or (fstype.startswith("fuse.") and fstype not in LOCAL_FUSE)

@@ -27,6 +27,11 @@ class Tried:
     measured: float
 
     @property
+    def error(self) -> float | None:
+        """How far what was promised lies from what came, as a share of that; None where that is no number."""
+        return abs(self.likely / self.measured - 1) if self.likely else None
+
+    @property
     def harmful(self) -> bool:
         """Whether a gain was promised, and the training got slower."""
         return (self.likely or 0.0) > WORTHWHILE and self.measured < SLOWER

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.accuracy import reliability
-from tests.accuracy.judge import Judgement, Tried
+from tests.accuracy.judge import Judgement
 
 GPU_PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy-gpu.md"
 PROVED = "Remedies that bdoc applies by itself: [how right `bdoc prove` is](accuracy-prove.md)."
@@ -96,30 +96,35 @@ def _errors(rows: Sequence[Judgement]) -> list[str]:
             f"steps under bdoc longer by {median(slowed):.0f} % (median), {slowed[-1]:.0f} % at worst"
         )
     lines += _speedups("speedup", rows)
-    lines += _tried_by_hand([one for j in rows for one in j.tried])
+    lines += _tried_by_hand(rows)
     for basis in reliability.BASES:
         lines += _speedups(f"speedup by {basis}", [j for j in rows if j.basis == basis])
     return lines
 
 
 def _speedups(title: str, rows: Sequence[Judgement]) -> list[str]:
-    errors = sorted(error for j in rows if (error := j.speedup_error) is not None)
-    if not errors:
-        return []
-    middle, most = 100 * median(errors), 100 * errors[min(len(errors) - 1, int(0.9 * len(errors)))]
-    return [f"{title}, {len(errors)} twins: off by {middle:.0f} % (median), {most:.0f} % (90th percentile)"]
+    errors = [error for j in rows if (error := j.speedup_error) is not None]
+    return [f"{title}, {len(errors)} twins: {_off(errors)}"] if errors else []
 
 
-def _tried_by_hand(tried: Sequence[Tried]) -> list[str]:
-    errors = sorted(abs(one.likely / one.measured - 1) for one in tried if one.likely is not None)
-    if not errors:
+def _off(errors: Sequence[float]) -> str:
+    ranked = sorted(100 * error for error in errors)
+    most = ranked[min(len(ranked) - 1, int(0.9 * len(ranked)))]
+    return f"off by {median(ranked):.0f} % (median), {most:.0f} % (90th percentile)"
+
+
+def _tried_by_hand(rows: Sequence[Judgement]) -> list[str]:
+    tried = [one for j in rows for one in j.tried]
+    numbers = [one.error for one in tried if one.error is not None]
+    if not numbers:
         return []
-    middle, most = 100 * median(errors), 100 * errors[min(len(errors) - 1, int(0.9 * len(errors)))]
+    firsts = [one.error for j in rows for one in j.tried if one.remedy == j.remedy and one.error is not None]
     bounds = [one.measured <= (one.most or 0) for one in tried if one.most and one.likely is None]
     return [
-        f"remedies tried by hand: {len(tried)}; {len(errors)} numbers off by {middle:.0f} % (median), "
-        f"{most:.0f} % (90th percentile); {sum(bounds)} of {len(bounds)} bounds hold; "
-        f"{sum(one.harmful for one in tried)} promised a gain and slowed down"
+        f"remedies tried by hand: {len(tried)}; {len(numbers)} numbers {_off(numbers)}; "
+        f"{sum(bounds)} of {len(bounds)} bounds hold; "
+        f"{sum(one.harmful for one in tried)} promised a gain and slowed down",
+        *([f"of these, first remedies: {len(firsts)} numbers {_off(firsts)}"] if firsts else []),
     ]
 
 

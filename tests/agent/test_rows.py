@@ -55,22 +55,29 @@ def test_blocks_are_reserved_before_they_are_written_to(book: Book, monkeypatch:
     for _ in range(3):
         book.row(wire.BACKWARD, 1, 1)
     assert order == ["reserve", "write", "write", "write"]
-    assert reserved(book) >= wire.HEADER_BYTES + wire.CHUNK_BYTES
+    assert reserved(book) >= wire.HEADER_BYTES + wire.FIRST_BYTES
+
+
+def test_a_process_that_writes_little_takes_little_of_the_disk(book: Book) -> None:
+    """Loader workers may be started anew for each of a hundred epochs."""
+    book.row(wire.BACKWARD, 1, 1)
+    assert reserved(book) <= 64 * 1024
 
 
 def test_a_full_disk_drops_rows_and_counts_them(
     book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book.row(wire.BACKWARD, 1, 1)
+    room = wire.FIRST_BYTES // wire.ROW.size
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    for _ in range(PER_CHUNK + 4):
+    for _ in range(room + 4):
         book.row(wire.BACKWARD, 1, 1)
     (diary,) = read_diaries(tmp_path)
-    assert len(diary.rows) == PER_CHUNK
+    assert len(diary.rows) == room
     assert diary.board["dropped"] == 5
 
 

@@ -14,6 +14,7 @@ from tests.assemble.traces import BACKWARD, REDUCED, Pen
 STEP = 1000.0
 PARTS = ("input", "launch", "sync", "transfer", "memory", "collective", "other")
 HTOD = "Memcpy HtoD (Pageable -> Device)"
+PINNED = "Memcpy HtoD (Pinned -> Device)"
 
 
 def written(step: Callable[[Pen, float], None], steps: int = 5) -> TraceTable:
@@ -72,6 +73,19 @@ def copying(pen: Pen, at: float) -> None:
     pen.kernel(at + 490, at + 500, 500)
 
 
+def awaiting(pen: Pen, at: float) -> None:
+    """Pinned copies on a stream of their own; the kernel, launched at once, waits for the second of them."""
+    pen.kernel(at, at + 10, 200, PINNED, cat="gpu_memcpy", launch="cudaMemcpyAsync", stream=20)
+    pen.kernel(at + 5, at + 220, 270, PINNED, cat="gpu_memcpy", launch="cudaMemcpyAsync", stream=20)
+    pen.kernel(at + 20, at + 500, 500)
+
+
+def prefetching(pen: Pen, at: float) -> None:
+    """The same as `launching`, and meanwhile the next batch is copied by a stream that nobody waits for."""
+    launching(pen, at)
+    pen.kernel(at + 5, at + 10, 850, PINNED, cat="gpu_memcpy", launch="cudaMemcpyAsync", stream=20)
+
+
 def allocating(pen: Pen, at: float) -> None:
     """The allocator asks the driver for 200 us."""
     pen.call("cudaMalloc", at + 100, 200)
@@ -99,6 +113,8 @@ def saving(pen: Pen, at: float) -> None:
         (launching, {"busy": 0.2, "launch": 0.8}),
         (syncing, {"busy": 0.7, "sync": 0.3}),
         (copying, {"busy": 0.5, "transfer": 0.44, "launch": 0.06}),
+        (awaiting, {"busy": 0.5, "transfer": 0.47, "launch": 0.03}),
+        (prefetching, {"busy": 0.2, "launch": 0.8}),
         (allocating, {"busy": 0.69, "memory": 0.2, "launch": 0.11}),
         (exchanging, {"busy": 0.78, "collective": 0.21, "launch": 0.01}),
         (saving, {"busy": 0.5, "other": 0.4, "launch": 0.1}),

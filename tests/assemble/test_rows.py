@@ -9,6 +9,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.assemble import rows
 from bottleneck_doctor.assemble.rows import read_diaries
 
 PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
@@ -64,3 +65,38 @@ def test_facts_that_are_no_facts_are_left_out(file: Path) -> None:
 def test_a_folder_without_files_has_no_diaries(tmp_path: Path) -> None:
     assert read_diaries(tmp_path) == []
     assert read_diaries(tmp_path / "missing") == []
+
+
+def test_who_trains_is_read_among_however_many_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "FILES_AT_MOST", 5)
+    for place in range(9):
+        book = Book(str(tmp_path))
+        if place == 8:
+            book.post(wire.FIRST, 1)
+            last = book.start_ns
+    found = read_diaries(tmp_path)
+    assert len(found) == 5
+    assert found[-1].start_ns == last
+
+
+def test_of_many_workers_instants_are_left_out_and_none_of_who_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "ROWS_AT_MOST", 8 * PER_CHUNK)
+    monkeypatch.setattr(rows, "OTHERS_ROWS_AT_LEAST", 4 * PER_CHUNK)
+    for trains in (True, False, False, False):
+        book = Book(str(tmp_path))
+        if trains:
+            book.post(wire.FIRST, 1)
+        for fetch in range(2 * PER_CHUNK):
+            start = (fetch + 1) * 1_000_003
+            book.row(wire.FETCH, start, 1)
+            book.row(wire.BATCH, start, 1)
+    training, *workers = read_diaries(tmp_path)
+    assert len(training.rows) == 4 * PER_CHUNK
+    kept = [len(worker.rows) for worker in workers]
+    assert 2 * PER_CHUNK < sum(kept) <= 4 * PER_CHUNK
+    for worker in workers:
+        assert [row.t for row in worker.of(wire.FETCH)] == [row.t for row in worker.of(wire.BATCH)]

@@ -23,6 +23,23 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read_window(tmp_path / "none.json") is None
 
 
+def test_of_two_devices_the_busiest_is_read_with_the_calls_that_were_for_it() -> None:
+    pen = Pen()
+    for place in range(6):
+        at = place * 1000.0
+        pen.step(at)
+        for device in (0, 1):
+            for kernel in range(5):
+                pen.kernel(at + 10 + kernel + 20 * device, at + 100 + 20 * kernel, 18 - device, device=device)
+    pen.step(6000)
+    read = timeline.read_timeline(pen.text())
+    assert read is not None
+    assert (len(read.work), len(read.calls)) == (30, 30)
+    table = read_window(pen.text())
+    assert table is not None
+    assert table.window.steps == 5
+
+
 def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
     """Anything may stand anywhere: no exception, and what comes back is finite."""
     text, luck = pages().text(), random.Random(7)

@@ -104,7 +104,7 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
         "-",
         "-q -o p.json --output=r.json -m pkg.train -q",
         "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --calibrate --until-steady -- env x -- y",
-        "--no-calibrate --prove 2m train.py",
+        "--no-calibrate --no-paths --prove 2m train.py",
         "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
     ],

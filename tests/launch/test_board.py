@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ def header(folder: Path, name: str, magic: bytes = wire.MAGIC, version: int = wi
     identity = wire.IDENTITY.pack(magic, version, wire.ROW.size, 7, 1, 1)
     words = bytearray(identity.ljust(wire.HEADER_BYTES, b"\0"))
     wire.WORD.pack_into(words, wire.STEPS, 5)
+    wire.WORD.pack_into(words, wire.FIRST, 1)
     (folder / name).write_bytes(bytes(words))
 
 
@@ -136,3 +138,32 @@ def test_whoever_only_watches_leaves_the_orders_alone(tmp_path: Path) -> None:
     onlooker = Board(tmp_path, in_command=False)
     onlooker.stop_at(1)
     assert wire.WORD.unpack_from((tmp_path / "control").read_bytes(), wire.STOP_AT)[0] == 40
+
+
+def test_of_processes_that_ended_the_first_and_the_last_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that are started anew for each epoch would fill the disk, and crowd out who comes later."""
+    monkeypatch.setattr(boards, "PROCESSES_AT_MOST", 8)
+    monkeypatch.setattr(boards, "KEPT_OF_ENDED", 3)
+    book(tmp_path, STEPS=5, FIRST=1)
+    board, looker = Board(tmp_path), Board(tmp_path, in_command=False)
+    ended = []
+    for place in range(20):
+        pid = os.fork()
+        if pid == 0:
+            book(tmp_path).fact(fact="worker")
+            os._exit(0)
+        os.waitpid(pid, 0)
+        ended.append(pid)
+        looker.refresh()
+        board.refresh()
+        if place == 3:
+            assert len(list(tmp_path.glob("*.rows"))) == 5, "there is room yet"
+    left = {int(path.name.partition("-")[0]) for path in tmp_path.glob("*.rows")}
+    assert left == {os.getpid(), *ended[:3], *ended[-3:]}
+    assert len(list(tmp_path.glob("*.facts"))) == 6
+    assert [gap.what for gap in board.gaps()] == ["14 worker processes"]
+    book(tmp_path, STEPS=7, FIRST=1)
+    board.refresh()
+    assert len(board.progress()) == 2, "who begins now is watched"

@@ -272,6 +272,9 @@ def test_no_more_threads_are_watched_than_can_be_afforded(plant: Plant) -> None:
     root = plant({name: text for pid in pids for name, text in thread_files(pid, "R", "running\n").items()})
     one = BlockedSampler(lambda: [(pid, pid) for pid in pids], root)
     one.read(0)
-    one.close()
     assert len(one.samples()) == MOST_THREADS
-    assert "10 fetching threads" in one.gaps()[0].why
+    assert "10 fetching threads more" in one.gaps()[0].why
+    for instant in range(1, 20):
+        one.read(instant)
+    one.close()
+    assert {sample.values["pid"] for sample in one.samples()} == set(pids), "each has its turn"

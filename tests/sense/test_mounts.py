@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense.mounts import Mount, is_network, mount_of, read_mounts, rotational
+from bottleneck_doctor.sense.mounts import Mount, is_network, local_first, mount_of, read_mounts, rotational
 from tests.sense.conftest import Plant
 
 TABLE = """\
@@ -111,3 +111,11 @@ def test_a_mapped_device_spins_when_one_below_does(
 @pytest.mark.parametrize("number", ["0:44", "259:9", ""])
 def test_a_device_that_is_no_disk_is_unknown(plant: Plant, number: str) -> None:
     assert rotational(Mount("/", "nfs", "filer:/export", number), plant({"sys/": ""})) is None
+
+
+def test_places_over_a_network_come_behind_the_others(plant: Plant) -> None:
+    root = plant({"proc/self/mountinfo": TABLE})
+    assert local_first(["/data/scratch", "/tmp", "/data/my set", "/data"], root) == [
+        "/tmp", "/data/my set", "/data/scratch", "/data",
+    ]  # fmt: skip
+    assert local_first(["/data", "/tmp"], Path("/nowhere")) == ["/data", "/tmp"], "where nothing is known"

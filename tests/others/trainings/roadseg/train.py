@@ -1,6 +1,8 @@
-# Road scene segmentation, small encoder/decoder, 12 classes.
-# Masks come from the labelling tool as colour PNGs.
-# First run: python train.py --data DIR --prepare
+"""Road scene segmentation, small encoder/decoder, 12 classes.
+
+Masks come from the labelling tool as colour PNGs.
+First run: python train.py --data DIR --prepare
+"""
 import os
 import sys
 import time

@@ -1,6 +1,8 @@
-# GraphSAGE node classification on a co-purchase graph (two hops, sampled).
-# A feeder thread keeps a queue of ready mini-batches.
-#   python train.py --data DIR --prepare ; python train.py --data DIR
+"""GraphSAGE node classification on a co-purchase graph (two hops, sampled).
+
+A feeder thread keeps a queue of ready mini-batches.
+  python train.py --data DIR --prepare ; python train.py --data DIR
+"""
 import os, pickle, queue, random, sys, threading, time
 import numpy as np
 import torch

@@ -1,6 +1,8 @@
-# Small GPT on a flat token file, in the spirit of the well-known single-file trainers.
-# python train.py --data DIR --prepare   -> train.bin (uint16)
-# python train.py --data DIR             -> trains, keeps the best weights in out/best.pt
+"""Small GPT on a flat token file, in the spirit of the well-known single-file trainers.
+
+python train.py --data DIR --prepare   -> train.bin (uint16)
+python train.py --data DIR             -> trains, keeps the best weights in out/best.pt
+"""
 import os, sys, threading, time
 import numpy as np
 import torch

@@ -1,0 +1,238 @@
+"""``python -m tests.fuzz``: hostile profiles and files of rows, against all that reads them.
+
+Each case is made from its seed alone: recorded profiles with values swapped for odd ones, cut, with bits
+flipped, or bytes that never were a profile; and the same of what the agents write. A profile is refused with
+one line, or every command takes it: no other exception, none longer than ``SLOW_S``, and nothing of it is
+obeyed by a terminal or a browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import re
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.model.codec import decode_profile
+from bottleneck_doctor.model.profile import Machine, Profile, Run
+from bottleneck_doctor.model.refusal import Refused
+from tests.house.source import ROOT
+
+RECORDED = ROOT / "tests" / "golden" / "accuracy"
+NAMES = ("json-per-sample", "asleep-in-line", "two-ranks-healthy", "feeder-thread-busy", "cold-first-epoch")
+SLOW_S = 2.0
+ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+MARKUP = "<script>alert(7)</script>"
+TEXTS = (
+    "", "\x1b[2J\x1b]0;x\x07", MARKUP, '"><img src=x onerror=alert(7)>', "[red]x[/red]", "[link=file:///]x[/]",
+    "]]>", "::error::x", "\u202eabc", "\ud800", "a" * 5000, "../../etc/x", "{{7*7}}", "%s%n", "| a | b |",
+    "`x`", "\n# x\n", "\r\n", "-1", "nan",
+)  # fmt: skip
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**64, -(2**63), 1e-320, 1e308, -0.0, 0.5, 1e18,
+    [], {}, [[]], [None], [0] * 50, {"a": 1}, *TEXTS,
+)  # fmt: skip
+
+
+@cache
+def recorded() -> list[bytes]:
+    """Profiles of real runs."""
+    return [gzip.decompress((RECORDED / f"{name}.profile.json.gz").read_bytes()) for name in NAMES]
+
+
+def profile(seed: int) -> bytes:
+    """A hostile profile."""
+    luck = random.Random(seed)
+    base = luck.choice(recorded())
+    kind = luck.random()
+    if kind < 0.15:
+        return luck.randbytes(luck.randrange(400))
+    if kind < 0.25:
+        return base[: luck.randrange(len(base))]
+    if kind < 0.4:
+        data = bytearray(base)
+        for _ in range(luck.randint(1, 8)):
+            data[luck.randrange(len(data))] ^= 1 << luck.randrange(8)
+        return bytes(data)
+    if kind < 0.45:
+        return luck.choice((b"[", b'{"a":', b"[[],")) * luck.choice((10, 1000, 100_000))
+    whole = json.loads(base)
+    for _ in range(luck.choice((1, 1, 1, 2, 5, 40))):
+        _swap(whole, luck)
+    return json.dumps(whole).encode("utf-8", "surrogatepass")
+
+
+def _swap(whole: Any, luck: random.Random) -> None:
+    """One value somewhere below becomes an odd one, nothing, its neighbour's, or many of itself."""
+    place = whole
+    while True:
+        inside = [key for key, one in _members(place) if isinstance(one, (dict, list)) and one]
+        if not inside or luck.random() < 0.2:
+            break
+        place = place[luck.choice(inside)]
+    keys = [key for key, _ in _members(place)]
+    if not keys:
+        return
+    key = luck.choice(keys)
+    way = luck.randrange(5)
+    if way < 2:
+        place[key] = luck.choice(ODD)
+    elif way == 2 and isinstance(place[key], str):
+        place[key] = luck.choice(TEXTS) + place[key]
+    elif way == 2 and isinstance(place[key], (int, float)):
+        place[key] = place[key] * luck.choice((-1, 0, 1e-9, 1e9, 10))
+    elif way == 3:
+        place[key] = place[luck.choice(keys)]
+    elif isinstance(place[key], list) and len(place[key]) < 1000:
+        place[key] = place[key] * luck.choice((0, 2, 5))
+    else:
+        place.pop(key)
+
+
+def _members(place: Any) -> list[tuple[Any, Any]]:
+    return list(place.items()) if isinstance(place, dict) else list(enumerate(place))
+
+
+def examine(data: bytes) -> str:
+    """What became of it: "refused" or "read". Whatever is wrong is raised."""
+    try:
+        found = decode_profile(data)
+    except Refused as problem:
+        if "\n" in str(problem):
+            raise ValueError("refused with more than one line") from problem
+        return "refused"
+    use(found)
+    return "read"
+
+
+def use(found: Profile) -> None:
+    """All that the commands do with a profile that was read."""
+    from bottleneck_doctor.analyse import gate
+    from bottleneck_doctor.analyse.compare import compare
+    from bottleneck_doctor.analyse.diagnose import diagnose
+    from bottleneck_doctor.analyse.picture import picture_of
+    from bottleneck_doctor.model.outcome import Condition, Repeat
+    from bottleneck_doctor.prescribe import write_up
+    from bottleneck_doctor.render import FORMATS, render
+    from bottleneck_doctor.render.comparison import comparison_text
+    from bottleneck_doctor.render.outcome import gate_lines
+
+    diagnosis = diagnose(found)
+    report, picture = write_up(found, diagnosis), picture_of(diagnosis)
+    for form in FORMATS:
+        text = render(report, form, picture=picture, details=True)
+        if form in ("terminal", "markdown"):
+            assert not ESCAPES.search(text), f"{form}: a terminal would obey {ESCAPES.search(text)!r}"
+        if form in ("html", "flamegraph"):
+            assert MARKUP not in text, f"{form}: markup"
+            assert "<img src=x" not in text, f"{form}: markup"
+    comparison_text(compare(report, report), "utf-8")
+    condition = Condition("data_wait_fraction", ">", 0.5, "x")
+    lines = gate_lines(gate.check([Repeat("x", report)], [condition]))
+    assert not ESCAPES.search("".join(lines))
+
+
+def rows(seed: int, folder: Path) -> None:
+    """Hostile files of rows and facts in a folder."""
+    luck = random.Random(seed)
+    for place in range(luck.randint(1, 4)):
+        head = wire.IDENTITY.pack(
+            wire.MAGIC,
+            wire.VERSION if luck.random() < 0.9 else 1,
+            wire.ROW.size,
+            luck.randrange(1, 9),
+            1,
+            place,
+        )
+        data = bytearray(head.ljust(wire.HEADER_BYTES, b"\0"))
+        for _ in range(luck.randrange(60)):
+            kind = luck.randrange(50)
+            words = [luck.choice((0, 1, 7, 10**9, 10**12, -1, 2**63 - 1, -(2**63))) for _ in range(7)]
+            words[0] = luck.randrange(10**12) if luck.random() < 0.8 else words[0]
+            data += wire.ROW.pack(*words, luck.randrange(5), luck.randrange(3), kind)
+        for _ in range(luck.choice((0, 0, 3))):
+            data[luck.randrange(len(data))] ^= 1 << luck.randrange(8)
+        (folder / f"{place}-{place}.rows").write_bytes(bytes(data[: luck.randrange(1, len(data) + 1)]))
+        (folder / f"{place}-{place}.facts").write_bytes(b"".join(_facts(luck)))
+
+
+def _facts(luck: random.Random) -> Iterator[bytes]:
+    for _ in range(luck.randrange(12)):
+        fact: dict[str, Any] = {"fact": luck.choice(FACTS)}
+        for name in luck.sample(FIELDS, luck.randrange(len(FIELDS))):
+            fact[name] = luck.choice((*ODD, 1, 2, "train.py", [1, 2, 3, 4]))
+        line = json.dumps(fact).encode("utf-8", "surrogatepass")
+        yield (line[: luck.randrange(len(line))] if luck.random() < 0.1 else line) + b"\n"
+
+
+@cache
+def _words(pattern: str) -> tuple[str, ...]:
+    agent = "".join(path.read_text() for path in (ROOT / "bottleneck_doctor" / "agent").glob("*.py"))
+    return tuple(sorted(set(re.findall(pattern, agent))))
+
+
+FACTS = _words(r'fact="(\w+)"')
+FIELDS = ("thing", "file", "line", "function", "columns", "through", "arguments", "dataset", "num_workers",
+          "batch_size", "length", "prefetch_factor", "origin", "worker", "parent", "chain", "site", "kind",
+          "index", "name", "rank", "world_size", "torch", "python", "trained", "at_ns", "why")  # fmt: skip
+
+
+def examine_rows(seed: int) -> str:
+    """Files of rows, assembled and then used like any profile."""
+    from bottleneck_doctor.assemble.profile import Remains, assemble
+
+    with tempfile.TemporaryDirectory(prefix="bdoc-fuzz-") as name:
+        rows(seed, Path(name))
+        run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 1.0, 0)
+        found = assemble(Remains(Path(name), run, Machine("box", "6", "cpu", 2, 2.0), 0))
+    from bottleneck_doctor.model.codec import encode_profile
+
+    examine(encode_profile(found))
+    return "assembled"
+
+
+def one(seed: int) -> tuple[str, float]:
+    """What became of the case of that seed, and the seconds that it took."""
+    start = time.perf_counter()
+    became = examine_rows(seed) if seed % 10 == 9 else examine(profile(seed))
+    return became, time.perf_counter() - start
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try the seeds; each that fails is told with its number, and makes the status 1."""
+    parser = argparse.ArgumentParser(description="Hostile profiles and files of rows.")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
+    parser.add_argument("--cases", type=int, default=2000, help="how many (default 2000)")
+    given = parser.parse_args(argv)
+    became: Counter[str] = Counter()
+    failed, longest = 0, (0.0, 0)
+    for seed in range(given.first, given.first + given.cases):
+        try:
+            what, taken = one(seed)
+        except Exception:
+            failed += 1
+            print(f"seed {seed}:\n{traceback.format_exc(limit=-4)}", file=sys.stderr)
+            continue
+        became[what] += 1
+        longest = max(longest, (taken, seed))
+        if taken > SLOW_S:
+            failed += 1
+            print(f"seed {seed}: {taken:.1f} s", file=sys.stderr)
+    took = f"longest {longest[0]:.2f} s (seed {longest[1]})"
+    print(f"{given.cases} cases: {dict(became)}, {failed} failed; {took}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
