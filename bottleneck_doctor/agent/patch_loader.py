@@ -67,7 +67,7 @@ def _describe(loader: Any, frame: FrameType | None = None, kwargs: dict[str, Any
     origin = _known_as(loader)
     if origin[0] != os.getpid():
         facts = loader_facts(loader, frame, kwargs or {})
-        state.book.fact(fact="loader", thing=number_of(loader), at_ns=now(), origin=origin, **facts)
+        state.book.fact(fact="loader", thing=number_of(loader), at_ns=now(), origin="%d:%d" % origin, **facts)
 
 
 def _construction(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from ..agent import wire
+from ..model.codec import as_type
 from ..model.computing import (
     Anatomy,
     Compilation,
@@ -25,6 +26,7 @@ COMPILATIONS_AT_MOST = 512  # rows of one process
 
 Fact = TypeVar("Fact", Anatomy, Denormals, Optimizer)
 Shape = TypeVar("Shape", ProductShape, ConvolutionShape, AttentionShape)
+Made = TypeVar("Made")
 
 
 def read_computing(trainers: list[Diary], crews: dict[str, list[Crew]], origin: int) -> Computing:
@@ -56,12 +58,17 @@ def _of_kind(trainers: list[Diary], name: str, kind: type[Shape]) -> list[Shape]
         (diary.pid, fact) for diary in trainers for fact in diary.facts
         if fact.get("fact") == "shape" and fact.get("kind") == name
     ]  # fmt: skip
-    return [kind(pid=pid, **_known(fact, kind)) for pid, fact in found][:AT_MOST]
+    return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
 
 
 def _facts(trainers: list[Diary], name: str, kind: type[Fact]) -> list[Fact]:
     found = [(diary.pid, fact) for diary in trainers for fact in diary.facts if fact.get("fact") == name]
-    return [kind(pid=pid, **_known(fact, kind)) for pid, fact in found][:AT_MOST]
+    return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
+
+
+def _made(kind: type[Made], pid: int, fact: dict[str, Any]) -> Made | None:
+    """The fact as its type; None where it lacks a field, or has one of another type."""
+    return as_type(kind, {"pid": pid, **_known(fact, kind)})
 
 
 def _known(fact: dict[str, Any], kind: type) -> dict[str, Any]:
@@ -80,7 +87,7 @@ def _switches(diary: Diary) -> Switches | None:
     said["autocast"] = (
         None if casts is None and not first.get("autocast") else bool(casts or first.get("autocast"))
     )
-    return Switches(pid=diary.pid, **said)
+    return as_type(Switches, {"pid": diary.pid, **said})
 
 
 def _padding(key: str, crews: list[Crew]) -> Padding | None:
@@ -94,7 +101,7 @@ def _padding(key: str, crews: list[Crew]) -> Padding | None:
 
 
 def _compilation(diary: Diary, origin: int) -> Compilation:
-    rows = diary.of(wire.COMPILED)
+    rows = [row for row in diary.of(wire.COMPILED) if min(row.a, row.b, row.c) >= 0]
     rows = rows[:: -(-len(rows) // COMPILATIONS_AT_MOST) or 1]
     return Compilation(
         diary.pid, [(row.t - origin) * S for row in rows], [row.a for row in rows], [row.b for row in rows],

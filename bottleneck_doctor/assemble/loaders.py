@@ -7,7 +7,7 @@ from typing import Any
 from ..model.profile import Loader, Location
 from .calls import Site, read_call
 from .quotes import Mask
-from .rows import Diary
+from .rows import LARGEST, Diary
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
 CONSTRUCTION = ("arguments", "file", "line", "function", "columns", "through")  # of a call that built one
@@ -24,14 +24,12 @@ def read_loaders(
     """
     loaders: dict[tuple[object, ...], Loader] = {}
     numbering: Numbering = {}
-    built = {
-        (diary.pid, fact.get("thing")): fact for diary in diaries for fact in diary.facts if _builds(fact)
-    }
+    built = {f"{one.pid}:{fact.get('thing')}": fact for one in diaries for fact in one.facts if _builds(fact)}
     for diary in diaries:
         for fact in diary.facts:
             if fact.get("fact") != "loader":
                 continue
-            origin = built.get(tuple(fact.get("origin") or ()))
+            origin = built.get(str(fact.get("origin")))
             if origin is not None:
                 fact = fact | {name: origin.get(name) for name in CONSTRUCTION}
             identity = _identity(diary.pid, fact)
@@ -96,4 +94,4 @@ def locate(fact: dict[str, Any]) -> Location | None:
 
 
 def _int(value: object) -> int | None:
-    return int(value) if isinstance(value, (int, float)) else None
+    return int(value) if isinstance(value, (int, float)) and 0 <= value < LARGEST else None

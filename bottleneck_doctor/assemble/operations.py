@@ -45,7 +45,7 @@ def _operation(
         cpu_s=sum(max(0, row.a) for row in rows) * S if timed else sum(row.duration for row in rows) * S,
         max_s=max(row.duration / max(1, row.d) for row in rows) * S,
         location=locate(site) if site and timed else None,
-        bytes=sum(row.b for row in rows) if timed else 0,
+        bytes=sum(max(0, row.b) for row in rows) if timed else 0,
         events=sorted(((row.t - origin) * S, row.duration * S) for row in longest),
     )
 

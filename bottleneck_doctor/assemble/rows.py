@@ -15,6 +15,18 @@ from ..agent import wire
 FILES_AT_MOST = 4096
 ROWS_AT_MOST = 1_000_000  # of 360 bytes each, once they are read; what trains is always read whole,
 OTHERS_ROWS_AT_LEAST = 200_000  # and of workers so many at least
+LARGEST = 1 << 62  # of anything that can be measured
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys("columns through chain dataset_at".split(), list),
+    **dict.fromkeys("arguments".split(), dict),
+    **dict.fromkeys("fact kind file function dataset sampler collate name why switch module".split(), str),
+    **dict.fromkeys(
+        "thing line site at_ns worker workers parent rank world_size trained number model num_workers "
+        "parameters gradient_bytes buffers devices index".split(),
+        int,
+    ),
+}  # of what type a fact's field is: one that is of another is left out
+MAY_BE_NEGATIVE = ("rank", "worker")
 INSTANT_BITS = 10  # of a nanosecond clock, below which instants are as good as random
 
 
@@ -129,10 +141,23 @@ def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:
     while chunk := file.read(wire.CHUNK_BYTES):
         chunk = chunk[: len(chunk) - len(chunk) % wire.ROW.size]
         found = [Row(*values) for values in wire.ROW.iter_unpack(chunk.rstrip(b"\0") + b"\0" * _pad(chunk))]
-        found = [row for row in found if row.kind and row.t > 0]
+        found = [row for row in found if row.kind and _is_sound(row)]
         if not found:
             return
         yield from found if one_in == 1 else (row for row in found if (row.t >> INSTANT_BITS) % one_in == 0)
+
+
+def _is_sound(row: Row) -> bool:
+    """Whether each word is one that an agent writes: a disk may lie, and so may a file's owner."""
+    if row.t <= 0 or row.duration < 0:
+        return False
+    return min(row[:7]) >= wire.NOTHING and max(row[:7]) < LARGEST
+
+
+def _fits(name: str, value: object) -> bool:
+    return isinstance(value, FIELDS.get(name, object)) and (
+        not isinstance(value, int) or (0 <= value < LARGEST) or (value == -1 and name in MAY_BE_NEGATIVE)
+    )
 
 
 def _pad(chunk: bytes) -> int:
@@ -150,4 +175,4 @@ def _facts(path: Path) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            yield value
+            yield {name: one for name, one in value.items() if _fits(name, one)}

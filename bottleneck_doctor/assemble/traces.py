@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,8 @@ def read_traces(diaries: list[Diary], folder: Path | None) -> dict[int, Traced]:
         return found
     for diary in diaries:
         for fact in (fact for fact in diary.facts if fact.get("fact") == "trace"):
-            file = folder / Path(str(fact.get("file"))).name
-            left -= file.stat().st_size if file.is_file() else 0
+            file = folder / os.path.basename(str(fact.get("file")))
+            left -= os.path.getsize(file) if os.path.isfile(file) else 0
             if left < 0 or diary.pid in found:
                 break
             table = read_window(file)

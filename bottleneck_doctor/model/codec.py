@@ -25,6 +25,7 @@ LARGEST_NUMBER = 2**62
 MAY_BE_NEGATIVE = frozenset(
     {"t", "started_s", "ended_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
 )
+Made = TypeVar("Made")
 Told = TypeVar("Told", Announcement, Ending, Handover)
 AGAIN = "run `bdoc run` again to get a new one"
 
@@ -130,6 +131,14 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         return decode_profile(data)
     except BadProfile as problem:
         raise BadProfile(f"{name}: {problem}") from None
+
+
+def as_type(kind: type[Made], fields: dict[str, Any]) -> Made | None:
+    """What an agent has written down, as the type that a profile has for it; None where it is not of it."""
+    try:
+        return msgspec.convert(fields, kind)
+    except (msgspec.ValidationError, TypeError):
+        return None
 
 
 def decode_profile(data: bytes) -> Profile:

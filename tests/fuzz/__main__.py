@@ -19,6 +19,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def _swap(whole: Any, luck: random.Random) -> None:
     key = luck.choice(keys)
     way = luck.randrange(5)
     if way < 2:
-        place[key] = luck.choice(ODD)
+        place[key] = deepcopy(luck.choice(ODD))
     elif way == 2 and isinstance(place[key], str):
         place[key] = luck.choice(TEXTS) + place[key]
     elif way == 2 and isinstance(place[key], (int, float)):
