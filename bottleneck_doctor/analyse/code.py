@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -40,7 +41,9 @@ def tree_of(source: Source) -> ast.Module | None:
     """The parsed text, its lines numbered as in the file; None where it is no Python that we know."""
     before = INDENTED if source.text[:1].isspace() else ""
     try:
-        tree = ast.parse(before + source.text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the user's escapes
+            tree = ast.parse(before + source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     ast.increment_lineno(tree, source.first - 1 - before.count("\n"))

@@ -10,6 +10,7 @@ from ..model.profile import Profile, Series
 
 FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (ours)
 
+LEAST_CORES = 0.01  # a quota may be that small; none at all could not have run
 OVERLAP = 0.5  # of the steady window, for which another process trains too, to share the cores (ours)
 
 
@@ -30,7 +31,7 @@ def rate(series: Series, name: str, begin: float, end: float) -> float | None:
 
 def measure_host(profile: Profile, begin: float, end: float, device: DeviceView | None = None) -> Host:
     """Cores in use by the job and by strangers, disks, throttling; how often its device ran a kernel."""
-    series, cores = profile.series, profile.machine.cores
+    series, cores = profile.series, max(LEAST_CORES, profile.machine.cores)
     busy = rate(series, "cpu_busy_s", begin, end)
     job = rate(series, "job_cpu_s", begin, end)
     iowait, idle = (rate(series, f"cpu_{name}_s", begin, end) for name in ("iowait", "idle"))

@@ -229,7 +229,7 @@ def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
     """Whether decoding, unpacking, transforms or collating takes the time; ``share`` is the line's."""
     inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
     known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
-    collates = inputs.collate >= COLLATES * inputs.cpu and share < OUTWEIGHS * inputs.collate / inputs.cpu
+    collates = COLLATES * inputs.cpu <= inputs.collate > share * inputs.cpu / OUTWEIGHS
     return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or collates)
 
 
