@@ -8,6 +8,7 @@ from statistics import median
 from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
 from ..model.profile import Loader, Loop, Outside, Profile
 from ..model.report import Metric, Overhead, Quality
+from .attached import by_samples
 from .beat import look_aside
 from .budget import budget_of
 from .contention import uncontended
@@ -55,7 +56,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     main, phases = tell_apart(window, judge)
     main = _over_all_phases(main, window)
     whole = measure_whole(profile, loop, outside)
-    return replace(
+    found = replace(
         judge_whole(_with_start(main, outside), whole, _evaluation(profile, loop, outside)),
         outside=outside,
         source=gap.location if gap is not None else None,
@@ -64,6 +65,7 @@ def diagnose(profile: Profile) -> Diagnosis:
         rhythms=find_rhythms(profile, loop, main.steps),
         drift=find_drift(main.steps),
     )
+    return by_samples(found) if profile.run.attached else found
 
 
 def _over_all_phases(main: Diagnosis, window: Window) -> Diagnosis:

@@ -14,6 +14,7 @@ from ..model.profile import (
     Operation,
     Operator,
     Outside,
+    Process,
     Profile,
     Run,
     Stack,
@@ -68,6 +69,7 @@ class Remains:
     supervisor_cpu_s: float | None = None
     mask: Mask | None = None
     order: Order | None = None
+    processes: list[Process] = field(default_factory=list)  # known without an agent
 
 
 def assemble(remains: Remains) -> Profile:
@@ -86,7 +88,7 @@ def assemble(remains: Remains) -> Profile:
     drivers = read_drivers(remains.samples, trainers)
     traces = read_traces(trainers, remains.folder)
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
-    processes = read_processes(diaries, numbering, origin)
+    processes = read_processes(diaries, numbering, origin) or remains.processes
     found = [one for one in (device, *others) if one is not None]
     end = origin + round(remains.run.duration_s * 1e9)
     working = read_crews(loaders, crews)

@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "run_line",
     "prove": "prove",
     "watch": "watch",
+    "attach": "attach",
     "report": "report",
     "view": "view",
     "check": "check",

@@ -16,7 +16,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class Run:
-    """How the training was started and how it ended; ``pid`` is the process that was launched."""
+    """How the training was started and how it ended; ``pid`` is the process that was launched, or looked at
+    while it ran, if ``attached``."""
 
     command: list[str]
     script: str | None
@@ -28,6 +29,7 @@ class Run:
     stopped_by: str | None = None
     bdoc: str = ""
     pid: int | None = None
+    attached: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""Look at a training that runs already and was started without bdoc.
+
+\b
+bdoc attach 4242              for a minute, by stack samples and the kernel's counters
+bdoc attach 4242 --seconds 20
+
+PID is the training, or what started it. It is never paused, and nothing is loaded into it: steps are not
+timed and remedies not predicted. Needs the right to read another process's memory (ptrace), as py-spy does.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import __version__
+from ..model.refusal import UsageError
+from . import settings
+from .options import Format
+from .output import complain, say, screen, write
+from .reading import printed_format
+
+if TYPE_CHECKING:
+    from ..model.profile import Process, Profile, Run, Stack
+
+HOOKS = "steps, waits, operators and predictions"
+FIRST_LOOK_S = 0.5
+
+
+def main(
+    pid: Annotated[int, typer.Argument(metavar="PID", help="The training's process, or its launcher's.")],
+    seconds: Annotated[float, typer.Option(metavar="S", help="How long to look.")] = 60.0,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="PATH", help="The profile.", show_default="profile.json"),
+    ] = None,
+    format: Format = None,
+) -> int:
+    """Look at a training that runs already."""
+    defaults = settings.load()
+    shown = printed_format(format, defaults)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"--seconds {seconds}: expected a number of seconds above 0")
+    _require_sight(pid)
+    profile = looked_at(pid, seconds)
+    path = output or defaults.output
+    from ..model.codec import encode_profile
+    from ..prescribe import write_up
+    from ..render import render
+
+    write(path, encode_profile(profile), private=True)
+    out = screen(sys.stdout)
+    text = render(write_up(profile), shown, width=out.width, color=out.color, encoding=out.encoding)
+    say(text, out.encoding)
+    if shown == "terminal":
+        complain(f"profile in {path}; `bdoc report {path}` shows this again")
+    return 0
+
+
+def _require_sight(pid: int) -> None:
+    """Refuse, with what would allow it, a process that is not there or may not be looked at."""
+    from ..sense.stacks import start_window
+
+    if pid <= 0 or not os.path.exists(f"/proc/{pid}"):
+        raise UsageError(f"no process {pid} runs here")
+    look = start_window([pid], FIRST_LOOK_S, 20)
+    while look.poll() is None:
+        time.sleep(0.05)
+    look.close()
+    if not look.by_target.get(pid) and look.gaps:
+        gap = look.gaps[0]
+        raise UsageError(f"process {pid} cannot be looked at: {gap.why}{'; ' if gap.do else ''}{gap.do}")
+
+
+def looked_at(pid: int, seconds: float) -> Profile:
+    """The profile of so many seconds of a running job; it ends earlier with the job, or on Ctrl-C."""
+    from ..assemble.profile import Remains, assemble
+    from ..launch.masking import mask
+    from ..model.profile import Gap
+    from ..model.progress import Progress
+    from ..sense.machine import describe_machine
+    from ..sense.sensors import open_sensors
+    from ..sense.windows import Windows
+
+    run, origin_ns = _described(pid), time.monotonic_ns()
+    trainers, workers = {pid}, set[int]()
+    windows = Windows(profiler=False, py_spy=True, ask_for_profile=lambda _: None)
+    sensors = open_sensors(
+        pid, lambda: [(one, one) for one in workers], lambda: [(one, one) for one in trainers]
+    )
+    progress, windows_seen = [Progress(pid, 1, 0, 0, origin_ns, origin_ns)], 0
+    try:
+        while (now := time.monotonic_ns()) < origin_ns + seconds * 1e9 and os.path.exists(f"/proc/{pid}"):
+            pause = sensors.tick(now)
+            windows.look(progress, now, origin_ns, sensors.processes)
+            if len(windows.windows) > windows_seen:
+                windows_seen = len(windows.windows)
+                trainers, workers = _told_apart(windows.stacks, pid)
+            time.sleep(min(max(pause, 0.005), 0.25))
+    except KeyboardInterrupt:
+        pass  # what was seen until now is reported
+    end_ns = time.monotonic_ns()
+    windows.close(end_ns, origin_ns)
+    sensors.close()
+    machine, unknown = describe_machine()
+    hooks = Gap(HOOKS, "the training was started without bdoc", "start it with `bdoc run`")
+    return assemble(
+        Remains(
+            folder=None,
+            run=_lasted(run, (end_ns - origin_ns) / 1e9),
+            machine=machine,
+            origin_ns=origin_ns,
+            samples=sensors.samples,
+            stacks=windows.stacks,
+            windows=windows.windows,
+            gaps=[hooks, *windows.gaps, *sensors.gaps(), *unknown],
+            mask=mask,
+            processes=_processes(windows.stacks, pid),
+        )
+    )
+
+
+def _described(pid: int) -> Run:
+    from pathlib import Path
+
+    from ..launch.masking import mask
+    from ..model.profile import Run
+    from ..sense.reading import read_text
+    from .session import bounded
+
+    words = (read_text(Path(f"/proc/{pid}/cmdline")) or "").rstrip("\0").split("\0")
+    script = next((word for word in words[1:] if word.endswith(".py")), None)
+    try:
+        cwd = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        cwd = "/"
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Run(bounded(mask(words)), script, cwd, started, 0.0, 0, bdoc=__version__, pid=pid, attached=True)
+
+
+def _lasted(run: Run, seconds: float) -> Run:
+    from dataclasses import replace
+
+    return replace(run, duration_s=seconds)
+
+
+def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
+    """Processes that were seen in torch and are no loader's workers, and those that are."""
+    from ..assemble.stacks import read_stacks
+
+    placed = read_stacks(stacks, [])
+    workers = {one.pid for one in placed if one.role == "worker"}
+    inside = {one.pid for one in placed if any("/torch/" in frame for frame in one.frames)}
+    return inside - workers or {pid}, workers
+
+
+def _processes(stacks: list[Stack], pid: int) -> list[Process]:
+    from ..model.profile import Process
+
+    trainers, workers = _told_apart(stacks, pid)
+    roles = {**dict.fromkeys(sorted(trainers), "trainer"), **dict.fromkeys(sorted(workers), "worker")}
+    return [Process(one, pid if one != pid else 0, role, 0.0) for one, role in roles.items()]
