@@ -39,8 +39,8 @@ BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to se
 LITTLE = 1e-12
 SHARED = 0.5  # of its core is left to a worker that shares it with one thread of the model
 # Of their speed is left to the model's threads where one of them shares its core, and where two do (ours, on
-# two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42, 0.41, and
-# 0.16 of a detector with batch norms; trainings of others are promised right with 0.2, and not with 0.3)
+# two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42, 0.41,
+# and 0.16 of a detector with batch norms; trainings of others are promised right with 0.2, and not with 0.3)
 TOGETHER = (0.42, 0.2)
 
 
