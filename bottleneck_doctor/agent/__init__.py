@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 
 def arm(folder: str | None = None) -> None:
-    """Install every hook, once. Without a run folder (argument or BDOC_RUN) this does nothing."""
+    """Install every hook, once. Without a run folder (argument or BDOC_RUN) this does nothing; nor where
+    Python runs without its global lock, on which the rows of several threads rely."""
     folder = folder or os.environ.get("BDOC_RUN")
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return
     if not folder or not os.path.isdir(folder) or getattr(sys, "_bdoc_armed", False):
         return
     try:

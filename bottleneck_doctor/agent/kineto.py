@@ -38,6 +38,8 @@ def refusal(torch: Any, kind: str) -> str:
         return "TEARDOWN_CUPTI=1, with which profiling can crash CUDA graphs"
     if not may_profile(torch.version.cuda):
         return "the script captures CUDA graphs, which profiling can crash below CUDA 12.6"
+    if _severity(torch) is None:
+        return "this build of torch hides kineto's log level: a recording would print to the user's stderr"
     return ""
 
 
@@ -102,8 +104,11 @@ class Trace:
 
 
 def _severity(torch: Any) -> Any:
-    """Kineto's log level, in place; raises where this torch does not export it."""
+    """Kineto's log level, in place; None in builds that do not export it."""
     import ctypes
 
     library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
-    return ctypes.c_int.in_dll(ctypes.CDLL(library), SEVERITY)
+    try:
+        return ctypes.c_int.in_dll(ctypes.CDLL(library), SEVERITY)
+    except (OSError, ValueError):
+        return None

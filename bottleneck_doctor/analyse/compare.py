@@ -20,7 +20,7 @@ LOWER_IS_BETTER = frozenset(
         "checkpoint_fraction",
     }
 )
-HIGHER_IS_BETTER = frozenset({"steps_per_s", "samples_per_s", "gpu_busy_fraction"})
+HIGHER_IS_BETTER = frozenset({"steps_per_s", "samples_per_s", "gpu_busy_fraction", "mfu"})
 # An interval knows the noise inside one run, not between runs: two runs of one script on a quiet machine
 # still differ by about this much. Ours, and also the floor of nsys-ai.
 BETWEEN_RUNS = 0.02

@@ -21,6 +21,7 @@ METRIC_NAMES = (
     "iowait_fraction",
     "gpu_busy_fraction",
     "gpu_memory_fraction",
+    "mfu",
     "worker_busy_fraction",
     "startup_s",
     "evaluation_fraction",

@@ -25,7 +25,14 @@ def summarise(view: DeviceView | None, metrics: dict[str, Metric]) -> DeviceSumm
     """The device's name and what was measured of it; None where none was used."""
     if view is None:
         return None
-    told = [*_metrics(metrics), *_idle(view), *_kernels(view), *_memory(view), *_held_down(view)]
+    told = [
+        *_metrics(metrics),
+        *_arithmetic(metrics),
+        *_idle(view),
+        *_kernels(view),
+        *_memory(view),
+        *_held_down(view),
+    ]
     return DeviceSummary(
         view.facts.name or f"accelerator ({view.facts.kind or 'unknown'})", view.facts.kind, told
     )
@@ -36,6 +43,13 @@ def _metrics(metrics: dict[str, Metric]) -> Iterator[Evidence]:
         metric = metrics.get(name)
         if metric is not None and metric.value is not None:
             yield Evidence(text, name, metric.value, metric.source)
+
+
+def _arithmetic(metrics: dict[str, Metric]) -> Iterator[Evidence]:
+    metric = metrics.get("mfu")
+    if metric is not None and metric.low is not None:
+        text = "of its peak arithmetic" if metric.value is not None else "of its peak arithmetic at least"
+        yield Evidence(text, "mfu", metric.low, metric.source)
 
 
 def _idle(view: DeviceView) -> Iterator[Evidence]:

@@ -6,6 +6,7 @@ from ..model.device_view import DeviceView
 from ..model.diagnosis import Host, Inputs, Step
 from ..model.profile import Loader, Loop, Profile
 from ..model.report import Metric
+from .arithmetic import utilisation
 from .device_metrics import exposed_wait, gpu_busy, gpu_memory
 from .intervals import mean_interval, ratio_interval
 
@@ -63,6 +64,7 @@ def measure(
         "iowait_fraction": Metric(host.iowait, "share", source="/proc/stat; corroborates only"),
         "gpu_busy_fraction": gpu_busy(device),
         "gpu_memory_fraction": gpu_memory(profile, device),
+        **({"mfu": utilisation(device)} if device is not None else {}),
         "worker_busy_fraction": Metric(inputs.busy, "share", n=inputs.batches, source="time inside fetches"),
         "startup_s": _startup(profile, loop),
         **_apart(profile, loop, steps),

@@ -225,8 +225,9 @@ class _Pipeline:
         self.scenario = scenario
         self.workers: list[_Job | None] = [None] * scenario.workers
         self.queues: list[list[int]] = [[] for _ in range(scenario.workers)]
-        self.ready: set[int] = set()
-        self.next_task = 0
+        self.ready: dict[int, int] = {}  # batches in the order in which they were finished, and by whom
+        self.given = [0] * scenario.workers  # batches that a worker has, or that wait for the loop
+        self.next_task = self.next_place = 0
         self.received = 0
         self.turn: _Job | None = None
         self.device = 0.0  # when the accelerator will have done all that it was given
@@ -247,14 +248,14 @@ class _Pipeline:
         return self.arrivals or [0.0]
 
     def _hand_out(self) -> None:
-        """The next index goes to its worker: in turn, or to the shortest queue."""
-        if self.scenario.in_order:
-            place = self.next_task % len(self.queues)
-        else:
-            place = min(
-                range(len(self.queues)), key=lambda one: len(self.queues[one]) + bool(self.workers[one])
-            )
+        """The next index goes to the next worker; out of order, as in torch, to the next that has room."""
+        for _ in self.queues:
+            place = self.next_place
+            self.next_place = (place + 1) % len(self.queues)
+            if self.scenario.in_order or self.given[place] < max(1, self.scenario.prefetch):
+                break
         self.queues[place].append(self.next_task)
+        self.given[place] += 1
         self.next_task += 1
 
     def _assign(self) -> None:
@@ -270,10 +271,10 @@ class _Pipeline:
         """The loop takes the next batch when it is free and the batch is there."""
         if self.turn is not None or not self.ready:
             return
-        wanted = self.received if self.scenario.in_order else min(self.ready)
+        wanted = self.received if self.scenario.in_order else next(iter(self.ready))
         if wanted not in self.ready:
             return
-        self.ready.discard(wanted)
+        self.given[self.ready.pop(wanted)] -= 1
         turn = self.scenario.turns[self.received % len(self.scenario.turns)]
         self.received += 1
         self.began = self.now
@@ -303,7 +304,7 @@ class _Pipeline:
             job.left -= elapsed / max(whole, LITTLE)
         for place, worker in enumerate(self.workers):
             if worker is not None and worker.left <= 1e-9:
-                self.ready.add(worker.batch)
+                self.ready[worker.batch] = place
                 self.workers[place] = None
         if self.turn is not None and self.turn.left <= 1e-9:
             self._finish(self.turn)

@@ -202,7 +202,7 @@ def _silences(diaries: list[Diary], remains: Remains) -> list[Gap]:
             Gap(
                 "hooks",
                 "no Python process of this run loaded the agent "
-                "(python -I, -E or -S, or a scrubbed environment)",
+                "(python -I, -E or -S, one without its global lock, or a scrubbed environment)",
                 "add `import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()` to the script",
             )
         )

@@ -10,7 +10,7 @@ from ..model.profile import Gap
 from .rows import Diary
 from .trace import TraceTable, read_window
 
-BYTES_AT_MOST = 128 << 20  # of a run: some seconds to read; ranks are many, and much alike
+BYTES_AT_MOST = 256 << 20  # of a run: four seconds to read; ranks are many, and much alike
 
 
 @dataclass(frozen=True)

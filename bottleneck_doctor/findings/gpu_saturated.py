@@ -18,8 +18,8 @@ the device's own computing.
 
 ## When this advice is wrong
 Busy is not efficient: kernels that wait for memory, products in float32 or recomputed activations also fill
-the step. Findings about those stand beside this one, and come first. Power is a weak witness where somebody
-lowered its limit.
+the step. The evidence says which part of the device's peak arithmetic is used, where that is known. Findings
+about those stand beside this one, and come first. Power is a weak witness where somebody lowered its limit.
 
 ## Prediction
 None. A faster device is predicted by trying it, more devices by a run on two.
@@ -69,6 +69,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(
             Evidence("share of multiprocessors with work while busy", "sm_active_share", filled, ACTIVE)
         )
+    mfu = diagnosis.metrics.get("mfu")
+    if mfu is not None and mfu.low is not None:
+        evidence.append(Evidence("of the device's peak arithmetic, at least", "mfu", mfu.low, mfu.source))
     return Finding(ID, "device.compute", evidence)
 
 

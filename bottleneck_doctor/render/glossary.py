@@ -81,6 +81,10 @@ Share of time in which at least one kernel, however small, ran on the GPU that t
 busy GPU is not necessarily a well used one. Not measured where the training uses none.""",
     "gpu_memory_fraction": """\
 Peak of the GPU memory in use over the memory there is.""",
+    "mfu": """\
+Model FLOPs utilisation: the time that a step's matrix products and convolutions take at the GPU's
+peak in their precision, over the time that the step takes. Recomputed activations count. Not
+measured where the peak or too much of the arithmetic is unknown (fused attention).""",
     "worker_busy_fraction": """\
 Share of the loader workers' time spent fetching batches. Near 1 while the loop waits: too few
 or too slow workers. Near 0: the loader is not the bottleneck. Not measured when there are no

@@ -57,7 +57,10 @@ def local_first(places: Sequence[str], root: Path = Path("/")) -> list[str]:
     mounts = read_mounts(root)
 
     def is_remote(place: str) -> bool:
-        mount = mount_of(os.path.realpath(place), mounts)
+        try:
+            mount = mount_of(os.path.realpath(place), mounts)
+        except OSError:  # a relative one, and the present folder is gone
+            return False
         return mount is not None and is_network(mount.fstype)
 
     return sorted(places, key=is_remote)

@@ -46,6 +46,21 @@ def test_arming_again_changes_nothing(tmp_path: Path) -> None:
     assert len(list(told.folder.glob("*.rows"))) == 1
 
 
+def test_a_python_without_its_global_lock_is_left_alone(tmp_path: Path) -> None:
+    """Pretended: two threads would write into one slot of the rows there."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text(
+        "import sys\nsys._is_gil_enabled = lambda: False\n"
+        "import bottleneck_doctor.agent as agent\nagent.arm()\n"
+    )
+    run = tmp_path / "run"
+    run.mkdir()
+    seen = _python({"BDOC_RUN": str(run), "PYTHONPATH": f"{theirs}{os.pathsep}{AGENT.parents[1]}"})
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, "trained\n", "")
+    assert list(run.iterdir()) == []
+
+
 @pytest.mark.parametrize("folder", ["", "/nowhere/at/all"])
 def test_without_a_run_folder_nothing_is_installed(folder: str, tmp_path: Path) -> None:
     script = (

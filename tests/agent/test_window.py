@@ -168,6 +168,13 @@ def test_a_recording_that_fails_leaves_the_training_alone(tmp_path: Path, broken
     assert "ZeroDivisionError" in diary.first("trace_refused")["why"]
 
 
+def test_where_kineto_cannot_be_silenced_nothing_is_recorded_and_nothing_printed(tmp_path: Path) -> None:
+    before = "from _bdoc_agent import kineto; kineto.SEVERITY = 'no_such_symbol'"
+    diary = diary_of(watched(tmp_path, script(before=before)))
+    assert diary.first("trace") == {}
+    assert "hides kineto's log level" in diary.first("trace_refused")["why"]
+
+
 @pytest.mark.parametrize(("every", "steps"), [(1, {3}), (17, {4, 5})])
 def test_of_slow_steps_fewer_are_recorded_but_an_update_is_among_them(
     tmp_path: Path, every: int, steps: set[int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.replay import apply, step_seconds
+from bottleneck_doctor.analyse.replay import LITTLE, _Pipeline, apply, step_seconds
 from bottleneck_doctor.analyse.tune import best_setting, doubled
 from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
 
@@ -59,6 +59,18 @@ def test_a_slow_batch_holds_back_ready_ones_only_in_order():
     deep = apply(Change(prefetch=8), ordered)
     assert step_seconds(free) < 0.9 * step_seconds(ordered)
     assert step_seconds(deep) < 0.9 * step_seconds(ordered)
+
+
+def test_out_of_order_whoever_is_finished_first_comes_first():
+    """torch gives batches as they arrive, and indices by turns to workers that have room: the one with the
+    slow batch keeps what it was given, and the others go on."""
+    works = (Work(0, wait=1.0), *[Work(0, wait=10 * MS)] * 191)
+    free = Scenario(works, (Turn(0, LITTLE),), workers=2, prefetch=2, in_order=False)
+    pipeline = _Pipeline(free)
+    arrivals = pipeline.run()
+    # Worker 0 sleeps for a second on the first; worker 1 makes one each 10 ms, and is given no index of its.
+    assert arrivals[89] == pytest.approx(0.9, rel=0.02)
+    assert arrivals[105] > 1.0
 
 
 def test_an_epochs_beginning_is_paid_once_an_epoch():

@@ -23,6 +23,17 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read_window(tmp_path / "none.json") is None
 
 
+def test_what_stands_between_events_and_in_names_does_not_matter(tmp_path: Path) -> None:
+    text = pages().text()
+    whole = timeline.read_timeline(text)
+    assert whole is not None
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{}], **json.loads(text)}, indent=2))
+    assert timeline.read_timeline(file) == whole
+    file.write_bytes(text.replace("aten::mm", "aten\t::mm", 1).encode() + b"\n")  # names are users', too
+    assert timeline.read_timeline(file) is not None
+
+
 def test_of_two_devices_the_busiest_is_read_with_the_calls_that_were_for_it() -> None:
     pen = Pen()
     for place in range(6):

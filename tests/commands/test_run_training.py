@@ -211,6 +211,11 @@ def test_both_ranks_of_torchrun_are_seen_and_end_at_the_same_step(limit: list[st
     assert write_up(read_profile(str(folder / "profile.json"))).quality.steady_steps > 0
 
 
+BALLAST = """
+import os, tempfile
+ballast = tempfile.NamedTemporaryFile()
+os.posix_fallocate(ballast.fileno(), 0, 1000 << 10)
+"""
 SHORT = """
 STEPS = 100
 for epoch in range(2):
@@ -222,8 +227,8 @@ for epoch in range(2):
 
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount")
 def test_on_a_full_disk_the_losses_are_the_same_and_what_was_dropped_is_counted(folder: Path) -> None:
-    name = training(folder, SHORT)
-    room = "mount -t tmpfs -o size=1100k tmpfs tmp"  # for the probe, and for one process of four
+    name = training(folder, BALLAST + SHORT)
+    room = "mount -t tmpfs -o size=1100k tmpfs tmp"  # for the probe, and for the ballast and two processes
     told = bdoc(folder, *QUIETLY, name, wrapper=in_its_own_world(room))
     assert (told.status, told.out) == plain(folder, name)
     assert "rows found no room and were dropped" in gaps(told)["rows"]
