@@ -45,6 +45,20 @@ def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:
     return untraced
 
 
+def outside_of_graphs(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``build`` for what compilers trace into: while they do, they see the original."""
+
+    def both(original: Callable[..., Any]) -> Callable[..., Any]:
+        ours = build(original)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs) if tracing() else ours(*args, **kwargs)
+
+        return call
+
+    return both
+
+
 def patch_module(module: Any) -> None:
     """``module`` is torch._dynamo.eval_frame: the call of a compiled module ends the gap before it."""
     from .guard import replace

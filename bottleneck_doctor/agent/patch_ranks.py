@@ -1,7 +1,11 @@
-"""Notes models shared among ranks or devices, and times the collectives that a loop calls itself."""
+"""Notes models shared among ranks or devices, and times the collectives that the loop's thread waits for.
+
+These are the loop's own calls, and those of sharded models (FSDP), each with the module that it is for.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import weakref
@@ -11,6 +15,7 @@ from time import thread_time_ns
 from . import exchange, wire
 from .clocks import run_queue
 from .guard import quiet, replace
+from .patch_compiler import outside_of_graphs
 from .pulse import _users_frame, state
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
@@ -21,14 +26,20 @@ if TYPE_CHECKING:
 
 NOTED_NS = 20_000  # calls shorter than this are not worth a row
 COLLECTIVES = (
-    "all_reduce all_reduce_coalesced all_gather all_gather_into_tensor all_gather_object all_to_all "
-    "all_to_all_single barrier broadcast broadcast_object_list gather gather_object monitored_barrier reduce "
-    "reduce_scatter reduce_scatter_tensor scatter scatter_object_list"
+    "all_reduce all_reduce_coalesced all_gather all_gather_into_tensor all_gather_single all_gather_object "
+    "all_to_all all_to_all_single barrier broadcast broadcast_object_list gather gather_object "
+    "monitored_barrier recv reduce reduce_scatter reduce_scatter_tensor reduce_scatter_single scatter "
+    "scatter_object_list send"
 ).split()
 ARGUMENTS = (
     "bucket_bytes_cap find_unused_parameters gradient_as_bucket_view static_graph broadcast_buffers"
 ).split()
 
+SHARDING = os.path.join("_fully_shard", "_fsdp_param_group.py")  # its methods run what one module exchanges
+CALLERS = 6  # frames above a collective in which such a method stands
+BEGUN_AT_MOST = 256
+
+_begun: dict[int, tuple[str, int]] = {}  # by the number of its Work: what a call began, and did not wait for
 _inside = threading.local()  # an all_gather_object gathers twice; its time is counted once
 
 
@@ -39,6 +50,11 @@ def patch_collectives(module: Any) -> None:
             replace(module, name, _timed(name))
     replace(module.Work, "wait", _timed("wait"))
     replace(module, "init_process_group", _joined)
+
+
+def patch_functional(module: Any) -> None:
+    """``module`` is torch.distributed._functional_collectives, by which tensor parallelism exchanges."""
+    replace(module, "wait_tensor", outside_of_graphs(_timed("wait")))
 
 
 def patch_package(module: Any) -> None:
@@ -56,6 +72,16 @@ def patch_distributed(module: Any) -> None:
     replace(module.DistributedDataParallel, "__init__", _construction(_describe_distributed))
 
 
+def patch_sharded(module: Any) -> None:
+    """``module`` is torch.distributed.fsdp._fully_shard._fsdp_param_group: of FSDP2, by ``fully_shard``."""
+    replace(module.FSDPParamGroup, "__init__", _grouped)
+
+
+def patch_flat(module: Any) -> None:
+    """``module`` is torch.distributed.fsdp.fully_sharded_data_parallel: FSDP1, a class around the model."""
+    replace(module.FullyShardedDataParallel, "__init__", _construction(_describe_flat))
+
+
 def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def collective(*args: Any, **kwargs: Any) -> Any:
@@ -64,7 +90,9 @@ def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             _inside.call = True
             start, cpu, queue = now(), thread_time_ns(), run_queue()
             try:
-                return original(*args, **kwargs)
+                done = original(*args, **kwargs)
+                _remember(done, name, args)
+                return done
             finally:
                 _inside.call = False
                 _note(name, (start, cpu, queue), args, sys._getframe(1))
@@ -75,15 +103,37 @@ def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 @quiet
+def _remember(work: Any, name: str, args: tuple[Any, ...]) -> None:
+    """What is waited for later says no more what it was."""
+    if name != "wait" and hasattr(work, "wait"):
+        if len(_begun) >= BEGUN_AT_MOST:
+            _begun.clear()
+        _begun[id(work)] = name, _size(args)
+
+
+@quiet
 def _note(name: str, begun: tuple[int, int, int], args: tuple[Any, ...], frame: FrameType) -> None:
     start, cpu, queue = begun
+    size = _size(args)
+    if name == "wait":
+        name, size = _begun.pop(id(args[0]), (name, size))
     taken = now() - start
     if taken < NOTED_NS:
         return
-    state.row(
-        wire.COLLECTIVE, start, taken, thread_time_ns() - cpu, run_queue() - queue, _size(args),
-        thing=state.site(name, frame), thread=state.thread(),
-    )  # fmt: skip
+    cpu, queue = thread_time_ns() - cpu, run_queue() - queue
+    site = state.site(f"{name} {_module(frame)}".strip(), frame)
+    state.row(wire.COLLECTIVE, start, taken, cpu, queue, size, thing=site, thread=state.thread())
+
+
+def _module(frame: FrameType | None) -> str:
+    """The module whose parameters are gathered or whose gradients are reduced; "" where that is nobody's."""
+    for _ in range(CALLERS):
+        if frame is None:
+            break
+        if frame.f_code.co_filename.endswith(SHARDING):
+            return str(getattr(frame.f_locals.get("self"), "_module_fqn", "") or "")
+        frame = frame.f_back
+    return ""
 
 
 def _size(args: tuple[Any, ...]) -> int:
@@ -142,13 +192,55 @@ def _describe_distributed(model: Any, frame: FrameType) -> None:
     _write("ddp", model, frame, {"devices": len(model.device_ids or [0]), **_group()})
 
 
-def _write(kind: str, model: Any, frame: FrameType, more: dict[str, Any]) -> None:
-    shared = [one for one in model.parameters() if one.requires_grad]
+def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
+        sizes = _sizes(params)  # afterwards each rank has its own part
+        original(self, params, *args, **kwargs)
+        _describe_group_of(self, sizes, sys._getframe(1))
+
+    return __init__
+
+
+@quiet
+def _sizes(params: Any) -> tuple[int, int]:
+    return len(params), sum(one.numel() * one.element_size() for one in params)
+
+
+@quiet
+def _describe_group_of(group: Any, sizes: tuple[int, int], frame: FrameType) -> None:
+    policy = group.mp_policy
+    arguments = {
+        "resharded": str(group.post_forward_mesh_info is not None),
+        "param_dtype": str(policy.param_dtype), "reduce_dtype": str(policy.reduce_dtype),
+    }  # fmt: skip
+    _fact("fsdp", sizes, arguments, frame, _group())
+
+
+@quiet
+def _describe_flat(model: Any, frame: FrameType) -> None:
+    flat = getattr(model._handle, "flat_param", None) if model._handle is not None else None
+    if flat is None:
+        return  # all of its parameters are those of modules that are wrapped themselves
+    policy, whole = model.mixed_precision, flat._unpadded_unsharded_size.numel()
+    arguments = {
+        "resharded": str(getattr(model.sharding_strategy, "name", "") in ("FULL_SHARD", "HYBRID_SHARD")),
+        "param_dtype": str(policy.param_dtype), "reduce_dtype": str(policy.reduce_dtype),
+    }  # fmt: skip
+    _fact("fsdp", (len(flat._numels), whole * flat.element_size()), arguments, frame, _group())
+
+
+def _fact(
+    kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType, more: dict[str, Any]
+) -> None:
     found = _users_frame(frame)
     state.book.fact(
-        fact="parallel", kind=kind, parameters=len(shared), buffers=sum(1 for _ in model.buffers()),
-        gradient_bytes=sum(one.numel() * one.element_size() for one in shared),
-        arguments={name: repr(getattr(model, name)) for name in ARGUMENTS if hasattr(model, name)},
+        fact="parallel", kind=kind, parameters=sizes[0], gradient_bytes=sizes[1], arguments=arguments,
         file=found.f_code.co_filename if found else "", line=found.f_lineno if found else 0,
         function=found.f_code.co_name if found else "", **more,
     )  # fmt: skip
+
+
+def _write(kind: str, model: Any, frame: FrameType, more: dict[str, Any]) -> None:
+    arguments = {name: repr(getattr(model, name)) for name in ARGUMENTS if hasattr(model, name)}
+    shared = [one for one in model.parameters() if one.requires_grad]
+    _fact(kind, _sizes(shared), arguments, frame, {"buffers": sum(1 for _ in model.buffers()), **more})

@@ -58,7 +58,7 @@ SENTENCES = {
     "step, or memory that runs short",
     "host.evaluation": "evaluation takes more of the run than anything that could be saved in training",
     "model.threads": "the model computes with too few or too many threads for the cores it may use",
-    "comm.allreduce": "ranks wait for the exchange of gradients, which the backward pass does not hide",
+    "comm.allreduce": "ranks wait for exchanges between them, which computing does not hide",
     "comm.straggler": "ranks wait for the slowest of them",
     "model.compute": "the model's own computation on the CPU sets the pace",
     "device.compute": "the accelerator is busy and sets the pace; data is there in time",

@@ -14,7 +14,7 @@ from .rows import Diary, Row
 from .steps import S, asleep
 
 PARALLEL_AT_MOST = 128
-COLLECTIVES_AT_MOST = 16  # lines per process
+COLLECTIVES_AT_MOST = 64  # lines and modules per process
 
 
 def read_ranks(diaries: list[Diary]) -> Ranks:
@@ -28,7 +28,24 @@ def _parallel(diary: Diary) -> list[Parallel]:
     facts = [fact for fact in diary.facts if fact.get("fact") == "parallel"]
     books = {fact.get("model"): fact for fact in diary.facts if fact.get("fact") == "ddp_books"}
     shared = [fact for fact in facts if fact.get("kind") == "ddp"]
-    return [_wrapped(diary.pid, fact, books.get(_place(shared, fact), {})) for fact in facts]
+    sharded = [fact for fact in facts if fact.get("kind") == "fsdp"]
+    whole = [fact for fact in facts if fact.get("kind") != "fsdp"] + ([_sharded(sharded)] if sharded else [])
+    return [_wrapped(diary.pid, fact, books.get(_place(shared, fact), {})) for fact in whole]
+
+
+def _sharded(groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """The groups of a sharded model as one; the last is built by the line that wraps all of it."""
+    told = [dict(one.get("arguments") or {}) for one in groups]
+    arguments = {
+        "groups": len(groups),
+        "resharded": sum(one.get("resharded") == "True" for one in told),
+        **{
+            name: ", ".join(sorted({str(one.get(name)) for one in told}))
+            for name in ("param_dtype", "reduce_dtype")
+        },
+    }
+    sums = {name: sum(int(one.get(name) or 0) for one in groups) for name in ("parameters", "gradient_bytes")}
+    return {**groups[-1], **sums, "arguments": arguments}
 
 
 def _place(shared: list[dict[str, Any]], fact: dict[str, Any]) -> int:
@@ -98,11 +115,13 @@ def read_collectives(diary: Diary) -> list[Operation]:
 
 
 def _operation(pid: int, thread: int, rows: list[Row], site: dict[str, Any]) -> Operation:
+    name, _, module = str(site.get("kind", "")).partition(" ")
     return Operation(
         kind="exchange",
         pid=pid,
         thread=thread,
-        name=str(site.get("kind", "")),
+        name=name,
+        module=module,
         count=len(rows),
         total_s=sum(row.duration for row in rows) * S,
         cpu_s=sum(max(0, row.a) for row in rows) * S,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
+from ..model.codec import read_foreign
 
 BYTES_AT_MOST = 256 << 20  # two eager steps of a language model with 7 billion weights take half of it
 EVENTS_AT_MOST = 3_000_000
@@ -37,7 +37,8 @@ KEPT = {*WORK, *CALLS, *RANGES}
 PLAIN = bytes(one if one >= 32 else 32 for one in range(256))  # control characters in names are no JSON
 
 
-class Event(msgspec.Struct, gc=False):
+@dataclass
+class Event:
     """What is read of an event; nothing of it is believed yet."""
 
     ph: Any = ""
@@ -50,7 +51,8 @@ class Event(msgspec.Struct, gc=False):
     args: Any = None
 
 
-class Events(msgspec.Struct):
+@dataclass
+class Events:
     """A trace's file; other parts of it are skipped."""
 
     traceEvents: list[Event]
@@ -106,7 +108,7 @@ def read_timeline(source: Path | str) -> Timeline | None:
             if source.stat().st_size > BYTES_AT_MOST:
                 return None
             source = source.read_bytes().translate(PLAIN).decode("utf-8", "replace")
-        events = msgspec.json.decode(source, type=Events).traceEvents
+        events = read_foreign(source, Events).traceEvents
     except (OSError, ValueError, RecursionError, MemoryError):
         return None
     return _sorted([one for one in events if _sound(one)]) if len(events) <= EVENTS_AT_MOST else None

@@ -16,6 +16,7 @@ from .case import patient
 TIMED = "hook on the backward pass, schedstat"
 BUILT = "hook on DistributedDataParallel"
 COMPARED = "exchanges of all ranks, step by step"
+WORTH_NAMING = 0.05  # of the time in exchanges
 
 
 def pid_of(diagnosis: Diagnosis) -> int | None:
@@ -74,7 +75,7 @@ def mean_of(diagnosis: Diagnosis, *parts: str) -> float:
 
 def line_of(diagnosis: Diagnosis) -> Location | None:
     """The line that wraps the model; else the one whose collectives take longest."""
-    model = wrapped(diagnosis)
+    model = wrapped(diagnosis) or wrapped(diagnosis, "fsdp")
     if model is not None and model.file:
         return Location(model.file, model.line, model.function)
     calls = operations_of(diagnosis, "exchange")
@@ -87,19 +88,47 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     said = [
         Evidence("share of the step that even the rank which waits least sleeps in exchanges",
                  "exchange_share", share_of(diagnosis, "comm"), COMPARED),
+        *_by_kind(diagnosis),
         Evidence("share of the step that this rank sleeps on for slower ones", "straggler_share",
                  share_of(diagnosis, "straggler"), COMPARED),
     ]  # fmt: skip
     if passes is not None:
         said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
                              passes.exchange_s, TIMED))  # fmt: skip
+    sharded = wrapped(diagnosis, "fsdp")
+    if sharded is not None:
+        said.append(Evidence("parameters, of which each rank has a part", "gradient_bytes",
+                             float(sharded.gradient_bytes), "hook on FSDP"))  # fmt: skip
     if model is not None:
         said.append(Evidence("gradients of one pass", "gradient_bytes", float(model.gradient_bytes), BUILT))
     for call in operations_of(diagnosis, "exchange")[:1]:
         where = f"{call.location.file}:{call.location.line}" if call.location else "an unknown line"
         each = call.total_s / max(1, call.count)
-        said.append(Evidence(f"time of each {call.name} at {where}", "collective_s", each, "hook on it"))
+        named = f"{call.name} for module {call.module}" if call.module else call.name
+        said.append(Evidence(f"time of each {named} at {where}", "collective_s", each, "hook on it"))
     return said
+
+
+def _by_kind(diagnosis: Diagnosis) -> list[Evidence]:
+    """What a sharded model waits for: parameters that are gathered, gradients that are reduced."""
+    if wrapped(diagnosis, "fsdp") is None:
+        return []
+    shares = kinds_of(diagnosis)
+    return [
+        Evidence(f"of the time in exchanges, {name}", "collective_share", share, "hooks on collectives")
+        for name, share in sorted(shares.items(), key=lambda one: -one[1])
+        if share >= WORTH_NAMING
+    ]
+
+
+def kinds_of(diagnosis: Diagnosis) -> dict[str, float]:
+    """The share of each collective in the time that the loop's thread spends in all of them."""
+    calls = operations_of(diagnosis, "exchange")
+    whole = sum(one.total_s for one in calls)
+    shares: dict[str, float] = {}
+    for one in calls:
+        shares[one.name] = shares.get(one.name, 0.0) + one.total_s / max(whole, 1e-12)
+    return shares
 
 
 def rank_missing(diagnosis: Diagnosis) -> int:

@@ -1,11 +1,14 @@
-"""Ranks wait for the exchange of gradients, which the backward pass does not hide.
+"""Ranks wait for exchanges between them, which computing does not hide.
 
 ## What it means
-Each rank finishes its own gradients and then sleeps until the sums over all ranks have arrived.
+Each rank finishes its own gradients and then sleeps until the sums over all ranks have arrived. Of a sharded
+model (FSDP) it sleeps until a module's parameters are gathered, too.
 
 ## Why it costs
 Gradients travel while the backward pass still computes, bucket by bucket; what is not through when it ends
-is waited for. With n ranks each one sends and receives 2 (n - 1) / n times the bytes of all gradients.
+is waited for. With n ranks each one sends and receives 2 (n - 1) / n times the bytes of all gradients. A
+sharded model gathers its parameters for the forward pass, again for the backward pass, and scatters the sums
+of its gradients: 3 (n - 1) / n times its bytes; on the host's own cores nothing is computed meanwhile.
 
 ## How it is measured
 A callback of the autograd engine marks the instant at which a rank's own gradients are finished. What its
@@ -27,7 +30,8 @@ between two ranks of one machine, so it is not offered there). A link ten times 
 best.
 
 ## Remedies
-`bigger-batch`, `grad-compress`, `nccl-backend`, `faster-network`, `single-node`.
+`bigger-batch`, `fsdp-no-reshard`, `fsdp-mixed-precision`, `ddp-instead`, `grad-compress`, `nccl-backend`,
+`faster-network`, `single-node`.
 
 ## References
 Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020; NVIDIA, nccl-
@@ -40,15 +44,17 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Location
+from ..model.profile import Location, Operation
 from ..model.ranks import Parallel
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
+from . import sharding
 from .advice import PAYS, WORTH, spread, step_share
 from .between_ranks import (
     MODEL,
     alone,
     exchange_evidence,
+    kinds_of,
     line_of,
     mean_of,
     pair,
@@ -59,9 +65,11 @@ from .between_ranks import (
     wrapped,
 )
 from .entry import Case, Entry
+from .sharding import copying_left
 
 ID = "comm-bandwidth-bound"
 SHARE = 0.1  # of the step [TensorBoard plugin of the PyTorch profiler; catalogue F52]
+MOSTLY = 0.5  # of the time in exchanges is the loop's own all_reduce (ours)
 EVERY_SECOND = 0.5  # of the exchanges are left
 PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (ours; measured: 1.0)
 FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (ours: latency and the last bucket stay)
@@ -98,7 +106,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
     model, place = wrapped(diagnosis), line_of(diagnosis)
+    sharded = wrapped(diagnosis, "fsdp")
     cures = []
+    if sharded is not None:
+        cures += [_doubled(diagnosis, place), *sharding.cures(diagnosis, scenario, sharded, place)]
+    elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
+        cures.append(_doubled(diagnosis, place))
     if model is not None:
         cures.append(_seldom(diagnosis, place))
         far = rank_missing(diagnosis) > 0
@@ -123,6 +136,20 @@ def _seldom(diagnosis: Diagnosis, place: Location | None) -> Cure:
         title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
         fix=Fix("double batch_size, or let gradients of two batches add up", SELDOM, place),
         change=change,
+        risk="each optimizer step sees twice the samples: the learning rate has to follow",
+    )
+
+
+def _doubled(diagnosis: Diagnosis, place: Location | None) -> Cure:
+    """Per sample, half the exchanges are left, half the copying for them, and half the optimizer steps."""
+    stepping = step_share(diagnosis, "optimizer") * diagnosis.step_s
+    compute = max(mean_of(diagnosis, "compute"), stepping, 1e-12)
+    left = copying_left(diagnosis, EVERY_SECOND) - (1 - EVERY_SECOND) * stepping / compute
+    return Cure(
+        id="bigger-batch",
+        title="exchange half as often: a batch twice as large",
+        fix=Fix("double batch_size", "DataLoader(dataset, batch_size=2 * batch_size, ...)", place),
+        change=Change(comm=EVERY_SECOND, compute=max(0.0, left)),
         risk="each optimizer step sees twice the samples: the learning rate has to follow",
     )
 
@@ -176,6 +203,7 @@ def _nccl(scenario: Scenario) -> Cure:
     )  # fmt: skip
 
 
+MODEL_LINE = Location("train.py", 12, "main")
 SICK, WELL = Turn(0.01, comm=0.008), Turn(0.03, comm=0.001)
 
 
@@ -187,6 +215,17 @@ def _asleep_in_collectives() -> Diagnosis:
 def _unheard() -> Diagnosis:
     """DistributedDataParallel, but nothing that the training thread waits for: an accelerator's own queue."""
     return pair(Turn(0.0, 0.02), passes=())
+
+
+def _sharded() -> Diagnosis:
+    """Seven modules whose parameters are gathered for each pass."""
+    arguments = {"groups": "7", "resharded": "7", "param_dtype": "None", "reduce_dtype": "None"}
+    sick = pair(SICK, model=replace(MODEL, kind="fsdp", arguments=arguments), passes=())
+    calls = [
+        Operation("exchange", 1, 0, name, 400, taken, 0.1, 0.01, MODEL_LINE, module="layers.3")
+        for name, taken in (("all_gather_single", 2.2), ("reduce_scatter_single", 1.0))
+    ]
+    return replace(sick, profile=replace(sick.profile, operations=calls))
 
 
 def _many(backend: str) -> Diagnosis:
@@ -202,6 +241,7 @@ def cases() -> tuple[Case, ...]:
         Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
         Case("the backward pass hides it", pair(WELL), "silent"),
         Case("the waiting is for a slow rank", pair(Turn(0.01, straggler=0.01), 0.01), "silent"),
+        Case("a sharded model", _sharded(), "fires", "fsdp-no-reshard"),
         Case("no exchange was timed", _unheard(), "abstains"),
     )
 

@@ -62,6 +62,11 @@ def read_order(path: str) -> Order:
         raise BadProfile(f"no order for a trial in {_quoted(path)}: {problem}") from None
 
 
+def read_foreign(text: str, kind: type[Made]) -> Made:
+    """JSON of another program: fields that ``kind`` does not have are skipped. Raises ``ValueError``."""
+    return msgspec.json.decode(text, type=kind)
+
+
 def encode_report(report: Report) -> bytes:
     """The report as indented JSON in the contract's order, schema first."""
     return _indented(report, "report")

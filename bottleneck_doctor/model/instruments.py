@@ -12,6 +12,7 @@ class Operation:
     """Calls of one kind from one place in the loop: checkpoint, logging, flush, sync, collection, copy.
 
     A ``flush`` forces a file to the disk that is neither a checkpoint nor a log.
+    ``module`` is that for which a sharded model exchanged.
     ``events`` holds [t, duration] of at most 256 calls, the longest kept.
     """
 
@@ -25,6 +26,7 @@ class Operation:
     max_s: float
     location: Location | None = None
     bytes: int = 0
+    module: str = ""
     events: list[tuple[float, float]] = field(default_factory=list)
 
 

@@ -111,6 +111,7 @@ def test_a_device_that_another_tool_traces_is_left_to_it(name: str, monkeypatch:
     torch._C = SimpleNamespace(_autograd=SimpleNamespace(_supported_activities=lambda: {"Activity.CUDA"}))
     torch.autograd, torch.version = autograd, SimpleNamespace(cuda="12.8")
     monkeypatch.setattr(state, "graphs", False, raising=False)
+    monkeypatch.setattr(kineto, "_severity", lambda torch: object())
     assert kineto.refusal(torch, "cuda") == ""
     monkeypatch.setenv(name, "1")
     assert name in kineto.refusal(torch, "cuda")
