@@ -171,10 +171,14 @@ def drop() -> None:
 
 
 @quiet
-def begin() -> tuple[Any, int] | None:
-    """Something begins whose time on the device is wanted; None where it is not."""
+def begin(computes: bool = False) -> tuple[Any, int] | None:
+    """Something begins whose time on the device is wanted; None where it is not. Where the step ``computes``
+    on another stream than the one on which it waits for data, marks there say nothing of that."""
     look = state.look
     if look is None or look.thread != state.thread() or len(look.parts) >= PARTS_AT_MOST:
+        return None
+    if computes and state.accelerator.stream() != look.stream:
+        give_up("the step computes on a stream of its own, where no mark sees the waits for data")
         return None
     return (look.mark(), now()) if state.accelerator.ready() else None
 

@@ -86,7 +86,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         state.passing += 1
         switches.during_backward(args)
         watch = exchange.watch(args[0]) if exchanges and exchange.models and args else None
-        token = device_clock.begin()
+        token = device_clock.begin(True)
         start, cpu = now(), thread_time_ns()
         try:
             return original(*args, **kwargs)

@@ -10,6 +10,7 @@ from .loaders import Numbering
 from .rows import Diary, Row
 
 TRAINS = 0.1  # backward passes per batch from which an iterator counts as training
+GATHERS = 3  # passes at least of one that gathers more batches for each: and most of all that there were
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,13 @@ def _arrived(found: dict[int, Iteration], diary: Diary, numbering: Numbering, ro
 def _assign_roles(iterations: list[Iteration], diary: Diary) -> None:
     trainers = {row.thread for row in diary.rows if row.kind == wire.BACKWARD}
     _credit(iterations, _last_backward(diary))
+    most = max(GATHERS, sum(one.backwards for one in iterations) / 2)
+    gathering = {one.loader for one in iterations if one.backwards >= most}
     for one in iterations:
+        often = TRAINS * max(1, one.batches)
         if trainers and one.thread not in trainers:
             one.role = "prefetch"
-        elif one.backwards >= TRAINS * max(1, one.batches):
+        elif one.backwards >= often or (one.loader in gathering and one.backwards > 0):
             one.role = "train"
         else:
             one.role = "evaluation"

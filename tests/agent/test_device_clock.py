@@ -98,6 +98,18 @@ def test_a_loop_steps_once_a_pass_wherever_its_optimizers_step(device: Pretend, 
     assert state.trained == pytest.approx(100, abs=2 + own_loop.ALONE_FROM)
 
 
+def test_a_step_that_computes_on_a_stream_of_its_own_is_not_timed(device: Pretend, tmp_path: Path) -> None:
+    device_clock.ask("loop", 7)
+    device_clock.got("loop")
+    device_clock.begin()  # a copy that runs ahead may be where it likes
+    device.stream = lambda: 5  # type: ignore[method-assign]
+    assert device_clock.begin() is not None
+    assert device_clock.begin(True) is None
+    assert state.accelerator is None
+    (diary,) = read_diaries(tmp_path)
+    assert "a stream of its own" in diary.first("device_silent")["why"]
+
+
 def test_a_step_is_written_once_the_device_has_come_past_it(device: Pretend, tmp_path: Path) -> None:
     step(device, 300, 1000)
     assert rows_of(tmp_path, wire.DEVICE_STEP) == []

@@ -29,6 +29,25 @@ def test_a_loop_that_trains_gets_all_its_passes(script: Script) -> None:
     assert (one.role, one.batches, one.backwards, one.optimizer_steps) == ("train", 5, 5, 4)
 
 
+def test_a_loop_that_gathers_many_batches_for_each_pass_trains(script: Script) -> None:
+    """Contrastive losses over many batches, rollouts that are read through a loader."""
+    opens(script, 1, 0)
+    for step in range(96):
+        asks(script, 1, 10 + 10 * step)
+        if step % 24 == 23:
+            trains(script, 15 + 10 * step)
+    ends(script, 1, 1000)
+    opens(script, 2, 1010, loader=2)
+    for step in range(24):
+        asks(script, 2, 1020 + 10 * step, loader=2)
+    ends(script, 2, 1300, loader=2)
+    found = read(script)
+    assert [(found[number].role, found[number].backwards) for number in (1, 2)] == [
+        ("train", 4),
+        ("evaluation", 0),
+    ]
+
+
 def test_an_evaluation_between_two_epochs_gets_none(script: Script) -> None:
     for epoch in range(2):
         start = 1000 * epoch
