@@ -13,6 +13,7 @@ from .timeline import Timeline
 
 STEP = re.compile(r"bdoc#step#(\d+)")
 MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (ours)
+EARLY_US = 50  # a kernel that begins so long before its launch was timed by another clock (ours)
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,10 @@ def find_steps(timeline: Timeline) -> Steps | None:
         marks = [one for one in marks if (one.thread, one.name) == (marks[0].thread, marks[0].name)]
     if len(marks) < 3:
         return None
-    left = {one.correlation for one in timeline.work}
+    left = {one.correlation: one.begin for one in timeline.work}
     launches = [one for one in timeline.calls if "Launch" in one.name and one.correlation]
+    if any(left.get(one.correlation, one.begin) < one.begin - EARLY_US for one in launches):
+        return None  # after idling, the tracer's device clock may drift from the host's (pytorch #192021)
     begins = [one.begin for one in launches]
     whole = 1
     for first, last in pairwise(marks[1:]):

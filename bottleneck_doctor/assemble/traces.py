@@ -44,7 +44,10 @@ def find_untraced(diaries: list[Diary], traces: dict[int, Traced]) -> list[Gap]:
     """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
     whys = [str(diary.first("trace_refused").get("why", "")) for diary in diaries]
     if any(diary.first("trace") for diary in diaries):
-        whys.append("the trace holds no two whole steps, or is too large to be read")
+        whys.append(
+            "the trace holds no two whole steps, or is too large to be read, or times the device by a clock "
+            "that disagrees with the host's"
+        )
     why = next((one for one in whys if one), "")
     if traces or not why:
         return []

@@ -5,7 +5,7 @@ Every name begins with ``gpu0_`` for the first visible GPU (``cuda:0``) and so o
 memory_busy_share (the same of reads and writes), memory_used_bytes (of all processes), memory_bytes, power_w
 (since Ampere, but for the A100, the mean of a second), sm_clock_mhz, memory_clock_mhz, temperature_c,
 pcie_gen, pcie_width, clock_reasons (NVML's bits) and clocks_{idle,power_cap,...} as 0 or 1. Rarely:
-power_limit_w, pcie_received_bytes_per_s, pcie_sent_bytes_per_s (over 20 ms), pcie_replays,
+power_limit_w, pcie_replays,
 {job,foreign}_processes, {job,foreign}_memory_bytes and {job,foreign}_busy_share for processes inside and
 outside of the job's tree, and since Hopper, as means since the last time: sm_active_share (multiprocessors
 with work), tensor_active_share (their time in tensor cores), dram_bandwidth_share. Once: see ``static``; uuid
@@ -43,7 +43,6 @@ REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
 REASONS_BEFORE_2023 = "nvmlDeviceGetCurrentClocksThrottleReasons"
 SM_CLOCK, MEMORY_CLOCK = 1, 2
 TEMPERATURE_GPU = 0
-PCIE_SENT, PCIE_RECEIVED = 0, 1
 
 Values = dict[str, float | str]
 
@@ -140,12 +139,8 @@ class Gpus:
 
     def _slow(self, place: int, gpu: Gpu, job: frozenset[int]) -> Values:
         ask, handle = self._nvml.ask, gpu.handle
-        received = ask("nvmlDeviceGetPcieThroughput", handle, PCIE_RECEIVED)
-        sent = ask("nvmlDeviceGetPcieThroughput", handle, PCIE_SENT)
         link = {
             "power_limit_w": _scaled(ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1 / 1000),
-            "pcie_received_bytes_per_s": _scaled(received, 1024),
-            "pcie_sent_bytes_per_s": _scaled(sent, 1024),
             "pcie_replays": ask("nvmlDeviceGetPcieReplayCounter", handle),
         }
         return {

@@ -43,6 +43,13 @@ def test_the_whole_of_the_window() -> None:
     assert window.side_stream_s == pytest.approx(100e-6)
 
 
+def test_a_trace_whose_clocks_disagree_is_not_read() -> None:
+    trace = json.loads(pages().text())
+    for event in trace["traceEvents"]:
+        event["ts"] -= 300 * (event.get("cat") == "kernel")
+    assert read_window(json.dumps(trace)) is None
+
+
 def test_products_and_convolutions_by_shape() -> None:
     table = read_window(pages().text())
     assert table is not None

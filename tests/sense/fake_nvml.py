@@ -114,9 +114,6 @@ class FakeNvml:
     def _nvmlDeviceGetPcieReplayCounter(self, gpu: dict[str, Any]) -> int:
         return 0
 
-    def _nvmlDeviceGetPcieThroughput(self, gpu: dict[str, Any], direction: int) -> int:
-        return {0: 100, 1: 300}[direction]
-
     def _nvmlDeviceGetComputeRunningProcesses(self, gpu: dict[str, Any]) -> list[Any]:
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in gpu.get("processes", [])]
 

@@ -233,7 +233,6 @@ READS(nvmlDeviceGetPcieReplayCounter, "replays", 0)
 CHOOSES(nvmlDeviceGetClockInfo, number(device, "memory_clock", 2600), number(device, "sm_clock", 1900))
 CHOOSES(nvmlDeviceGetMaxClockInfo, number(device, "memory_clock_max", 2619), number(device, "sm_clock_max", 1980))
 CHOOSES(nvmlDeviceGetTemperature, number(device, "temperature", 60), 0)
-CHOOSES(nvmlDeviceGetPcieThroughput, number(device, "sent", 100), number(device, "received", 300))
 
 int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor) {
     *major = 9, *minor = 0;
