@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bottleneck_doctor.agent.pulse import state
 from bottleneck_doctor.agent.treatments import device_ahead
 from bottleneck_doctor.agent.treatments.moments import LOADER
 
@@ -20,7 +21,7 @@ class Tensor:
 
     def __init__(self, number: int, place: str, log: list[str]) -> None:
         self.number, self.place, self.log = number, place, log
-        self.is_cpu, self.is_cuda = place == "cpu", place == "cuda"
+        self.is_cpu, self.is_cuda = place == "cpu", place == "cuda:1"
 
     def is_pinned(self) -> bool:
         return True
@@ -72,11 +73,11 @@ def torch(monkeypatch: pytest.MonkeyPatch, log: list[str]) -> SimpleNamespace:
         yield
 
     cuda = SimpleNamespace(
-        is_initialized=lambda: True,
-        Stream=lambda: Stream("side", log),
+        Stream=lambda device: Stream(f"side {device}", log),
         stream=stream,
-        current_stream=lambda: Stream("main", log),
+        current_stream=lambda device: Stream(f"main {device}", log),
     )
+    monkeypatch.setattr(state, "accelerator", SimpleNamespace(kind="cuda", index=1), raising=False)
     fake = SimpleNamespace(cuda=cuda, Tensor=Tensor, is_grad_enabled=lambda: True)
     monkeypatch.setitem(sys.modules, "torch", fake)  # type: ignore[arg-type]
     return fake
@@ -113,7 +114,8 @@ def test_the_next_copy_begins_before_the_batch_is_given_and_is_not_waited_for(
     assert first[0].is_cuda
     assert first[1] == "label"
     assert log == [
-        "on side", "copy 0 and go on", "main waits for side", "main uses 0", "on side", "copy 1 and go on",
+        "on side cuda:1", "copy 0 and go on", "main cuda:1 waits for side cuda:1", "main cuda:1 uses 0",
+        "on side cuda:1", "copy 1 and go on",
     ]  # fmt: skip
 
 
@@ -135,11 +137,15 @@ def test_what_goes_wrong_ahead_is_raised_in_its_turn(batches: Callable[..., Batc
 
 
 def test_without_a_device_in_use_or_where_no_gradients_are_recorded_nothing_is_moved(
-    torch: SimpleNamespace, batches: Callable[..., Batches], log: list[str]
+    torch: SimpleNamespace,
+    batches: Callable[..., Batches],
+    log: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch.is_grad_enabled = lambda: False
     assert numbers(batches(2, log)) == [0, 1]
-    torch.is_grad_enabled, torch.cuda.is_initialized = (lambda: True), (lambda: False)
+    torch.is_grad_enabled = lambda: True
+    monkeypatch.setattr(state, "accelerator", None)
     assert numbers(batches(2, log)) == [0, 1]
     assert log == []
 
