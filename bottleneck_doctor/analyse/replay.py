@@ -69,6 +69,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
         sampling=base.sampling * change.sampling,
         epoch_start=base.epoch_start * change.startup,
         feeding=base.feeding * left,
+        limited=base.limited * change.storage,
         crowded=base.crowded * left * base.cores / (change.cores or base.cores),
         **settings,
     )
@@ -105,7 +106,7 @@ def step_seconds(scenario: Scenario) -> float:
     used = BATCHES + scenario.workers * max(1, scenario.prefetch)  # the replay never comes to the others
     if len(scenario.works) > used:
         scenario = replace(scenario, works=scenario.works[:used])
-    return max(scenario.feeding, _step_seconds(scenario) + scenario.crowded)
+    return max(scenario.feeding, scenario.limited, _step_seconds(scenario) + scenario.crowded)
 
 
 def turn_seconds(scenario: Scenario) -> float:

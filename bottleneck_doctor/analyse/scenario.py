@@ -20,7 +20,7 @@ from .makings import epoch_draws_s, making_of
 from .memory import loop_stall_s, measure_shortage, with_stalls
 from .paging import without_making
 from .ranks import exchange_shares
-from .reads import judge_reads, streams_of
+from .reads import Reads, judge_reads, streams_of
 from .served import Curve, held, served
 from .spinning import spinning_share
 from .split import split_of
@@ -73,7 +73,12 @@ def build_scenario(
         fault_s=profile.machine.fault_s,
     )
     turns = turns_of(steps if workers else without_making(steps, inputs), beside)
-    making = making_of(profile, loader)
+    making, step_s = making_of(profile, loader), fmean_wall(steps)
+    reads = (
+        judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
+        if loader and inputs.storage > 0
+        else None
+    )
     crowd = crowding(inputs, workers, serialise)
     base = Scenario(
         works=tuple(replace(work, cpu=work.cpu * crowd) for work in works)
@@ -95,14 +100,16 @@ def build_scenario(
         epoch_steps=_epoch_steps(loop),
         epoch_start=_epoch_start(loop, inputs, workers) if workers else epoch_draws_s(making, loop),
         stored=stored,
-        streams=_streams(profile, loader, inputs, host, fmean_wall(steps)),
+        streams=_streams(reads),
         ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
         undivided=device is not None and device.clock is not None and device.beat is None,
-        served=_served(profile, loader, inputs, host, fmean_wall(steps)),
+        served=_served(profile, loader, inputs, reads),
     )
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
-    base = fitted(base, fmean_wall(steps), _own_s(steps), _is_bulky(profile, loader))
+    base = fitted(base, step_s, _own_s(steps), _is_bulky(profile, loader))
+    if reads is not None and reads.pace == "limit":
+        base = replace(base, limited=step_s)
     return _fed(base, feeders, steps, host) if feeders.count else base
 
 
@@ -228,21 +235,19 @@ def _epoch_start(loop: Loop | None, inputs: Inputs, workers: int) -> float:
     return max(0.0, median([build + first for build, first in later]) - inputs.wall)
 
 
-def _streams(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host, step_s: float) -> float:
+def _streams(reads: Reads | None) -> float:
     """How many reads the storage serves side by side; 0 where nothing limits that."""
-    if loader is None or inputs.storage <= 0:
+    if reads is None or reads.pace not in ("limit", "device"):
         return 0.0
-    judged = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
-    return max(1.0, streams_of(judged) or 0.0) if judged.pace in ("limit", "device") else 0.0
+    return max(1.0, streams_of(reads) or 0.0)
 
 
-def _served(profile: Profile, loader: Loader | None, inputs: Inputs, host: Host, step_s: float) -> Curve:
+def _served(profile: Profile, loader: Loader | None, inputs: Inputs, reads: Reads | None) -> Curve:
     """How storage serves more reads at once, where that was timed."""
-    if loader is None or inputs.storage <= 0:
+    if loader is None or reads is None:
         return ()
-    judged = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
-    curve = served(profile, loader.key, inputs, judged.readers)
-    return held(curve, judged.readers) if judged.pace == "limit" else curve
+    curve = served(profile, loader.key, inputs, reads.readers)
+    return held(curve, reads.readers) if reads.pace == "limit" else curve
 
 
 def _stored_share(profile: Profile, loop: Loop | None) -> float:

@@ -73,12 +73,13 @@ def unseen(diagnosis: Diagnosis, finding: str) -> Abstention | None:
 
 
 def starved(diagnosis: Diagnosis, cause: str, seconds: float) -> bool:
-    """Whether the loop waits for data, ``cause`` being what its removal would cure: most of what a batch
-    costs its maker (``seconds`` of it), or what the verdict names."""
+    """Whether the making of batches holds the loop up, ``cause`` being what its removal would cure: what the
+    verdict names (workers may take the model's cores while the loop waits for nothing), or, where the loop
+    waits, most of what a batch costs its maker (``seconds`` of it)."""
     waits = diagnosis.wait_s >= WAIT_SHARE * diagnosis.step_s
     pays = diagnosis.causes.get(cause, 1.0) >= PAYS
     most = seconds >= MOST * making_s(diagnosis.inputs)
-    return waits and pays and (most or diagnosis.verdict.cause == cause)
+    return pays and (diagnosis.verdict.cause == cause or (waits and most))
 
 
 def making_s(inputs: Inputs) -> float:

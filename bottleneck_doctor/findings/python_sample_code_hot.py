@@ -148,7 +148,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     scenario, inputs, loader = diagnosis.scenario, _inputs(diagnosis), diagnosis.loader
     if scenario is None:
         return Abstention(ID, "a training loop")
-    waited = waits(diagnosis) or scenario.crowded > 0
+    waited = waits(diagnosis) or scenario.crowded > 0 or diagnosis.verdict.cause == "input.preprocess"
     picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
         return None

@@ -113,7 +113,8 @@ class Scenario:
     batches over, ``crowded`` the seconds of a step in which they kept a core or the interpreter's lock from
     it; ``spinning`` is the share of ``compute`` in which threads of the model spin for one that workers keep
     from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in the model, for other
-    threads of it, ``resting`` that in which its own lines do, outside of data, model and writing.
+    threads of it, ``resting`` that in which its own lines do, outside of data, model and writing; ``limited``
+    the seconds that a read limit, reached, takes for a batch, whoever reads it.
     """
 
     works: tuple[Work, ...]
@@ -145,6 +146,7 @@ class Scenario:
     spinning: float = 0.0
     asleep: float = 0.0
     resting: float = 0.0
+    limited: float = 0.0
 
 
 @dataclass(frozen=True)

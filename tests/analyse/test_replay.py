@@ -52,6 +52,13 @@ def test_reads_share_the_streams_that_the_storage_has():
     assert step_seconds(narrow) == pytest.approx(10 / 2 * MS, rel=0.05)
 
 
+def test_a_read_limit_that_is_reached_gives_no_more_to_more_readers():
+    alone = Scenario((Work(2 * MS, storage=16 * MS),), (Turn(2 * MS, 0),), cores=4, limited=20 * MS)
+    assert step_seconds(alone) == pytest.approx(20 * MS)
+    assert step_seconds(apply(Change(workers=4), alone)) == pytest.approx(20 * MS)
+    assert step_seconds(apply(Change(workers=4, storage=0.25), alone)) == pytest.approx(5 * MS, rel=0.05)
+
+
 def test_a_slow_batch_holds_back_ready_ones_only_in_order():
     works = tuple(Work(0, wait=(80 if place % 7 == 0 else 5) * MS) for place in range(63))
     ordered = Scenario(works, (Turn(0, 5 * MS),), workers=4)
