@@ -18,6 +18,7 @@ SMALLEST_NORMAL = 2.0**-126  # of float32
 TENSORS_AT_MOST = 64  # looked into, of each sort
 NUMBERS_AT_MOST = 16_384  # of all of them together, evenly spread
 DESCRIBED_AT_MOST = 10_000  # parameters
+ROWS_AT_LEAST, ROWS_AT_MOST = 4096, 1024  # of a matrix that is looked into, and looked at
 SIZES_AT_MOST = 64
 HOW = ("lr", "foreach", "fused", "capturable", "differentiable")  # not what is computed, but how
 
@@ -53,6 +54,8 @@ def note(optimizer: Any, closure: bool) -> None:
         return
     _known[id(optimizer)] = weakref.ref(optimizer)
     state.book.fact(fact="optimizer", closure=closure, **describe(optimizer))
+    for one in _tables(optimizer):
+        state.book.fact(fact="gradient_rows", **_rows(one))
 
 
 def describe(optimizer: Any) -> dict[str, Any]:
@@ -96,6 +99,27 @@ def _options(group: dict[str, Any]) -> dict[str, float]:
         for name, value in group.items()
         if name not in HOW and isinstance(value, (bool, int, float)) and 0 <= value <= 1
     }
+
+
+def _tables(optimizer: Any) -> list[Any]:
+    """Its largest matrices of many rows with a dense gradient: tables from which batches may look rows up."""
+    torch: Any = sys.modules["torch"]
+    matrices = [
+        one
+        for group in optimizer.param_groups
+        for one in group["params"]
+        if one.dim() == 2 and one.shape[0] >= ROWS_AT_LEAST and one.device.type == "cpu"
+    ]
+    dense = (torch.Tensor, torch.nn.Parameter)
+    known = [one for one in matrices if type(one.grad) in dense and one.grad.layout == torch.strided]
+    return sorted(known, key=lambda one: -one.numel())[:8]
+
+
+def _rows(table: Any) -> dict[str, int]:
+    """How many of some rows, evenly spread, the last backward pass gave a gradient."""
+    some = table.grad.detach()[:: -(-len(table) // ROWS_AT_MOST)]
+    touched = int((some != 0).any(dim=1).sum())
+    return {"elements": table.numel(), "rows": len(table), "looked": len(some), "touched": touched}
 
 
 @quiet

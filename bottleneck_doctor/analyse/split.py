@@ -20,7 +20,7 @@ from .loop_parts import Sample, data_samples, parse_frame, training_samples
 from .purpose import BESIDE, LOG, MEASURE, purpose_at, users_path
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
-ALIKE = 3.0  # a profiled step with more CPU than so many steady ones was no step like the others (ours)
+ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (ours)
 SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness (ours)
 DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
 DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
@@ -90,7 +90,8 @@ def _beside(profile: Profile, loop: Loop) -> float:
 
 def _is_like(anatomy: Anatomy, own: float) -> bool:
     """Whether the profiled step was like the steady ones, and lost its core not too often to say where."""
-    if anatomy.cpu_s > ALIKE * (own + PROFILED_S * anatomy.operators):
+    least, most = ALIKE
+    if not least * own <= anatomy.cpu_s <= most * (own + PROFILED_S * anatomy.operators):
         return False
     return anatomy.own_s + anatomy.short_s + anatomy.long_s <= ADDS_UP * anatomy.cpu_s
 

@@ -12,6 +12,7 @@ from ..model.computing import (
     Compilation,
     Computing,
     Denormals,
+    GradientRows,
     Optimizer,
     Padding,
     Switches,
@@ -24,7 +25,7 @@ from .steps import S
 AT_MOST = 64  # of each kind in a profile
 COMPILATIONS_AT_MOST = 512  # rows of one process
 
-Fact = TypeVar("Fact", Anatomy, Denormals, Optimizer)
+Fact = TypeVar("Fact", Anatomy, Denormals, GradientRows, Optimizer)
 Shape = TypeVar("Shape", ProductShape, ConvolutionShape, AttentionShape)
 Made = TypeVar("Made")
 
@@ -39,6 +40,7 @@ def read_computing(trainers: list[Diary], crews: dict[str, list[Crew]], origin: 
         optimizers=_facts(trainers, "optimizer", Optimizer),
         anatomies=_facts(trainers, "anatomy", Anatomy),
         denormals=_facts(trainers, "denormals", Denormals),
+        gradient_rows=_facts(trainers, "gradient_rows", GradientRows),
         paddings=[one for one in paddings if one is not None][:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],
         shapes=_shapes(trainers),

@@ -104,6 +104,18 @@ class Denormals:
 
 
 @dataclass(frozen=True)
+class GradientRows:
+    """A matrix with ``rows`` rows that an optimizer updates, ``elements`` in all; of the ``looked`` rows that
+    were looked at once, one backward pass gave ``touched`` a gradient that is not all zeros."""
+
+    pid: int
+    elements: int
+    rows: int
+    looked: int
+    touched: int
+
+
+@dataclass(frozen=True)
 class Padding:
     """Places in sampled batches of token numbers, and how many of these fill a row's end."""
 
@@ -132,6 +144,7 @@ class Computing:
     optimizers: list[Optimizer] = field(default_factory=list)
     anatomies: list[Anatomy] = field(default_factory=list)
     denormals: list[Denormals] = field(default_factory=list)
+    gradient_rows: list[GradientRows] = field(default_factory=list)
     paddings: list[Padding] = field(default_factory=list)
     compilations: list[Compilation] = field(default_factory=list)
     shapes: Shapes = field(default_factory=Shapes)

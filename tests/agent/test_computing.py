@@ -27,13 +27,14 @@ with torch.no_grad():
     model.weight.fill_(1e-40)
 frozen = torch.nn.Parameter(torch.full((2000,), 1e-40))
 wide = torch.nn.Conv2d(4, 8, 3)
-optimizer = torch.optim.AdamW([*model.parameters(), *wide.parameters(), frozen], lr=0.0, fused=True)
+table = torch.nn.Embedding(8192, 4)
+optimizer = torch.optim.AdamW([*model.parameters(), *wide.parameters(), frozen, *table.parameters()], lr=0.0, fused=True)
 compiled = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
 losses = []
 for place, batch in enumerate(DataLoader(Rows(64), batch_size=4)):
     optimizer.zero_grad()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = model(batch).square().mean()
+        loss = model(batch).square().mean() + table(torch.arange(0, 160, 8)).sum()
     with torch.autograd.set_detect_anomaly(place == 3):
         loss.backward()
     optimizer.step()
@@ -74,8 +75,8 @@ def test_switches_are_read_also_those_of_a_part_of_the_step(profile: Profile) ->
 def test_an_optimizer_is_described_with_the_line_that_built_it(profile: Profile) -> None:
     (found,) = profile.computing.optimizers
     assert (found.name, found.fused, found.library, found.device) == ("AdamW", True, "torch", "cpu")
-    assert (found.tensors, found.kernels, found.kernels_channels_last) == (5, 1, 0)
-    assert found.elements == 4 + 1 + 8 * 4 * 9 + 8 + 2000
+    assert (found.tensors, found.kernels, found.kernels_channels_last) == (6, 1, 0)
+    assert found.elements == 4 + 1 + 8 * 4 * 9 + 8 + 2000 + 8192 * 4
     assert not found.closure
     assert (profile.run.command, Path(found.file).name) == (["train.py"], "train.py")
     assert found.line > 10
@@ -83,8 +84,14 @@ def test_an_optimizer_is_described_with_the_line_that_built_it(profile: Profile)
 
 def test_numbers_below_the_normal_range_are_counted(profile: Profile) -> None:
     weights = next(one for one in profile.computing.denormals if one.kind == "parameters")
-    assert 2000 <= weights.looked <= 2400
+    assert 2000 <= weights.looked <= 5200
     assert 2000 <= weights.tiny < weights.looked
+
+
+def test_of_a_table_the_rows_are_counted_that_a_batch_looked_up(profile: Profile) -> None:
+    (found,) = profile.computing.gradient_rows
+    assert (found.rows, found.elements, found.looked) == (8192, 8192 * 4, 1024)
+    assert found.touched == 20
 
 
 def test_a_profiled_step_shows_its_python(profile: Profile) -> None:

@@ -1,7 +1,7 @@
 """Fetches and copies one batch ahead, on a stream of its own, while the device computes the last one.
 
-No options. Only loops that record gradients, once it is known which CUDA device they compute on: scripts need
-not make it the current one. Batches are tensors, or lists, tuples and dicts of them. Not yet proven on hardware.
+No options. Only loops that record gradients, once it is known which CUDA device they compute on: it need not
+be the current one. Batches are tensors, or lists, tuples and dicts of them. Not yet proven on hardware.
 """
 
 from __future__ import annotations
