@@ -15,7 +15,7 @@ LONG_US = 100.0  # without any operator: no module and no dispatch takes that lo
 CALL_US = 5.0  # of an operator's own time at most is the price of calling it
 LARGE_US = 200.0  # of its own: an operator that several threads can share
 LONGEST = 8  # operators and pauses are kept one by one: a thread that lost its core did so in one of these
-RECORDS_AT_MOST = 40_000  # are looked at, at a microsecond each, while the user's thread waits
+RECORDS_AT_MOST = 100_000  # are looked at, at a microsecond each, while the user's thread waits
 
 
 class Anatomy:
@@ -27,6 +27,7 @@ class Anatomy:
         self.longest_pauses: list[float] = []
         self.longest_calls: list[float] = []  # pauses inside of an optimizer
         self.own = self.beyond = self.large = self.short = self.long = 0.0
+        self.seen = 1.0  # share of the records' time that was looked at
 
     def operator(self, own: float) -> None:
         """One call, with the time that no operator inside of it took."""
@@ -83,6 +84,9 @@ def dissect(records: Any) -> Anatomy:
         elif kind == "mark" and last is not record and not open_ones:
             anatomy.pause(last.cpu_elapsed_us(record), False)
             last = record
+    if len(records) > RECORDS_AT_MOST:
+        first, cut, end = records[0], records[RECORDS_AT_MOST - 1], records[-1]
+        anatomy.seen = first.cpu_elapsed_us(cut) / max(first.cpu_elapsed_us(end), 1e-9)
     return anatomy
 
 

@@ -24,7 +24,7 @@ AGAIN_AT_MOST = 64  # steps of a loop that trains, in which it did not: an evalu
 EMPTY = 0.1  # of the CPU of a step that trained: a batch was fetched, and nothing yet computed with it
 AGAIN_NS = 5_000_000_000  # and as long at most, until the next close look that may find it training
 STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
-RECORDS_AT_MOST = 40_000  # are added up, at 2 microseconds each, while the user's thread waits
+RECORDS_AT_MOST = 100_000  # are added up, at 2 microseconds each, while the user's thread waits
 
 
 class Window:
@@ -130,7 +130,7 @@ def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: i
             sums = {name: getattr(found, name) for name in ("own", "beyond", "large", "short", "long")}
             state.book.fact(
                 fact="anatomy", backwards=backwards, batches=batches, operators=found.operators,
-                wall_s=taken / 1e9, cpu_s=cpu / 1e9,
+                wall_s=found.seen * taken / 1e9, cpu_s=found.seen * cpu / 1e9,
                 longest_operators_s=[one / 1e6 for one in found.longest_operators],
                 longest_pauses_s=[one / 1e6 for one in found.longest_pauses],
                 longest_calls_s=[one / 1e6 for one in found.longest_calls],

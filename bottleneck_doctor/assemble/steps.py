@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -65,12 +65,11 @@ def read_marks(diary: Diary, thread: int) -> Marks:
 
     checkpoint, logging, copy = (of(wire.OPERATION, place) for place in range(3))  # not "flush"
     whole, exchange = of(wire.BACKWARD), sums(exchanges(diary, thread))
-    passes = (row for row in diary.rows if row.kind == wire.BACKWARD and row.thread == thread)
+    passes = [row for row in diary.rows if row.kind == wire.BACKWARD and row.thread == thread]
     backward = sums((row.t, row.duration - exchange.between(row.t, row.t + row.duration)) for row in passes)
     steps = [row for row in diary.rows if row.kind == wire.OPTIMIZER and row.thread == thread]
-    optimizer = sums(
-        (row.t, max(0, row.duration - whole.between(row.t, row.t + row.duration))) for row in steps
-    )
+    closures = _within_closures(steps, sorted(passes, key=lambda row: row.t))
+    optimizer = sums((row.t, row.duration - taken) for row, taken in zip(steps, closures, strict=True))
     queue = sums((row.t, max(0, row.b)) for row in diary.rows if row.kind == wire.FETCH)
     inside = sums((row.t, int(whole.between(row.t, row.t + row.duration) > 0)) for row in steps)
     collect = of(wire.COLLECTION)
@@ -79,6 +78,16 @@ def read_marks(diary: Diary, thread: int) -> Marks:
     return Marks(
         backward, optimizer, checkpoint, logging, copy, collect, queue, exchange, inside, zeroed, usage
     )
+
+
+def _within_closures(steps: list[Row], passes: list[Row]) -> Iterator[int]:
+    """Nanoseconds of each optimizer step until the last backward pass inside of it ended: those of a closure
+    that runs the model, as Lightning's does."""
+    begins = [row.t for row in passes]
+    for step in steps:
+        inside = passes[bisect_left(begins, step.t) : bisect_left(begins, step.t + step.duration)]
+        last = max((row.t + row.duration for row in inside), default=step.t)
+        yield min(step.duration, last - step.t)
 
 
 def exchanges(diary: Diary, thread: int) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bottleneck_doctor.agent.anatomy import CALL_US, Anatomy, dissect, is_operator
+from bottleneck_doctor.agent.anatomy import CALL_US, RECORDS_AT_MOST, Anatomy, dissect, is_operator
 
 
 @dataclass
@@ -77,3 +77,11 @@ def test_what_computes_by_itself(name: str, expected: bool) -> None:
 @pytest.mark.parametrize("records", [[], [Record("mark", "__start_profile", 0.0)], [Record("pop", "", 1.0)]])
 def test_a_table_cut_short_has_nothing_to_say(records: list[Record]) -> None:
     assert vars(dissect(records)) == vars(Anatomy())
+
+
+def test_of_a_step_with_too_many_operators_the_share_is_told_that_was_looked_at() -> None:
+    spans = [("aten::mm", 10.0 * place, 10.0 * place + 5) for place in range(RECORDS_AT_MOST)]
+    found = dissect(step(*spans))
+    assert found.operators == pytest.approx(RECORDS_AT_MOST / 2, rel=0.01)
+    assert found.seen == pytest.approx(0.5, rel=0.01)
+    assert dissect(step(*spans[:100])).seen == 1.0

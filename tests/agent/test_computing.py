@@ -28,7 +28,8 @@ with torch.no_grad():
 frozen = torch.nn.Parameter(torch.full((2000,), 1e-40))
 wide = torch.nn.Conv2d(4, 8, 3)
 table = torch.nn.Embedding(8192, 4)
-optimizer = torch.optim.AdamW([*model.parameters(), *wide.parameters(), frozen, *table.parameters()], lr=0.0, fused=True)
+trained = [*model.parameters(), *wide.parameters(), frozen, *table.parameters()]
+optimizer = torch.optim.AdamW(trained, lr=0.0, fused=True)
 compiled = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
 losses = []
 for place, batch in enumerate(DataLoader(Rows(64), batch_size=4)):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.assemble.steps import flag, sums, thin
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.steps import flag, read_marks, sums, thin
 from bottleneck_doctor.model.profile import StepTable
+from tests.assemble.diaries import MS, diary, row
 
 SUMMED = (
     "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s backward_s optimizer_s checkpoint_s logging_s "
@@ -55,3 +57,11 @@ def test_steps_under_an_instrument_are_set_aside() -> None:
     made.wall_s[:] = [1.0, 1.0, 1.0, 1.0]
     flag(made, [(1.2, 1.4)], "instrument")
     assert made.set_aside == ["", "", "instrument", ""]
+
+
+@pytest.mark.parametrize(("passes", "expected"), [([], 20), ([(12, 5)], 13), ([(11, 2), (14, 8)], 8)])
+def test_a_closure_that_runs_the_model_is_no_part_of_the_optimizer(
+    passes: list[tuple[float, float]], expected: int
+) -> None:
+    rows = [row(wire.OPTIMIZER, 10, 20.0), *(row(wire.BACKWARD, t, taken, 0) for t, taken in passes)]
+    assert read_marks(diary(rows), 0).optimizer.between(0, 10**12) == expected * MS
