@@ -74,12 +74,11 @@ def unseen(diagnosis: Diagnosis, finding: str) -> Abstention | None:
 
 def starved(diagnosis: Diagnosis, cause: str, seconds: float) -> bool:
     """Whether the making of batches holds the loop up, ``cause`` being what its removal would cure: what the
-    verdict names (workers may take the model's cores while the loop waits for nothing), or, where the loop
-    waits, most of what a batch costs its maker (``seconds`` of it)."""
-    waits = diagnosis.wait_s >= WAIT_SHARE * diagnosis.step_s
+    verdict names, or, where the loop waits or workers take its cores, most of what a batch costs its maker
+    (``seconds`` of it)."""
     pays = diagnosis.causes.get(cause, 1.0) >= PAYS
     most = seconds >= MOST * making_s(diagnosis.inputs)
-    return pays and (diagnosis.verdict.cause == cause or (waits and most))
+    return pays and (diagnosis.verdict.cause == cause or (held_up(diagnosis) and most))
 
 
 def making_s(inputs: Inputs) -> float:
@@ -249,6 +248,11 @@ def unlooped(diagnosis: Diagnosis, finding: str) -> Abstention | None:
     if diagnosis.loop is None:
         return Abstention(finding, "a training loop over a DataLoader")
     return unseen(diagnosis, finding)
+
+
+def held_up(diagnosis: Diagnosis) -> bool:
+    """Whether the loop waits for data to speak of, or for cores that those who make it take."""
+    return waits(diagnosis) or diagnosis.verdict.cause in ("input.preprocess", "input.oversubscribed")
 
 
 def waits(diagnosis: Diagnosis) -> bool:

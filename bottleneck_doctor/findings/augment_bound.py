@@ -42,7 +42,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inpu
 from ..model.making import Making
 from ..model.profile import Repeats
 from ..model.report import Evidence, Fix
-from .advice import WORTH, place_of, repeats_of, spread, unlooped, wait_evidence, waits
+from .advice import WORTH, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .lines import line_evidence
@@ -66,7 +66,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when transforms that give something new each time take much of a batch's CPU."""
     blind = unlooped(diagnosis, ID)
     scenario, inputs = diagnosis.scenario, diagnosis.inputs
-    if blind is not None or scenario is None or not waits(diagnosis):
+    if blind is not None or scenario is None or not held_up(diagnosis):
         return blind
     transforms = making_of(diagnosis.profile, diagnosis.loader).transforms
     whole = min(sum(transforms.values()), COVERED * inputs.cpu)

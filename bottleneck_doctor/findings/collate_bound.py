@@ -39,7 +39,7 @@ from ..analyse.causes import gain, is_indexing
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
 from ..model.profile import Loader, Payload
 from ..model.report import Evidence, Fix
-from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, payload_of, spread, unlooped, wait_evidence, waits
+from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, held_up, payload_of, spread, unlooped, wait_evidence
 from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
 from .lines import line_evidence
@@ -62,10 +62,10 @@ x = x.to(device).float().div_(255)          # in the loop, on the whole batch"""
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when collating is a large part of a batch's CPU and the loop waits for it."""
+    """Fires when collating is a large part of a batch's CPU and it holds the loop up."""
     blind = unlooped(diagnosis, ID)
     loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
-    if blind is not None or loader is None or scenario is None or not waits(diagnosis):
+    if blind is not None or loader is None or scenario is None or not held_up(diagnosis):
         return blind
     torchs = loader.collate in TORCHS
     if inputs.collate <= COLLATE_SHARE * inputs.cpu or (torchs and is_indexing(inputs, loader)):

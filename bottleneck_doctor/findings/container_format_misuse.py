@@ -46,13 +46,13 @@ from .advice import (
     TASK_IO,
     dearest,
     fits_memory,
+    held_up,
     making_s,
     payload_of,
     place_of,
     spread,
     unseen,
     wait_evidence,
-    waits,
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
@@ -78,7 +78,7 @@ CHUNKS = "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))     # a 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when openings, or bytes that nobody uses, are a part of what batches cost."""
     blind = unseen(diagnosis, ID)
-    if blind is not None or not waits(diagnosis):
+    if blind is not None or not held_up(diagnosis):
         return blind
     inputs = diagnosis.inputs
     if inputs.containers is None:

@@ -52,6 +52,7 @@ from .advice import (
     BOOKS,
     WORTH,
     fits_memory,
+    held_up,
     keeping,
     one_epoch,
     payload_of,
@@ -61,7 +62,6 @@ from .advice import (
     spread,
     unlooped,
     wait_evidence,
-    waits,
 )
 from .case import inputs_of, patient
 from .entry import Case, Entry
@@ -136,10 +136,10 @@ WAYS = {
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when decoders take much of a batch's CPU and the loop waits for it."""
+    """Fires when decoders take much of a batch's CPU and it holds the loop up."""
     blind = unlooped(diagnosis, ID)
     inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if blind is not None or scenario is None or not waits(diagnosis):
+    if blind is not None or scenario is None or not held_up(diagnosis):
         return blind
     if not inputs.decode or inputs.decode < DECODE_SHARE * inputs.cpu:
         return None

@@ -41,7 +41,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inpu
 from ..model.making import Making
 from ..model.profile import Machine
 from ..model.report import Evidence, Fix
-from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, fits_memory, spread, unlooped, wait_evidence, waits
+from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, fits_memory, held_up, spread, unlooped, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .lines import hottest_place, line_evidence
@@ -56,10 +56,10 @@ sample = np.load(path.with_suffix(".npy"))          # in __getitem__"""
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when unpacking takes much of a batch's CPU and the loop waits for it."""
+    """Fires when unpacking takes much of a batch's CPU and it holds the loop up."""
     blind = unlooped(diagnosis, ID)
     inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if blind is not None or scenario is None or not waits(diagnosis) or not inputs.cpu:
+    if blind is not None or scenario is None or not held_up(diagnosis) or not inputs.cpu:
         return blind
     making = making_of(diagnosis.profile, diagnosis.loader)
     if making.unpack_cpu_s < UNPACK_SHARE * inputs.cpu or gain(scenario, _unpacked(inputs, making)) < WORTH:

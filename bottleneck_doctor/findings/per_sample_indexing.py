@@ -42,7 +42,7 @@ from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scen
 from ..model.profile import Loader, Payload
 from ..model.report import Evidence, Fix
 from ..model.trial import Treatment
-from .advice import BOOKS, WORTH, loader_with, meant, payload_of, unlooped, wait_evidence, waits
+from .advice import BOOKS, WORTH, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
 from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
 from .lines import asks_or_parses
@@ -75,13 +75,13 @@ DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when fetching is nothing but picking rows, and the loop waits for it."""
+    """Fires when fetching is nothing but picking rows, and it holds the loop up."""
     blind = unlooped(diagnosis, ID)
     loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
     if blind is not None or loader is None or scenario is None:
         return blind
     own = loader.collate != "default_collate" and inputs.collate > OWN_SHARE * inputs.cpu
-    if own or not waits(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
+    if own or not held_up(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
         return None
     payload = payload_of(diagnosis)
     if payload is None:

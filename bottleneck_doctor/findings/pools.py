@@ -6,6 +6,7 @@ from ..analyse.causes import too_many_feeders
 from ..analyse.crowding import crowding
 from ..model.diagnosis import Diagnosis
 from ..model.report import Evidence
+from .advice import waits
 
 
 def crowded(diagnosis: Diagnosis) -> bool:
@@ -16,7 +17,7 @@ def crowded(diagnosis: Diagnosis) -> bool:
     if loader is None or scenario is None:
         return False
     if diagnosis.verdict.cause == "input.oversubscribed":
-        return True
+        return waits(diagnosis)  # else workers keep the model from its cores, and cost less if they do less
     return crowding(diagnosis.inputs, loader.num_workers, scenario.serialise) > 1.0
 
 

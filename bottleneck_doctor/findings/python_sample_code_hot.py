@@ -55,7 +55,7 @@ from ..analyse.shrinking import is_shrunk_later
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
 from ..model.profile import Location, Process, Source, Stack
 from ..model.report import Evidence, Fix
-from .advice import WORTH, repeats_of, spread, wait_evidence, waits
+from .advice import WORTH, held_up, repeats_of, spread, wait_evidence
 from .case import patient
 from .entry import Case, Entry
 from .lines import DATABASE_CALLS, PARSING_CALLS, STACKS, asks_or_parses, line_evidence, lines_of
@@ -144,11 +144,11 @@ WAYS = {
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when one of the user's lines holds much of the CPU of batches that the loop waits for."""
+    """Fires when one of the user's lines holds much of the CPU of batches that hold the loop up."""
     scenario, inputs, loader = diagnosis.scenario, _inputs(diagnosis), diagnosis.loader
     if scenario is None:
         return Abstention(ID, "a training loop")
-    waited = waits(diagnosis) or scenario.crowded > 0 or diagnosis.verdict.cause == "input.preprocess"
+    waited = held_up(diagnosis) or scenario.crowded > 0
     picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
         return None

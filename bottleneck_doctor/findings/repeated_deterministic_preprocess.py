@@ -46,6 +46,7 @@ from .advice import (
     BOOKS,
     WORTH,
     fits_memory,
+    held_up,
     keeping,
     place_of,
     remembering,
@@ -53,7 +54,6 @@ from .advice import (
     spread,
     unlooped,
     wait_evidence,
-    waits,
 )
 from .case import patient
 from .entry import Case, Entry
@@ -77,12 +77,12 @@ class Once(torch.utils.data.Dataset):
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when samples repeat exactly, cost CPU, and the loop waits for them."""
+    """Fires when samples repeat exactly, cost CPU, and it holds the loop up."""
     blind = unlooped(diagnosis, ID)
     loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
     if blind is not None or loader is None or scenario is None:
         return blind
-    if not waits(diagnosis) or loader.dataset_kind != "map" or is_indexing(inputs, loader):
+    if not held_up(diagnosis) or loader.dataset_kind != "map" or is_indexing(inputs, loader):
         return None
     repeats = repeats_of(diagnosis)
     if repeats is None or repeats.compared < COMPARED_AT_LEAST:
