@@ -24,7 +24,7 @@ from .reads import Reads, judge_reads, streams_of
 from .served import Curve, held, served
 from .spinning import spinning_share
 from .split import split_of
-from .threads import asleep_share, resting_share
+from .threads import asleep_share, operator_s, resting_share
 from .turns import Beside, spaced, turns_of
 
 # Receiving a batch from a worker, and each tensor in it, which is passed by descriptor: the loop's CPU, the
@@ -90,6 +90,7 @@ def build_scenario(
         cores=host.cores / host.trainers,
         strangers=strangers(host) / host.trainers,
         threads=threads,
+        operator_s=operator_s(profile),
         making_threads=making_threads(profile, loader, steps, inputs) if not workers else 1.0,
         hand_over=release + max(0.0, hand_over - (making.draw_cpu_s or 0.0) if workers else hand_over),
         sampling=making.draw_s or 0.0,

@@ -196,6 +196,13 @@ def idle_cores(host: Host) -> float | None:
     return max(0.0, host.cores - host.job_cores - host.foreign_cores)
 
 
+def operator_s(profile: Profile) -> float:
+    """Seconds of a profiled operator, weighed by the time that such operators take; 0 = not known."""
+    total = sum(one.self_cpu_s for one in profile.operators)
+    weighed = sum(one.self_cpu_s**2 / max(one.calls, 1.0) for one in profile.operators)
+    return weighed / total if total > 0 else 0.0
+
+
 def large_share(profile: Profile, loop: Loop | None) -> float | None:
     """Share of the profiled operators' time in calls long enough to be divided."""
     anatomy = anatomy_of(profile, loop)

@@ -23,8 +23,7 @@ ONE = "1 threads"  # the way in which layers are timed for it
 
 
 def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[Cure]:
-    """No workers, where the replay finds that ``gain`` times as fast as any number: the loop makes its batches
-    itself."""
+    """No workers, where the replay finds that ``gain`` times as fast as any number of them."""
     scenario, loader = diagnosis.scenario, diagnosis.loader
     if scenario is None or loader is None or loader.kind != "dataloader" or not loader.num_workers:
         return []

@@ -114,7 +114,8 @@ class Scenario:
     it; ``spinning`` is the share of ``compute`` in which threads of the model spin for one that workers keep
     from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in the model, for other
     threads of it, ``resting`` that in which its own lines do, outside of data, model and writing; ``limited``
-    the seconds that a read limit, reached, takes for a batch, whoever reads it.
+    the seconds that a read limit, reached, takes for a batch, whoever reads it; ``operator_s`` is how long an
+    operator of the model takes in which a moment of its computing lies, 0 = not known.
     """
 
     works: tuple[Work, ...]
@@ -147,6 +148,7 @@ class Scenario:
     asleep: float = 0.0
     resting: float = 0.0
     limited: float = 0.0
+    operator_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
 TIE = log(1.1)  # gains within 10 % are a tie; then the easier remedy comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (ours)
-READS = ("input.storage", "input.network")  # whoever reads faster computes as before
 TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "bound": 3}
 
 
@@ -73,7 +72,8 @@ def _most(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> float:
     most, fastest = cure.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
     if most is None:
         most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
-        most = diagnosis.causes.get(finding.cause, most) if finding.cause in READS else most
+        if finding.cause == "input.network":  # whose batches cost the same CPU from anywhere else
+            most = diagnosis.causes.get(finding.cause, most)
         fastest = []
     most = max(1.0, most)
     wide = widened(diagnosis, 1.0, most, most, cure.basis).high

@@ -1,4 +1,4 @@
-"""Sick: a recurrence takes its inputs slice by slice, each with a gradient of the whole. Cure: unbind once."""
+"""Sick: a recurrence takes slice after slice, each with a gradient of the whole. Cure: unbind once."""
 
 from __future__ import annotations
 
