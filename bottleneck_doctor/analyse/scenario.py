@@ -74,15 +74,9 @@ def build_scenario(
     )
     turns = turns_of(steps if workers else without_making(steps, inputs), beside)
     making, step_s = making_of(profile, loader), fmean_wall(steps)
-    reads = (
-        judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
-        if loader and inputs.storage > 0
-        else None
-    )
-    crowd = crowding(inputs, workers, serialise)
+    reads = _reads(profile, loader, inputs, host, step_s)
     base = Scenario(
-        works=tuple(replace(work, cpu=work.cpu * crowd) for work in works)
-        or tuple(_work_from(step) for step in spaced(steps)),
+        works=_works(works, steps, crowding(inputs, workers, serialise)),
         turns=with_stalls(turns, _stall_s(profile, inputs, steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
@@ -102,16 +96,20 @@ def build_scenario(
         epoch_start=_epoch_start(loop, inputs, workers) if workers else epoch_draws_s(making, loop),
         stored=stored,
         streams=_streams(reads),
-        ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
-        undivided=device is not None and device.clock is not None and device.beat is None,
         served=_served(profile, loader, inputs, reads),
     )
+    base = base if device is None else _on_device(base, device, steps)
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
     base = fitted(base, step_s, _own_s(steps), _is_bulky(profile, loader))
-    if reads is not None and reads.pace == "limit":
-        base = replace(base, limited=step_s)
+    base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     return _fed(base, feeders, steps, host) if feeders.count else base
+
+
+def _works(works: tuple[Work, ...], steps: list[Step], crowd: float) -> tuple[Work, ...]:
+    """What batches cost alone, though makers crowd the cores; of a loop without a loader, the waits."""
+    alone = tuple(replace(work, cpu=work.cpu * crowd) for work in works)
+    return alone or tuple(_work_from(step) for step in spaced(steps))
 
 
 def _workers(loop: Loop | None, loader: Loader | None) -> int:
@@ -119,6 +117,12 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
+
+
+def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenario:
+    """The scenario with an accelerator that works beside the loop."""
+    undivided = device.clock is not None and device.beat is None
+    return replace(base, ahead=runs_ahead(device, fmean([step.wait for step in steps])), undivided=undivided)
 
 
 def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
@@ -234,6 +238,15 @@ def _epoch_start(loop: Loop | None, inputs: Inputs, workers: int) -> float:
         return 0.0
     later = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
     return max(0.0, median([build + first for build, first in later]) - inputs.wall)
+
+
+def _reads(
+    profile: Profile, loader: Loader | None, inputs: Inputs, host: Host, step_s: float
+) -> Reads | None:
+    """How storage serves the loader; None where nothing is read from it."""
+    if loader is None or inputs.storage <= 0:
+        return None
+    return judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
 
 
 def _streams(reads: Reads | None) -> float:

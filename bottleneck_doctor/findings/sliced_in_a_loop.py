@@ -19,7 +19,7 @@ Slices of small tensors cost their calls, not what is filled: merging calls then
 slices (`x[:, t] = ...`) is another matter, which `torch.stack` of a list cures.
 
 ## Prediction
-By replay: half to all of what is filled and added for slices, likely nine tenths.
+By replay: half to all of what is filled and added for slices, and of pages mapped for it, likely nine tenths.
 
 ## Remedies
 `unbind-once`.
@@ -29,6 +29,8 @@ torch.unbind; torch.split; derivatives.yaml: `select_backward`, `slice_backward`
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.computing import Computing
@@ -76,7 +78,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _cure(scenario: Scenario, seconds: float) -> Cure:
-    low, likely, high = (spared(scenario, share * seconds) for share in SPARED)
+    # what they fill was mapped for them
+    low, likely, high = (replace(spared(scenario, part * seconds), paging=1 - part) for part in SPARED)
     return Cure(
         id="unbind-once",
         title="take all slices of a tensor in one call, before the loop",

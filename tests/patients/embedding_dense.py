@@ -29,7 +29,7 @@ def main() -> None:
     book = Ledger(given.steps, given.truth)
     pairs = torch.stack([torch.randint(0, USERS, (60_000,)), torch.randint(0, THINGS, (60_000,))], dim=1)
     loader = DataLoader(TensorDataset(pairs, torch.rand(60_000).round()), batch_size=512, shuffle=True)
-    model = Tastes(sparse=given.cured)
+    model = Tastes(sparse=bool(given.cured))
     kind = torch.optim.SparseAdam if given.cured else torch.optim.Adam
     optimizer = kind(list(model.parameters()), lr=0.01)
     for _ in book.epochs():
