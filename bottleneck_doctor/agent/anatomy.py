@@ -55,33 +55,43 @@ def _keep(longest: list[float], taken: float) -> None:
     del longest[LONGEST:]
 
 
-def dissect(records: Any) -> Anatomy:
-    """One thread's records, in order, from the mark that the profiler sets when it begins."""
-    anatomy, optimizing = Anatomy(), 0
+def dissect(records: Any, table: dict[str, list[Any]]) -> Anatomy:
+    """One thread's records, in order, from the mark that the profiler sets when it begins. ``table`` is added
+    to: name -> [calls, microseconds of its own]."""
+    anatomy, optimizing, operating = Anatomy(), 0, 0
     last: Any = records[0] if records else None
-    spans: list[str] = []  # names of all that is open
-    open_ones: list[list[Any]] = []  # of these the operators: [record, microseconds of operators inside]
+    kinds: dict[str, tuple[bool, bool]] = {}  # is it an operator, an optimizer
+    spans: list[
+        list[Any]
+    ] = []  # all that is open: [record, name, microseconds inside, of these in operators]
     for record in records[:RECORDS_AT_MOST]:
         kind = record.kind()
         if kind == "push":
             name = record.name()
-            spans.append(name)
-            optimizing += name.startswith("Optimizer.")
-            if is_operator(name):
-                if not open_ones:
-                    anatomy.pause(last.cpu_elapsed_us(record), optimizing > 0)
-                open_ones.append([record, 0.0])
+            if name not in kinds:
+                kinds[name] = is_operator(name), name.startswith("Optimizer.")
+            operator, optimizer = kinds[name]
+            optimizing += optimizer
+            if operator and not operating:
+                anatomy.pause(last.cpu_elapsed_us(record), optimizing > 0)
+            operating += operator
+            spans.append([record, name, 0.0, 0.0])
         elif kind == "pop" and spans:
-            name = spans.pop()
-            optimizing -= name.startswith("Optimizer.")
-            if is_operator(name) and open_ones:
-                begun, inside = open_ones.pop()
-                taken = begun.cpu_elapsed_us(record)
-                anatomy.operator(max(0.0, taken - inside))
-                if open_ones:
-                    open_ones[-1][1] += taken
-                last = record if not open_ones else last
-        elif kind == "mark" and last is not record and not open_ones:
+            begun, name, inside, in_operators = spans.pop()
+            operator, optimizer = kinds[name]
+            taken = begun.cpu_elapsed_us(record)
+            row = table.setdefault(name, [0, 0.0])
+            row[0] += 1
+            row[1] += max(0.0, taken - inside)
+            if operator:
+                anatomy.operator(max(0.0, taken - in_operators))
+            if spans:
+                spans[-1][2] += taken
+                spans[-1][3] += taken if operator else in_operators
+            optimizing -= optimizer
+            operating -= operator
+            last = record if operator and not operating else last
+        elif kind == "mark" and last is not record and not operating:
             anatomy.pause(last.cpu_elapsed_us(record), False)
             last = record
     if len(records) > RECORDS_AT_MOST:

@@ -24,7 +24,6 @@ AGAIN_AT_MOST = 64  # steps of a loop that trains, in which it did not: an evalu
 EMPTY = 0.1  # of the CPU of a step that trained: a batch was fetched, and nothing yet computed with it
 AGAIN_NS = 5_000_000_000  # and as long at most, until the next close look that may find it training
 STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
-RECORDS_AT_MOST = 100_000  # are added up, at 2 microseconds each, while the user's thread waits
 
 
 class Window:
@@ -113,8 +112,7 @@ class Window:
             self.running = False
             taken, cpu = now() - self.start, thread_cpu() - self.cpu
             threads = sys.modules["torch"].autograd._disable_profiler_legacy()
-            _note_anatomy(threads, taken, cpu, state.backwards - self.backwards, self._batches(cpu))
-            table = add_up(threads)
+            table = _note_anatomy(threads, taken, cpu, state.backwards - self.backwards, self._batches(cpu))
             rows = sorted(table.items(), key=lambda row: -row[1][1])
             for name, (calls, microseconds) in rows[:OPERATORS_AT_MOST]:
                 state.book.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
@@ -122,11 +120,15 @@ class Window:
             state.row(wire.WINDOWED, self.begun, now() - self.begun, 1)
 
 
-def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: int) -> None:
-    """What the loop's thread did: its records are those that begin with the profiler's own mark."""
+def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: int) -> dict[str, list[Any]]:
+    """What the loop's thread did: its records are those that begin with the profiler's own mark. Returns the
+    operators of all threads: [calls, microseconds of their own]."""
+    table: dict[str, list[Any]] = {}
+    noted = False
     for records in threads:
-        if records and records[0].kind() == "mark":
-            found = dissect(records)
+        found = dissect(records, table)
+        if not noted and records and records[0].kind() == "mark":
+            noted = True
             sums = {name: getattr(found, name) for name in ("own", "beyond", "large", "short", "long")}
             state.book.fact(
                 fact="anatomy", backwards=backwards, batches=batches, operators=found.operators,
@@ -136,25 +138,6 @@ def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: i
                 longest_calls_s=[one / 1e6 for one in found.longest_calls],
                 **{name + "_s": value / 1e6 for name, value in sums.items()},
             )  # fmt: skip
-            return
-
-
-def add_up(threads: Any) -> dict[str, tuple[int, float]]:
-    """{operator: (calls, microseconds of its own)} from the profiler's records, a list per thread."""
-    table: dict[str, tuple[int, float]] = {}
-    for records in threads:
-        open_ones: list[Any] = []  # [record, microseconds of the operators inside]
-        for record in records[:RECORDS_AT_MOST]:
-            kind = record.kind()
-            if kind == "push":
-                open_ones.append([record, 0.0])
-            elif kind == "pop" and open_ones:
-                begun, inside = open_ones.pop()
-                taken = begun.cpu_elapsed_us(record)
-                calls, own = table.get(begun.name(), (0, 0.0))
-                table[begun.name()] = (calls + 1, own + max(0.0, taken - inside))
-                if open_ones:
-                    open_ones[-1][1] += taken
     return table
 
 

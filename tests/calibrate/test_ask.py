@@ -54,7 +54,9 @@ def main(request, tell):
     answer = asked(probe, source, seconds=2.0)
     assert answer.problem == "it took longer than 2 s"
     assert time.monotonic() - began < 30
-    assert not _lives(answer.rows[0]["child"])
+    while _lives(answer.rows[0]["child"]):  # killed, but it takes the kernel a moment
+        assert time.monotonic() - began < 30
+        time.sleep(0.05)
 
 
 def test_an_interrupt_ends_the_probe_and_keeps_its_rows(probe: Path) -> None:
