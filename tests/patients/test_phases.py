@@ -1,5 +1,4 @@
-"""Patients that change while they run: their phases, and none where nothing changes for good. Some are run
-under bdoc; all were recorded."""
+"""Patients that change while they run, under bdoc or recorded: their phases, and none where nothing does."""
 
 from __future__ import annotations
 
