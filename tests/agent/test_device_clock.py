@@ -59,6 +59,7 @@ def device(tmp_path: Path) -> Iterator[Pretend]:
     state.begin(str(tmp_path))
     state.accelerator = Pretend()
     yield state.accelerator
+    own_loop._forget()  # a hook that waits for the next call of any module
     state.__dict__.clear()
     state.__dict__.update(before)
 
