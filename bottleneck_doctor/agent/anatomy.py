@@ -61,9 +61,7 @@ def dissect(records: Any, table: dict[str, list[Any]]) -> Anatomy:
     anatomy, optimizing, operating = Anatomy(), 0, 0
     last: Any = records[0] if records else None
     kinds: dict[str, tuple[bool, bool]] = {}  # is it an operator, an optimizer
-    spans: list[
-        list[Any]
-    ] = []  # all that is open: [record, name, microseconds inside, of these in operators]
+    spans: list[list[Any]] = []  # open ones: [record, name, microseconds inside, of these in operators]
     for record in records[:RECORDS_AT_MOST]:
         kind = record.kind()
         if kind == "push":

@@ -102,8 +102,11 @@ def _options(group: dict[str, Any]) -> dict[str, float]:
 
 
 def _tables(optimizer: Any) -> list[Any]:
-    """Its largest matrices of many rows with a dense gradient: tables from which batches may look rows up."""
+    """Its largest matrices of many rows with a dense gradient: batches may look rows up in them. None under
+    a mode of the script's, which would meet our operators."""
     torch: Any = sys.modules["torch"]
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+        return []
     matrices = [
         one
         for group in optimizer.param_groups

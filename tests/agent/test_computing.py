@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.agent import wire
+from bottleneck_doctor.agent import optimizers, wire
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
 
@@ -93,6 +93,18 @@ def test_of_a_table_the_rows_are_counted_that_a_batch_looked_up(profile: Profile
     (found,) = profile.computing.gradient_rows
     assert (found.rows, found.elements, found.looked) == (8192, 8192 * 4, 1024)
     assert found.touched == 20
+
+
+def test_no_table_is_looked_at_where_a_mode_would_count_that() -> None:
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    table = torch.nn.Embedding(5000, 2)
+    table(torch.tensor([3])).sum().backward()
+    optimizer = torch.optim.SGD(table.parameters())
+    assert len(optimizers._tables(optimizer)) == 1
+    with FlopCounterMode(display=False):
+        assert optimizers._tables(optimizer) == []
 
 
 def test_a_profiled_step_shows_its_python(profile: Profile) -> None:

@@ -67,9 +67,10 @@ def both(folder: Path) -> Both:
 
 @pytest.mark.parametrize("name", UNHARMED)
 def test_output_and_status_are_the_same_with_and_without_bdoc(name: str, folder: Path) -> None:
-    alone = plain(BY_NAME[name], folder, ["--steps", "24"])
-    seen = watched(BY_NAME[name], folder, ["--steps", "24"])
-    assert alone.stdout.startswith("step 24 loss ")
+    steps = "8" if name == "ppo-maze" else "24"  # each a rollout
+    alone = plain(BY_NAME[name], folder, ["--steps", steps])
+    seen = watched(BY_NAME[name], folder, ["--steps", steps])
+    assert alone.stdout.startswith(f"step {steps} loss ")
     assert (seen.stdout, seen.status) == (alone.stdout, alone.status), seen.stderr
 
 
