@@ -14,7 +14,8 @@ CPU time of a fetch over its samples, without reads, decoders or opened files; w
 
 ## Thresholds
 Less than 20 microseconds of CPU per sample and batches of at least 64 (measured: plain indexing takes 4 to
-5). Data wait above 5 % of the step: the profiler's TensorBoard plugin. The gather must gain 3 % by replay.
+5). Data wait above 5 % of the step (the profiler's TensorBoard plugin), or a
+verdict that names the making. The gather must gain 3 % by replay.
 
 ## When this advice is wrong
 A collate function of one's own that does more than stack is collate-bound. A transform applied per row must

@@ -86,7 +86,7 @@ def _cure(scenario: Scenario, seconds: float) -> Cure:
         fix=Fix("the loop over slices in the model", UNBIND),
         factor=spread(scenario, low, likely, high),
         most=gain(scenario, high),
-        risk="none: the numbers stay the same",
+        risk="gradients may be added up in another order, and differ in the last digits",
     )
 
 

@@ -5,11 +5,11 @@ Every name begins with ``gpu0_`` for the first visible GPU (``cuda:0``) and so o
 memory_busy_share (the same of reads and writes), memory_used_bytes (of all processes), memory_bytes, power_w
 (since Ampere, but for the A100, the mean of a second), sm_clock_mhz, memory_clock_mhz, temperature_c,
 pcie_gen, pcie_width, clock_reasons (NVML's bits) and clocks_{idle,power_cap,...} as 0 or 1. Rarely:
-power_limit_w, pcie_replays,
-{job,foreign}_processes, {job,foreign}_memory_bytes and {job,foreign}_busy_share for processes inside and
-outside of the job's tree, and since Hopper, as means since the last time: sm_active_share (multiprocessors
-with work), tensor_active_share (their time in tensor cores), dram_bandwidth_share. Once: see ``static``; uuid
-is the slice's where the job has one, and whole_uuid then that of its GPU.
+power_limit_w, pcie_replays, {job,foreign}_processes, {job,foreign}_memory_bytes and {job,foreign}_busy_share
+for processes inside and outside of the job's tree, and since Hopper, as means since the last time:
+sm_active_share (multiprocessors with work), tensor_active_share (their time in tensor cores),
+dram_bandwidth_share. Once: see ``static``; uuid is the slice's where the job has one, and whole_uuid then
+that of its GPU.
 """
 
 from __future__ import annotations
