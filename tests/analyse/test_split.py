@@ -108,6 +108,8 @@ def test_nothing_is_split_beside_an_accelerator() -> None:
 
 def test_a_step_unlike_the_others_is_not_believed() -> None:
     assert parts(profiled(own=8, long=60))[:2] == (0, 0)
+    assert parts(profiled(own=4, beyond=1, short=2, operators=3000))[1] > 0
+    assert parts(profiled(own=2, beyond=0.5, short=1, operators=3000))[:2] == (0, 0), "a rollout was missed"
 
 
 def test_time_asleep_is_not_python() -> None:
