@@ -43,18 +43,24 @@ def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool
 
 
 def device_turn(
-    beat: Beat, checkpoint: float = 0.0, logging: float = 0.0, collect: float = 0.0, held: float = 0.0
+    beat: Beat,
+    checkpoint: float = 0.0,
+    logging: float = 0.0,
+    collect: float = 0.0,
+    held: float = 0.0,
+    behind: float = 0.0,
 ) -> Turn:
     """The turn of a loop whose device's clock was read: nothing of it is guessed from the thread's CPU clock,
     since waiting for a device spins. ``held`` is the share of its time in which the loop had no core: that
-    is the replay's to add."""
+    is the replay's to add. ``behind`` is the share of its exchanges that it waits for slower ranks."""
     return Turn(
         compute=0.0,
         checkpoint=checkpoint,
         logging=logging,
         collect=collect,
         launch=max(0.0, beat.host_s - beat.sync_s) * (1 - held),
-        comm=beat.collective_s,
+        comm=beat.collective_s * (1 - behind),
+        straggler=beat.collective_s * behind,
         device=beat.busy_s,
         copying=beat.transfer_s,
         lead_in=beat.sync_s * (1 - held),

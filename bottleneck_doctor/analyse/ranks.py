@@ -3,6 +3,9 @@
 An exchange ends for all ranks at about the same time, so who comes last waits least. In each step, what even
 the rank that waits least waits for is the exchange; what another rank waits beyond that is for slower ranks:
 for those that have more to do, and for those that had no core.
+
+On accelerators the loop's thread does not wait for an exchange, a kernel spins: there the profiled steps of
+each rank's device are compared.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from itertools import accumulate, pairwise
 from statistics import fmean
 from typing import TypeVar
 
+from ..model.device import DeviceWindow
 from ..model.profile import Loop, Outside, Profile
 
 Beat = Loop | Outside  # a loop of one rank, with or without a loader
@@ -22,6 +26,7 @@ AnyBeat = TypeVar("AnyBeat", Loop, Outside)
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
 COMPARED_AT_LEAST = 8  # aligned stretches, or nothing is said about who waits for whom (ours)
+TOGETHER = 0.8  # of the longest rank's profiled step, or they do not wait for each other (ours)
 SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [analyse/steady.py]
 
 
@@ -31,17 +36,16 @@ class Balance:
     that waits least does; ``behind`` = what each sleeps beyond that for ranks that have more to do (the rest
     is for ranks that had no core). ``busy`` = its step without any of it and without waiting for a core.
     ``uneven`` = the slowest rank's busy time over the mean one's, each step for itself; ``slowest`` = the
-    share of stretches in which the rank that is slowest most often was so; ``queued`` = what the mean rank
-    waits for a core. ``missing`` = ranks not seen."""
+    share of stretches in which the rank that is slowest most often was so, None = too few steps tell;
+    ``queued`` = what the mean rank waits for a core. ``missing`` = ranks not seen."""
 
     exchange: float
     slept: dict[int, float]
     behind: dict[int, float]
     busy: dict[int, float]
     uneven: float
-    slowest: float
+    slowest: float | None
     queued: float
-    stretches: int
     missing: int
 
     def shares(self, pid: int) -> tuple[float, float]:
@@ -66,7 +70,7 @@ def compare(profile: Profile) -> Balance | None:
     """Who waits for whom; None on one rank, or where too few steps can be aligned."""
     ranks = exchanging(profile)
     if len(ranks) < 2:
-        return None
+        return _on_devices(profile)
     edges = _edges(ranks)
     if len(edges) <= COMPARED_AT_LEAST:
         return None
@@ -90,9 +94,36 @@ def compare(profile: Profile) -> Balance | None:
         uneven=most / max(fmean(worked.values()), 1e-12),
         slowest=last.most_common(1)[0][1] / len(keep),
         queued=fmean(sum(_column(one, "runq_s")) / max(1, _steps(one)) for one in ranks),
-        stretches=len(keep),
         missing=max(0, world_size(profile) - len(ranks)),
     )
+
+
+def _on_devices(profile: Profile) -> Balance | None:
+    """Who waits for whom in the profiled steps, which are the same ones on all ranks."""
+    windows = _windows(profile)
+    longest = max((one.wall_s for one in windows.values()), default=0.0)
+    if len(windows) < 2 or min(one.wall_s for one in windows.values()) < TOGETHER * longest:
+        return None
+    slept = {pid: one.collective_s for pid, one in windows.items()}
+    busy = {pid: one.wall_s - one.collective_s for pid, one in windows.items()}
+    least, most = min(slept.values()), max(busy.values())
+    return Balance(
+        exchange=least,
+        slept=slept,
+        behind={pid: min(slept[pid] - least, most - busy[pid]) for pid in windows},
+        busy=busy,
+        uneven=most / max(fmean(busy.values()), 1e-12),
+        slowest=None,
+        queued=0.0,
+        missing=max(0, world_size(profile) - len(windows)),
+    )
+
+
+def _windows(profile: Profile) -> dict[int, DeviceWindow]:
+    """The profiled steps of each rank's device, by pid; empty where nothing is exchanged in them."""
+    devices = [one for one in (profile.device, *profile.other_devices) if one is not None]
+    found = {one.pid: one.window for one in devices if one.window is not None}
+    return found if world_size(profile) > 1 and any(one.collective_s for one in found.values()) else {}
 
 
 def world_size(profile: Profile) -> int:
@@ -101,10 +132,13 @@ def world_size(profile: Profile) -> int:
     return max(known, default=1)
 
 
-def pick(ranks: Sequence[AnyBeat], data_s: Sequence[float]) -> AnyBeat:
+def pick(profile: Profile, ranks: Sequence[AnyBeat], data_s: Sequence[float]) -> AnyBeat:
     """The rank that a report is about: the one that waits most, for data (``data_s``, seconds of each rank)
     or for the others, whichever tells the ranks further apart. Without any exchange, for data."""
     slept = [sum(_column(one, "exchange_s")) for one in ranks]
+    windows = _windows(profile)
+    if not any(slept) and all(one.pid in windows for one in ranks):
+        slept = [windows[one.pid].collective_s * _steps(one) for one in ranks]
     telling = data_s if max(data_s) - min(data_s) >= max(slept) - min(slept) else slept
     return ranks[telling.index(max(telling))]
 

@@ -46,11 +46,11 @@ def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
     best = max(training, key=lambda loop: (loop.wall_s, loop.wait_s), default=None)
     if best is not None and (outside is None or best.wall_s > sum(outside.wall_s)):
         ranks = [loop for loop in training if loop.loader.split(":")[-1] and loop.steps >= 0.9 * best.steps]
-        return pick(ranks, [loop.wait_s for loop in ranks]), None
+        return pick(profile, ranks, [loop.wait_s for loop in ranks]), None
     together = [one for one in exchanging(profile) if isinstance(one, Outside)]
     if len(together) < 2:
         return None, outside
-    return None, pick(together, [got_s(profile, one) for one in together])
+    return None, pick(profile, together, [got_s(profile, one) for one in together])
 
 
 def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Loader | None:

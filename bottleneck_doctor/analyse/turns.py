@@ -54,7 +54,7 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     device = beside.device
     if device is not None and device.beat is not None:
         held = min(HELD_AT_MOST, queue / max(step.wall - step.wait, 1e-12))
-        return device_turn(device.beat, *host, held)
+        return device_turn(device.beat, *host, held, behind=beside.shares[1])
     if device is not None and device.clock is not None:
         return undivided_turn(device.clock, *host)
     copied = beside.copied if step.exchange > 0 else 0.0

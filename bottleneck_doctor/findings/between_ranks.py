@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.ranks import compare, world_size
+from ..analyse.ranks import Balance, compare, world_size
 from ..model.diagnosis import Abstention, Diagnosis, Turn, Work
 from ..model.profile import Location, Loop, Process, StepTable
 from ..model.ranks import Parallel, Passes, Ranks
@@ -85,12 +85,13 @@ def line_of(diagnosis: Diagnosis) -> Location | None:
 def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """What is exchanged, and how long a rank waits for it."""
     model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
+    source = compared(compare(diagnosis.profile))
     said = [
         Evidence("share of the step that even the rank which waits least sleeps in exchanges",
-                 "exchange_share", share_of(diagnosis, "comm"), COMPARED),
+                 "exchange_share", share_of(diagnosis, "comm"), source),
         *_by_kind(diagnosis),
         Evidence("share of the step that this rank sleeps on for slower ones", "straggler_share",
-                 share_of(diagnosis, "straggler"), COMPARED),
+                 share_of(diagnosis, "straggler"), source),
     ]  # fmt: skip
     if passes is not None:
         said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
@@ -107,6 +108,11 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
         named = f"{call.name} for module {call.module}" if call.module else call.name
         said.append(Evidence(f"time of each {named} at {where}", "collective_s", each, "hook on it"))
     return said
+
+
+def compared(balance: Balance | None) -> str:
+    """From what it is known who waits for whom."""
+    return COMPARED if balance is None or balance.slowest is not None else "profiled steps of all ranks"
 
 
 def _by_kind(diagnosis: Diagnosis) -> list[Evidence]:

@@ -9,12 +9,14 @@ work, its data, whatever it alone does (logging, evaluation, a slower machine).
 
 ## How it is measured
 What each rank sleeps in exchanges, step by step. Who comes last sleeps least; what the others sleep beyond
-that is waiting for it. Durations of each rank's own clock are compared, never instants of two clocks.
+that is waiting for it. Durations of each rank's own clock are compared, never instants of two clocks. On
+accelerators, where waiting spins in a kernel, the profiled steps of all ranks are compared.
 
 ## Thresholds
 The slowest rank's own time, without exchanges and without waiting for a core, is 10 % above the mean (ours,
 [catalogue F55]), and ranks sleep 5 % of their step on slower ones (ours). The same rank is slowest in 60 % of
-the steps: a matter of that rank; otherwise of batches that differ in cost (ours). The latter is not said
+the steps: a matter of that rank; otherwise of batches that differ in cost (ours). Profiled steps are too few
+to tell the two apart: the first is assumed. The latter is not said
 where ranks wait for a core for 5 % of the step (ours), or strangers hold half a core [catalogue F57].
 
 ## When this advice is wrong
@@ -40,7 +42,7 @@ from ..analyse.ranks import Balance, compare
 from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
 from ..model.profile import Location, Process
 from ..model.report import Evidence, Fix
-from .between_ranks import COMPARED, alone, exchange_evidence, line_of, pair, pid_of, share_of
+from .between_ranks import alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
 from .entry import Case, Entry
 
 ID = "rank-straggler"
@@ -73,7 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     waiting = fmean(balance.behind.values())
     if balance.uneven < UNEVEN or waiting < ASLEEP * diagnosis.step_s:
         return None
-    steady = balance.slowest >= SAME
+    steady = balance.slowest is None or balance.slowest >= SAME
     if not steady and _crowded(diagnosis, balance):
         return None
     cures = _cures(diagnosis, balance, steady)
@@ -90,17 +92,16 @@ def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
     names = {one.pid: one.rank for one in diagnosis.profile.processes}
     ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
     parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
+    source = compared(balance)
     said = [
         Evidence(f"own time per step of the {which} rank ({_name(names.get(pid), pid)})", f"{which}_rank_s",
-                 balance.busy[pid], COMPARED)
+                 balance.busy[pid], source)
         for which, pid in parts
     ]  # fmt: skip
-    return [
-        *said,
-        Evidence("share of steps in which the same rank is the slowest", "slowest_rank_share",
-                 balance.slowest, COMPARED),
-        *exchange_evidence(diagnosis),
-    ]  # fmt: skip
+    if balance.slowest is not None:
+        said.append(Evidence("share of steps in which the same rank is the slowest", "slowest_rank_share",
+                             balance.slowest, source))  # fmt: skip
+    return [*said, *exchange_evidence(diagnosis)]
 
 
 def _name(rank: int | None, pid: int) -> str:

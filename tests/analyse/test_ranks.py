@@ -11,6 +11,8 @@ from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.ranks import compare
 from bottleneck_doctor.analyse.steady import choose_loop
 from bottleneck_doctor.model.profile import Process, Profile
+from bottleneck_doctor.prescribe import write_up
+from tests.analyse.devices import device_run
 from tests.analyse.runs import own_loop, run_of
 
 EXCHANGE_S = 0.004
@@ -47,6 +49,57 @@ def ranks(*own_s: list[float], exchange: float = EXCHANGE_S, every: int = 1, wai
 
 def even(seconds: float) -> list[float]:
     return [seconds] * STEPS
+
+
+def device_ranks(*beats: dict[str, float]) -> Profile:
+    """Ranks whose exchanges are kernels: what each one's device did in a step of 20 ms."""
+    runs = [device_run(**beat) for beat in beats]
+    devices = [replace(one.device, pid=rank + 1) for rank, one in enumerate(runs) if one.device is not None]
+    return replace(
+        runs[0],
+        loops=[replace(one.loops[0], pid=rank + 1) for rank, one in enumerate(runs)],
+        processes=[
+            replace(one.processes[0], pid=rank + 1, rank=rank, world_size=len(runs))
+            for rank, one in enumerate(runs)
+        ],
+        device=devices[0],
+        other_devices=devices[1:],
+    )
+
+
+QUICK = {"busy_s": 0.008, "collective_s": 0.012, "host_s": 0.004}
+SLOW = {"busy_s": 0.018, "collective_s": 0.002, "host_s": 0.004}
+
+
+@pytest.mark.parametrize("order", [(QUICK, SLOW), (SLOW, QUICK)])
+def test_kernels_that_wait_for_a_slow_rank_are_not_the_exchange(order: tuple[dict[str, float], ...]) -> None:
+    profile = device_ranks(*order)
+    balance = compare(profile)
+    assert balance is not None
+    quick = order.index(QUICK) + 1
+    assert balance.exchange == pytest.approx(0.002)
+    assert balance.behind == pytest.approx({quick: 0.01, 3 - quick: 0.0})
+    report = write_up(profile)
+    assert report.verdict.cause == "comm.straggler"
+    assert report.remedies[0].id == "balance-ranks"
+    told = {one.metric for one in report.findings[0].evidence if one.source == "profiled steps of all ranks"}
+    assert told >= {"slowest_rank_s", "fastest_rank_s"}
+    assert "slowest_rank_share" not in told  # few steps do not tell whether it is always the same one
+    assert report.remedies[0].predicted_speedup.likely == pytest.approx(20 / 15, rel=0.1)
+
+
+def test_kernels_that_wait_as_long_on_all_ranks_are_the_exchange() -> None:
+    assert diagnose(device_ranks(QUICK, QUICK)).verdict.cause == "comm.allreduce"
+
+
+def test_a_rank_that_waits_for_data_is_reported_rather_than_those_that_wait_for_it() -> None:
+    starved = {"busy_s": 0.007, "input_s": 0.011, "collective_s": 0.002, "host_s": 0.004}
+    profile = device_ranks(QUICK, starved)
+    assert choose_loop(profile)[0] is profile.loops[1]
+
+
+def test_profiled_steps_of_different_lengths_are_not_compared() -> None:
+    assert compare(device_ranks(QUICK, {**SLOW, "busy_s": 0.03})) is None
 
 
 def test_even_ranks_wait_for_the_exchange_alone() -> None:
