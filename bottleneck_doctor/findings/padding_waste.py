@@ -9,7 +9,8 @@ Layers cost as much for a place that is padding as for a real one; attention pay
 
 ## How it is measured
 In sampled batches, before they reach the model: two-dimensional tensors of whole numbers whose rows end, or
-begin, with one and the same number that stands nowhere else.
+begin, with one and the same number that stands nowhere else; of floats three-dimensional ones, whose rows end
+or begin with vectors of zeros.
 
 ## Thresholds
 More than 0.3 of the places are padding [catalogue F48], in at least three sampled batches (ours), and the

@@ -117,7 +117,7 @@ class GradientRows:
 
 @dataclass(frozen=True)
 class Padding:
-    """Places in sampled batches of token numbers, and how many of these fill a row's end."""
+    """Places in sampled batches of sequences, and how many of these fill a row's end."""
 
     loader: str
     batches: int

@@ -35,10 +35,24 @@ def test_whole_rows_of_tokens_have_hardly_any() -> None:
     assert padded <= 4
 
 
+@pytest.mark.parametrize("left", [False, True])
+def test_vectors_of_zeros_at_an_end_are_padding(left: bool) -> None:
+    tokens = sentences(left)
+    vectors = torch.randn(8, 20, 3) * (tokens != 0).unsqueeze(2)
+    assert padding([vectors]) == padding([tokens])
+
+
+def test_margins_of_pictures_are_no_padding() -> None:
+    pictures = torch.zeros(8, 28, 28)
+    pictures[:, 4:16, 4:24] = torch.rand(8, 12, 20) + 0.1
+    assert padding([pictures])[1] == 0
+
+
 @pytest.mark.parametrize(
     "batch",
     [
         torch.randn(8, 20),
+        torch.randn(8, 3, 20, 20),
         torch.randint(0, 2, (8, 20)),  # a mask, or labels
         torch.arange(160),
         torch.zeros(8, 3, dtype=torch.int64),
