@@ -13,6 +13,7 @@ SAMPLES_AT_LEAST = 50  # of the loop's thread, below which shares are guesses (o
 POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
 WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
 SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")
+PUTS = re.compile(r"(\w+\.)?put \(.*/queues?\.py:")
 QUEUED = 0.1  # of the loop's samples in a queue, from which it is fed by threads (ours)
 MAKES = 0.5  # of the looks, from which a thread is one of those (ours)
 BUSY = 0.3  # of a core, from which one is a feeder (ours)
@@ -22,7 +23,8 @@ BUSY = 0.3  # of a core, from which one is a feeder (ours)
 class Feeders:
     """``count`` of them keep ``cores`` busy together; ``asleep`` others are threads that mostly sleep while
     they make batches that the loop waits for. ``stacks`` are the samples of all, from the first line of the
-    user's own on. ``sending`` is the share of a pool's time at work in which it hands batches over."""
+    user's own on, without those of batches that wait for room. ``sending`` is the share of a pool's time at
+    work in which it hands batches over."""
 
     count: int = 0
     asleep: int = 0
@@ -57,7 +59,10 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
         cores=sum(min(1.0, busy[key]) for key in found),
         sending=_sending([one for one in profile.stacks if one.pid in pools]),
         stacks=tuple(
-            replace(one, frames=path) for key in found + asleep for one in seen[key] if (path := _users(one))
+            replace(one, frames=path)
+            for key in found + asleep
+            for one in seen[key]
+            if (path := _users(one)) and not any(map(PUTS.match, path))
         ),
     )
 

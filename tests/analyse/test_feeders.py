@@ -35,6 +35,21 @@ def test_a_busy_thread_of_the_users_is_a_feeder_and_its_lines_make_the_batches()
     assert (hottest.location.function, hottest.location.line) == ("decode", 70)
 
 
+def test_a_batch_that_waits_for_room_in_the_queue_is_not_being_made() -> None:
+    path = [
+        f"run ({FILE}:61)",
+        "put (/usr/lib/python3.11/queue.py:140)",
+        "wait (/usr/lib/python3.11/threading.py:327)",
+    ]
+    ahead = Stack(1, "trainer", "Thread-1", path, 300, 2)
+    assert (
+        find_feeders(profile(LOOP, FEEDER, ahead), 1).stacks == find_feeders(profile(LOOP, FEEDER), 1).stacks
+    )
+    hottest = hot_lines(profile(LOOP, FEEDER, ahead), None, own_loop(100, wall_s=0.02)).hottest
+    assert hottest is not None
+    assert (hottest.location.function, hottest.share) == ("decode", 1.0)
+
+
 @pytest.mark.parametrize(
     "beside",
     [
