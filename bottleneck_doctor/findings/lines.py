@@ -14,6 +14,7 @@ from .advice import place_of
 STACKS = "stack samples"
 LONGEST_QUOTE = 90  # letters of a statement in a snippet
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
+WORD_CALLS = frozenset("findall finditer lower tokenize".split())  # of text, word by word
 DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
 NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (ours)
 

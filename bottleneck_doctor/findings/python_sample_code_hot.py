@@ -12,8 +12,8 @@ done once before training, costs a tenth or nothing.
 ## How it is measured
 py-spy looks at the threads that fetch, for two seconds after warm-up, and says which of them were awake. The
 time of compiled code counts for the line that called it. What the line does is read from the library that it
-is inside of, and from the user's source: whether it parses text, or runs in a loop for one element after the
-other.
+is inside of, and from the user's source: whether it parses text, takes it apart into words, or runs in a loop
+for one element after the other.
 
 ## Thresholds
 At least 20 samples; a line with more than 0.3 of the CPU of a batch, or, where nobody saw who slept, one
@@ -58,7 +58,7 @@ from ..model.report import Evidence, Fix
 from .advice import WORTH, held_up, repeats_of, spread, wait_evidence
 from .case import patient
 from .entry import Case, Entry
-from .lines import DATABASE_CALLS, PARSING_CALLS, STACKS, asks_or_parses, line_evidence, lines_of
+from .lines import DATABASE_CALLS, PARSING_CALLS, STACKS, WORD_CALLS, asks_or_parses, line_evidence, lines_of
 from .pools import crowd_evidence, crowded
 
 ID = "python-sample-code-hot"
@@ -83,9 +83,10 @@ TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk"
 
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
-PARSES, LOOPS, QUERIES = "parses", "loops", "queries"
+PARSES, WORDS, LOOPS, QUERIES = "parses", "words", "loops", "queries"
 SEEN = {
     PARSES: "it parses text",
+    WORDS: "it takes text apart, word by word",
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
 }
@@ -246,6 +247,8 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
         return QUERIES
     if called & PARSING_CALLS:
         return PARSES
+    if called & WORD_CALLS:
+        return WORDS
     return LOOPS if code.is_repeated(source, place.line) else ""
 
 
@@ -253,7 +256,7 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
     """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
     once, as samples that came again say, or else the source of the function."""
     library = lines.library
-    if library in TEXTS:
+    if library in TEXTS or does == WORDS:
         return ["pretokenize-offline"]
     if does == QUERIES:
         return ["batched-query"]
@@ -360,6 +363,15 @@ def _asking() -> Diagnosis:
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
+def _reading_words() -> Diagnosis:
+    base = _case((90, 88), path=TAKING)
+    words = (
+        "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text)]\n"
+    )
+    source = Source("/data/train.py", "__getitem__", 30, words)
+    return replace(base, profile=replace(base.profile, sources=[source]))
+
+
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     looping = [*TAKING, "smooth (/data/train.py:42)"]
@@ -367,6 +379,7 @@ def cases() -> tuple[Case, ...]:
         Case("every sample is parsed from JSON", _case((90, 88)), "fires", "columnar-numpy"),
         Case("the same, though nobody saw who slept", _case((90, None)), "fires", "columnar-numpy"),
         Case("a loop over elements", _case((90, 88), path=looping), "fires", "columnar-numpy"),
+        Case("words of a text, one by one", _reading_words(), "fires", "pretokenize-offline"),
         Case("rows of a database, one by one", _asking(), "fires", "batched-query"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _case((90, 2), Work(0.004, wait=0.03)), "silent"),
