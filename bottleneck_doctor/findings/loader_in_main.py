@@ -22,7 +22,8 @@ batched indexing, not workers.
 
 ## Prediction
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
-best. A function or a generator may not be divisible: from what one worker brings. For threads that sleep:
+best. A function or a generator may not be divisible: from what one worker brings. Of one that sleeps for 0.8
+of its time (ours), a thread is enough to work ahead. For threads that sleep:
 two to eight times as many batches a second from a disk; from elsewhere, up to what the loop can use.
 
 ## Remedies
@@ -35,11 +36,13 @@ asynchronous data loading and augmentation".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.causes import is_indexing
 from ..analyse.feedback import is_fed_back
 from ..analyse.feeders import Feeders, find_feeders
 from ..analyse.tune import best_setting
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
+from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
 from ..model.profile import Location
 from ..model.report import Evidence, Fix
 from .advice import as_served, loader_call, loader_with, making_s, spread, staging, wait_evidence
@@ -49,6 +52,7 @@ from .lines import hottest_place, line_evidence
 from .reserving import reserve_cores
 
 ID = "loader-in-main"
+MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (ours)
 SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
 MORE_THREADS = (2, 4, 8)  # times as many as now, which a disk serves side by side (ours)
 MORE_SLEEPERS = (2, 8, 32)  # the same where they wait for no disk: as many as it takes (ours)
@@ -130,7 +134,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
         "random draws come from other streams; memory grows with each worker",
     )  # fmt: skip
-    cures = [cure, *reserve_cores(diagnosis), *_ahead(scenario, place), *_at_hand(diagnosis, place)]
+    cures = [cure, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
     function = place.function if place is not None else ""
     by = f" by {function}" if function else ""
     text = f"batches are made{by} in the loop's own thread"
@@ -142,8 +146,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
 def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     """Threads of the script's own make them; where they sleep meanwhile, more would wait side by side."""
     inputs, scenario, place = diagnosis.inputs, diagnosis.scenario, hottest_place(diagnosis)
-    asleep = inputs.storage + inputs.network + inputs.wait
-    if scenario is None or asleep + inputs.reading < SLEEPS * making_s(inputs):
+    if scenario is None or _asleep(inputs) < SLEEPS:
         return None  # they compute, and more of them would take turns at the interpreter's lock
     own = max(0.0, diagnosis.step_s - diagnosis.wait_s)
     more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
@@ -160,6 +163,12 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     evidence = [Evidence(text, "feeders", float(feeders.count + feeders.asleep), "stack samples"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
     return Finding(ID, diagnosis.verdict.cause, evidence, [cure, *_at_hand(diagnosis, place)], place)
+
+
+def _asleep(inputs: Inputs) -> float:
+    """The share of the making of batches that waits for storage, a server or a clock."""
+    asleep = inputs.storage + inputs.network + inputs.wait + inputs.reading
+    return asleep / max(making_s(inputs), 1e-12)
 
 
 def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
@@ -180,11 +189,14 @@ def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
     return [held, near]
 
 
-def _ahead(scenario: Scenario, place: Location | None) -> list[Cure]:
-    """A thread that works ahead, where the loop sleeps (on a device) and leaves it the interpreter."""
+def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
+    """A thread that works ahead, where the loop sleeps (on a device) and leaves it the interpreter, or where
+    the thread itself would mostly sleep."""
+    scenario = diagnosis.scenario
+    assert scenario is not None
     turns = scenario.turns
     idle, own = sum(turn.idle for turn in turns), sum(turn.idle + turn.compute for turn in turns)
-    if idle < IDLE_SHARE * own:
+    if idle < IDLE_SHARE * own and _asleep(diagnosis.inputs) < MOSTLY:
         return []
     ahead = Change(workers=1, prefetch=4)
     return [
@@ -198,6 +210,14 @@ def _ahead(scenario: Scenario, place: Location | None) -> list[Cure]:
     ]
 
 
+def _asking() -> Diagnosis:
+    """A function of the user's waits 20 ms for each batch, and the model computes as long."""
+    base = patient(Work(5e-4, wait=0.02), Turn(0.02))
+    assert base.loader is not None
+    function = replace(base.loader, kind="function")
+    return replace(base, loader=function, inputs=Inputs(cpu=5e-4, wait=0.02))
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
@@ -207,6 +227,7 @@ def cases() -> tuple[Case, ...]:
             "fires",
             "workers-auto",
         ),
+        Case("a function that asks a server, and sleeps", _asking(), "fires", "thread-prefetch"),
         Case("two workers already", patient(Work(0.01), Turn(0.0, 0.01), workers=2), "silent"),
         Case("data is ready at once", patient(Work(0.0001), Turn(0.0, 0.01)), "silent"),
     )
