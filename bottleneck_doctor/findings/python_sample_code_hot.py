@@ -256,7 +256,7 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
     """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
     once, as samples that came again say, or else the source of the function."""
     library = lines.library
-    if library in TEXTS or does == WORDS:
+    if library in TEXTS:
         return ["pretokenize-offline"]
     if does == QUERIES:
         return ["batched-query"]
@@ -266,6 +266,8 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
     untold = repeats is None or not repeats.compared
     fixed = fixed or (repeats is None and unknown) or (untold and _is_fixed(diagnosis, lines))
     once = ["precompute-deterministic"] * fixed
+    if does == WORDS:
+        return once or ["pretokenize-offline"]
     return ["columnar-numpy"] * bool(does) + once
 
 
@@ -363,11 +365,10 @@ def _asking() -> Diagnosis:
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
-def _reading_words() -> Diagnosis:
+def _reading_words(start: str) -> Diagnosis:
     base = _case((90, 88), path=TAKING)
-    words = (
-        "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text)]\n"
-    )
+    words = f"return [ids[w] for w in WORD.findall(text, {start})]"
+    words = f"def __getitem__(self, i):\n    text = texts[i]\n    {words}\n"
     source = Source("/data/train.py", "__getitem__", 30, words)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
@@ -379,7 +380,8 @@ def cases() -> tuple[Case, ...]:
         Case("every sample is parsed from JSON", _case((90, 88)), "fires", "columnar-numpy"),
         Case("the same, though nobody saw who slept", _case((90, None)), "fires", "columnar-numpy"),
         Case("a loop over elements", _case((90, 88), path=looping), "fires", "columnar-numpy"),
-        Case("words of a text, one by one", _reading_words(), "fires", "pretokenize-offline"),
+        Case("words of a text, one by one", _reading_words("0"), "fires", "precompute-deterministic"),
+        Case("from a random place on", _reading_words("randrange(9)"), "fires", "pretokenize-offline"),
         Case("rows of a database, one by one", _asking(), "fires", "batched-query"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _case((90, 2), Work(0.004, wait=0.03)), "silent"),
