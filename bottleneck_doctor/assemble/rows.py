@@ -155,6 +155,8 @@ def _is_sound(row: Row) -> bool:
 
 
 def _fits(name: str, value: object) -> bool:
+    if isinstance(value, bool):  # which Python counts among whole numbers, and a profile does not
+        return name not in FIELDS
     return isinstance(value, FIELDS.get(name, object)) and (
         not isinstance(value, int) or (0 <= value < LARGEST) or (value == -1 and name in MAY_BE_NEGATIVE)
     )

@@ -100,3 +100,11 @@ def test_of_many_workers_instants_are_left_out_and_none_of_who_trains(
     assert 2 * PER_CHUNK < sum(kept) <= 4 * PER_CHUNK
     for worker in workers:
         assert [row.t for row in worker.of(wire.FETCH)] == [row.t for row in worker.of(wire.BATCH)]
+
+
+def test_a_truth_value_is_no_number(tmp_path: Path) -> None:
+    book = Book(str(tmp_path))
+    book.row(wire.BACKWARD, 1, 1)
+    book.fact(fact="process", rank=True, world_size=2, spare=True)
+    (diary,) = read_diaries(tmp_path)
+    assert diary.first("process") == {"fact": "process", "world_size": 2, "spare": True}

@@ -224,7 +224,10 @@ def examine_rows(seed: int, used: bool = True) -> str:
         found = assemble(Remains(Path(name), run, Machine("box", "6", "cpu", 2, 2.0), 0))
     from bottleneck_doctor.model.codec import encode_profile
 
-    return f"assembled and {examine(encode_profile(found), used)}"
+    became = examine(encode_profile(found), used)
+    if became == "refused":
+        raise ValueError("a profile was assembled that nobody reads")
+    return f"assembled and {became}"
 
 
 def one(seed: int, used: bool = True) -> tuple[str, float]:
