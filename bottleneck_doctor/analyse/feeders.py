@@ -9,7 +9,7 @@ from ..model.profile import Profile, Stack
 from .hot import is_ours, is_users
 from .loop_parts import is_queued, parse_frame
 
-SAMPLES_AT_LEAST = 50  # of the loop's thread, below which shares are guesses (ours)
+SAMPLES_AT_LEAST = 20  # of the loop's thread, below which shares are guesses (ours)
 POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
 WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
 SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")

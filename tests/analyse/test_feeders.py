@@ -69,6 +69,14 @@ def test_processes_of_a_pool_are_feeders_below_the_frames_of_their_parent() -> N
     assert {one.frames[0] for one in found.stacks} == {f"degrade ({FILE}:75)"}
 
 
+def test_twenty_looks_of_a_sampler_that_many_threads_slow_down_are_enough() -> None:
+    scarce = replace(
+        pooled(2), stacks=[replace(one, count=one.count // 10, running=(one.running or 0) // 10)
+                           for one in pooled(2).stacks],
+    )  # fmt: skip
+    assert find_feeders(scarce, 1).count == 2
+
+
 def test_those_that_a_fork_server_started_are_the_trainings_all_the_same() -> None:
     base = pooled(4)
     server = [Process(1, 0, "trainer", 0.0), Process(9, 1, "other", 0.0)]

@@ -133,12 +133,62 @@ if __name__ == "__main__":
     litdata.optimize(fn=one, inputs=places, output_dir="chunks", chunk_bytes="64KB", num_workers=1)
     train(litdata.StreamingDataLoader(Streamed("chunks"), batch_size=8))
 """
+MOSAIC = """
+import streaming
+
+class Streamed(streaming.StreamingDataset):
+    def __getitem__(self, index):
+        return features(super().__getitem__(index)["x"])
+
+if __name__ == "__main__":
+    with streaming.MDSWriter(out="shards", columns={{"x": "ndarray:float32:64"}}) as shards:
+        for row in rows():
+            shards.write({{"x": row}})
+    data = Streamed(local="shards", batch_size=8)
+    train(streaming.StreamingDataLoader(data, batch_size=8, num_workers={workers}))
+"""
+RAY = """
+import tempfile
+import ray
+
+def transformed(row):
+    return {{"x": features(row["data"]).numpy()}}
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:  # the path of a socket has at most 107 bytes
+        ray.init(num_cpus=2, include_dashboard=False, _temp_dir=place)
+        blocks = numpy.array_split(numpy.stack(rows()), STEPS)
+        data = ray.data.from_numpy(blocks).map(transformed)
+        train(data.iter_torch_batches(batch_size=8))
+        ray.shutdown()
+"""
+DALI = """
+from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali.plugin.pytorch import DALIGenericIterator
+
+numbers = rows()
+
+def one(sample):
+    if sample.iteration >= STEPS:
+        raise StopIteration
+    return features(numbers[sample.idx_in_epoch]).numpy()
+
+@pipeline_def(batch_size=8, num_threads=2, device_id=None)
+def pipeline():
+    return fn.external_source(source=one, batch=False, dtype=types.FLOAT)
+
+if __name__ == "__main__":
+    train(batch[0]["x"] for batch in DALIGenericIterator([pipeline()], ["x"]))
+"""
 LIBRARIES = {
     "torchdata": {"StatefulDataLoader": STATEFUL, "nodes": NODES},
     "webdataset": {"WebLoader": WEBDATASET},
     "spdl": {"threads": SPDL},
     "datasets": {"in memory": DATASETS, "streaming": STREAMED},
     "litdata": {"streaming": LITDATA},
+    "streaming": {"StreamingDataLoader": MOSAIC},
+    "ray": {"torch batches": RAY},
+    "nvidia": {"DALI, a Python source": DALI},
 }
 CASES = [
     pytest.param(library, source, workers, id=f"{library}: {name}, {workers} workers")
