@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from ..agent import wire
 FILES_AT_MOST = 4096
 ROWS_AT_MOST = 1_000_000  # of 360 bytes each, once they are read; what trains is always read whole,
 OTHERS_ROWS_AT_LEAST = 200_000  # and of workers so many at least
+PART_BYTES = 128 * wire.ROW.size
+EMPTY = bytes(PART_BYTES)  # most of what is reserved stays so, and to compare is cheaper than to unpack
 LARGEST = 1 << 62  # of anything that can be measured
 FIELDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys("columns through chain dataset_at".split(), list),
@@ -140,8 +143,9 @@ def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:
     ``one_in`` instants one is kept, with all rows of it: a fetch has several."""
     while chunk := file.read(wire.CHUNK_BYTES):
         chunk = chunk[: len(chunk) - len(chunk) % wire.ROW.size]
-        found = [Row(*values) for values in wire.ROW.iter_unpack(chunk.rstrip(b"\0") + b"\0" * _pad(chunk))]
-        found = [row for row in found if row.kind and _is_sound(row)]
+        parts = (chunk[begin : begin + PART_BYTES] for begin in range(0, len(chunk), PART_BYTES))
+        values = (one for part in parts if part != EMPTY[: len(part)] for one in wire.ROW.iter_unpack(part))
+        found = [row for row in itertools.starmap(Row, values) if row.kind and _is_sound(row)]
         if not found:
             return
         yield from found if one_in == 1 else (row for row in found if (row.t >> INSTANT_BITS) % one_in == 0)
@@ -160,10 +164,6 @@ def _fits(name: str, value: object) -> bool:
     return isinstance(value, FIELDS.get(name, object)) and (
         not isinstance(value, int) or (0 <= value < LARGEST) or (value == -1 and name in MAY_BE_NEGATIVE)
     )
-
-
-def _pad(chunk: bytes) -> int:
-    return -len(chunk.rstrip(b"\0")) % wire.ROW.size
 
 
 def _facts(path: Path) -> Iterator[dict[str, Any]]:

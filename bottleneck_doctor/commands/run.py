@@ -184,8 +184,8 @@ def _save(options: RunOptions, profile: Profile) -> bool:
 
 def _report(options: RunOptions, profile: Profile, saved: bool, kept: list[str]) -> int:
     """Show the report; the status of the gate."""
-    if options.trial is not None and options.quiet and not options.conditions:
-        return 0  # whoever tries remedies reads the profile
+    if options.quiet and not options.conditions:
+        return 0
     from ..prescribe import write_up
 
     report = write_up(profile)
