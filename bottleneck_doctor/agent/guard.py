@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# In a file's name: `warnings` counts no such frame, so a warning of torch's names the user's line, not ours.
+UNCOUNTED = " importlib._bootstrap"
+
+
 def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a hook that returns nothing of interest so that no exception of ours escapes."""
 
@@ -37,6 +41,8 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     wrapper = build(original)
     try:
         functools.update_wrapper(wrapper, original)
+        code = wrapper.__code__
+        wrapper.__code__ = code.replace(co_filename=code.co_filename + UNCOUNTED)
     except (AttributeError, TypeError):
         pass
     wrapper._bdoc_original = original

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -58,3 +59,16 @@ def test_a_hook_that_fails_says_nothing() -> None:
         raise RuntimeError("ours")
 
     hook()
+
+
+def warns() -> None:
+    warnings.warn("this is the caller's", stacklevel=2)
+
+
+def test_a_warning_of_what_was_replaced_names_its_callers_line() -> None:
+    build = eval(compile("lambda original: lambda: original()", "a_hook.py", "eval"))
+    replace(inspect.getmodule(warns), "warns", build)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warns()
+    assert [one.filename for one in told] == [__file__]
