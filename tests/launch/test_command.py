@@ -62,6 +62,10 @@ def test_a_missing_script_is_refused_with_its_name_and_the_folder(tmp_path, monk
     assert str(tmp_path) in str(error)
 
 
+def test_a_command_without_its_dashes_is_told_where_it_belongs():
+    assert str(refusal(script="sh")).endswith("a command follows '--': bdoc run -- sh ...")
+
+
 def test_a_folder_without_a_main_is_refused(tmp_path):
     assert refusal(script=str(tmp_path)).slug == "script-is-directory"
 
