@@ -66,13 +66,6 @@ def _install(folder: str) -> None:
         "torch.autograd.profiler": give_way.patch,
         "torch.cuda.graphs": patch_graphs.patch,
         "torch.optim.optimizer": patch_training.patch_optimizer,
-        "torch.distributed.distributed_c10d": patch_ranks.patch_collectives,
-        "torch.distributed": patch_ranks.patch_package,
-        "torch.distributed._functional_collectives": patch_ranks.patch_functional,
-        "torch.nn.parallel.data_parallel": patch_ranks.patch_data_parallel,
-        "torch.nn.parallel.distributed": patch_ranks.patch_distributed,
-        "torch.distributed.fsdp._fully_shard._fsdp_param_group": patch_ranks.patch_sharded,
-        "torch.distributed.fsdp.fully_sharded_data_parallel": patch_ranks.patch_flat,
         "torch.utils.data.dataloader": patch_loader.patch,
         "torch.utils.data._utils.worker": patch_worker.patch,
         "torchdata.stateful_dataloader.worker": patch_worker.patch,
@@ -86,7 +79,7 @@ def _install(folder: str) -> None:
         "lightning_fabric.utilities.cloud_io": patch_saving.patch_lightning,
     }
     keeping = _keeping()
-    watchers = patch_decoders.watchers(), patch_containers.watchers(), patch_unpackers.watchers()
+    watchers = [one.watchers() for one in (patch_decoders, patch_containers, patch_unpackers, patch_ranks)]
     below, above = _treatments()
     stops: Table = {"torch.utils.data.dataloader": patch_worker.patch_stops}
     when_imported(*keeping, *below, callbacks, stops, *watchers, *above)

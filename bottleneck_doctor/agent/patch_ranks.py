@@ -82,6 +82,25 @@ def patch_flat(module: Any) -> None:
     replace(module.FullyShardedDataParallel, "__init__", _construction(_describe_flat))
 
 
+def patch_zero(module: Any) -> None:
+    """``module`` is deepspeed.runtime.engine, whose class holds the model."""
+    replace(module.DeepSpeedEngine, "__init__", _construction(_describe_zero))
+
+
+def watchers() -> dict[str, Callable[[Any], None]]:
+    """What to do with each module once it is there."""
+    return {
+        "torch.distributed.distributed_c10d": patch_collectives,
+        "torch.distributed": patch_package,
+        "torch.distributed._functional_collectives": patch_functional,
+        "torch.nn.parallel.data_parallel": patch_data_parallel,
+        "torch.nn.parallel.distributed": patch_distributed,
+        "torch.distributed.fsdp._fully_shard._fsdp_param_group": patch_sharded,
+        "torch.distributed.fsdp.fully_sharded_data_parallel": patch_flat,
+        "deepspeed.runtime.engine": patch_zero,
+    }
+
+
 def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def collective(*args: Any, **kwargs: Any) -> Any:
@@ -227,6 +246,13 @@ def _describe_flat(model: Any, frame: FrameType) -> None:
         "param_dtype": str(policy.param_dtype), "reduce_dtype": str(policy.reduce_dtype),
     }  # fmt: skip
     _fact("fsdp", (len(flat._numels), whole * flat.element_size()), arguments, frame, _group())
+
+
+@quiet
+def _describe_zero(engine: Any, frame: FrameType) -> None:
+    shared = [one for one in engine.module.parameters() if one.requires_grad]
+    whole = sum(getattr(one, "ds_numel", one.numel()) * one.element_size() for one in shared)
+    _fact("zero", (len(shared), whole), {"stage": str(engine.zero_optimization_stage())}, frame, _group())
 
 
 def _fact(

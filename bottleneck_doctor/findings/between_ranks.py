@@ -15,6 +15,7 @@ from .case import patient
 
 TIMED = "hook on the backward pass, schedstat"
 BUILT = "hook on DistributedDataParallel"
+SHARDED = "hook on what shards it"
 COMPARED = "exchanges of all ranks, step by step"
 WORTH_NAMING = 0.05  # of the time in exchanges
 
@@ -30,6 +31,11 @@ def wrapped(diagnosis: Diagnosis, kind: str = "ddp") -> Parallel | None:
     pid = pid_of(diagnosis)
     mine = [one for one in diagnosis.profile.ranks.parallel if one.pid == pid and one.kind == kind]
     return max(mine, key=lambda one: one.gradient_bytes, default=None)
+
+
+def sharded(diagnosis: Diagnosis) -> Parallel | None:
+    """The model of which each rank of that process has a part."""
+    return wrapped(diagnosis, "fsdp") or wrapped(diagnosis, "zero")
 
 
 def count_of(diagnosis: Diagnosis) -> int:
@@ -75,7 +81,7 @@ def mean_of(diagnosis: Diagnosis, *parts: str) -> float:
 
 def line_of(diagnosis: Diagnosis) -> Location | None:
     """The line that wraps the model; else the one whose collectives take longest."""
-    model = wrapped(diagnosis) or wrapped(diagnosis, "fsdp")
+    model = wrapped(diagnosis) or sharded(diagnosis)
     if model is not None and model.file:
         return Location(model.file, model.line, model.function)
     calls = operations_of(diagnosis, "exchange")
@@ -96,10 +102,11 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     if passes is not None:
         said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
                              passes.exchange_s, TIMED))  # fmt: skip
-    sharded = wrapped(diagnosis, "fsdp")
-    if sharded is not None:
-        said.append(Evidence("parameters, of which each rank has a part", "gradient_bytes",
-                             float(sharded.gradient_bytes), "hook on FSDP"))  # fmt: skip
+    parted = sharded(diagnosis)
+    if parted is not None:
+        what = f"ZeRO stage {stage}" if (stage := parted.arguments.get("stage")) else "each rank has a part"
+        said.append(Evidence(f"parameters of the model ({what})", "gradient_bytes",
+                             float(parted.gradient_bytes), SHARDED))  # fmt: skip
     if model is not None:
         said.append(Evidence("gradients of one pass", "gradient_bytes", float(model.gradient_bytes), BUILT))
     for call in operations_of(diagnosis, "exchange")[:1]:
@@ -117,7 +124,7 @@ def compared(balance: Balance | None) -> str:
 
 def _by_kind(diagnosis: Diagnosis) -> list[Evidence]:
     """What a sharded model waits for: parameters that are gathered, gradients that are reduced."""
-    if wrapped(diagnosis, "fsdp") is None:
+    if sharded(diagnosis) is None:
         return []
     shares = kinds_of(diagnosis)
     return [

@@ -2,7 +2,7 @@
 
 ## What it means
 Each rank finishes its own gradients and then sleeps until the sums over all ranks have arrived. Of a sharded
-model (FSDP) it sleeps until a module's parameters are gathered, too.
+model (FSDP, ZeRO) it sleeps until a module's parameters are gathered, too.
 
 ## Why it costs
 Gradients travel while the backward pass still computes, bucket by bucket; what is not through when it ends
@@ -30,8 +30,8 @@ between two ranks of one machine, so it is not offered there). A link ten times 
 best.
 
 ## Remedies
-`bigger-batch`, `fsdp-no-reshard`, `fsdp-mixed-precision`, `ddp-instead`, `grad-compress`, `nccl-backend`,
-`faster-network`, `single-node`.
+`bigger-batch`, `fsdp-no-reshard`, `fsdp-mixed-precision`, `ddp-instead`, `zero-stage-0`, `grad-compress`,
+`nccl-backend`, `faster-network`, `single-node`.
 
 ## References
 Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020; NVIDIA, nccl-
@@ -60,6 +60,7 @@ from .between_ranks import (
     pair,
     passes_of,
     rank_missing,
+    sharded,
     share_of,
     untimed,
     wrapped,
@@ -106,10 +107,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
     model, place = wrapped(diagnosis), line_of(diagnosis)
-    sharded = wrapped(diagnosis, "fsdp")
+    parted = sharded(diagnosis)
     cures = []
-    if sharded is not None:
-        cures += [_doubled(diagnosis, place), *sharding.cures(diagnosis, scenario, sharded, place)]
+    if parted is not None:
+        cures += [_doubled(diagnosis, place), *sharding.cures(diagnosis, scenario, parted, place)]
     elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
         cures.append(_doubled(diagnosis, place))
     if model is not None:
@@ -217,15 +218,18 @@ def _unheard() -> Diagnosis:
     return pair(Turn(0.0, 0.02), passes=())
 
 
-def _sharded() -> Diagnosis:
+FSDP = {"groups": "7", "resharded": "7", "param_dtype": "None", "reduce_dtype": "None"}
+
+
+def _sharded(kind: str, arguments: dict[str, str]) -> Diagnosis:
     """Seven modules whose parameters are gathered for each pass."""
-    arguments = {"groups": "7", "resharded": "7", "param_dtype": "None", "reduce_dtype": "None"}
-    sick = pair(SICK, model=replace(MODEL, kind="fsdp", arguments=arguments), passes=())
+    sick = pair(SICK, model=replace(MODEL, kind=kind, arguments=arguments), passes=())
     calls = [
         Operation("exchange", 1, 0, name, 400, taken, 0.1, 0.01, MODEL_LINE, module="layers.3")
         for name, taken in (("all_gather_single", 2.2), ("reduce_scatter_single", 1.0))
     ]
-    return replace(sick, profile=replace(sick.profile, operations=calls))
+    machine = replace(sick.profile.machine, memory_bytes=16 << 30)
+    return replace(sick, profile=replace(sick.profile, operations=calls, machine=machine))
 
 
 def _many(backend: str) -> Diagnosis:
@@ -241,7 +245,8 @@ def cases() -> tuple[Case, ...]:
         Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
         Case("the backward pass hides it", pair(WELL), "silent"),
         Case("the waiting is for a slow rank", pair(Turn(0.01, straggler=0.01), 0.01), "silent"),
-        Case("a sharded model", _sharded(), "fires", "fsdp-no-reshard"),
+        Case("a sharded model", _sharded("fsdp", FSDP), "fires", "fsdp-no-reshard"),
+        Case("DeepSpeed's ZeRO", _sharded("zero", {"stage": "3"}), "fires", "zero-stage-0"),
         Case("no exchange was timed", _unheard(), "abstains"),
     )
 

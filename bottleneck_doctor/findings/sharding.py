@@ -1,4 +1,4 @@
-"""Cures for the exchanges of a sharded model (FSDP): gathered twice, in full width, or needlessly."""
+"""Cures for the exchanges of a sharded model (FSDP, ZeRO): gathered twice, in full width, or needlessly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ KEPT = "fully_shard(module, reshard_after_forward=False)   # FSDP1: ShardingStra
 HALVED = """\
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
 fully_shard(module, mp_policy=policy)   # FSDP1: MixedPrecision(...)"""
-WHOLE = "model = torch.nn.parallel.DistributedDataParallel(model)"
+WHOLE = {  # id, where, and the code, by the kind of sharding
+    "fsdp": ("ddp-instead", "in place of FSDP", "model = torch.nn.parallel.DistributedDataParallel(model)"),
+    "zero": ("zero-stage-0", "in DeepSpeed's configuration", '"zero_optimization": {"stage": 0}'),
+}
 
 
 def cures(diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Location | None) -> list[Cure]:
@@ -27,15 +30,16 @@ def cures(diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Loca
     gathered = sum(share for name, share in kinds_of(diagnosis).items() if name.startswith("all_gather"))
     groups, again = (int(model.arguments.get(name, 0)) for name in ("groups", "resharded"))
     found = []
-    if again and gathered > 0:
+    if model.kind == "fsdp" and again and gathered > 0:
         twice = gathered * again / (groups + again)  # of all gathers those of the backward pass
         found.append(_once(diagnosis, twice, place))
-    if "bfloat16" not in model.arguments.get("param_dtype", ""):
+    if model.kind == "fsdp" and "bfloat16" not in model.arguments.get("param_dtype", ""):
         found.append(_halved(diagnosis, scenario, place))
     memory = diagnosis.profile.machine.memory_bytes
     taken = STATES * model.gradient_bytes * diagnosis.host.trainers
-    if memory and not diagnosis.host.accelerated and taken < ROOM * memory:
-        found.append(_whole(diagnosis, scenario, place))
+    parted = model.arguments.get("stage") != "0"
+    if parted and memory and not diagnosis.host.accelerated and taken < ROOM * memory:
+        found.append(_whole(diagnosis, scenario, model.kind, place))
     return found
 
 
@@ -70,12 +74,13 @@ def _halved(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) ->
     )
 
 
-def _whole(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> Cure:
+def _whole(diagnosis: Diagnosis, scenario: Scenario, kind: str, place: Location | None) -> Cure:
+    name, where, code = WHOLE[kind]
     most = gain(scenario, Change(comm=0.0, compute=copying_left(diagnosis, 0.0)))
     return Cure(
-        id="ddp-instead",
+        id=name,
         title="keep the whole model on each rank: it fits, and only gradients are exchanged, while computing",
-        fix=Fix("in place of FSDP", WHOLE, place),
+        fix=Fix(where, code, place),
         factor=(1.0, most**0.5, most),
         most=most,
         basis="bound",

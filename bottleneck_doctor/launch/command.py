@@ -73,7 +73,9 @@ def _launcher(argv: Sequence[str]) -> Command:
 
 def _must_be_runnable(script: str) -> None:
     if not os.path.exists(script):
-        advice = f"a command follows '--': bdoc run -- {script} ..." if shutil.which(script) else "check the path"
+        advice = (
+            f"a command follows '--': bdoc run -- {script} ..." if shutil.which(script) else "check the path"
+        )
         message = f"script {script!r} does not exist, seen from {os.getcwd()!r}; {advice}"
         raise CannotStart("script-not-found", message)
     if os.path.isdir(script) and not os.path.isfile(os.path.join(script, "__main__.py")):

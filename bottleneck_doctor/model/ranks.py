@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Parallel:
-    """A model wrapped for several ranks (kind ``ddp``, or ``fsdp`` where each has a part of it), or for
-    several devices of one process (``dp``).
+    """A model wrapped for several ranks (kind ``ddp``, or ``fsdp`` and DeepSpeed's ``zero`` where each has a
+    part of it), or for several devices of one process (``dp``).
 
     A sharded model's ``gradient_bytes`` are all ranks', its ``arguments`` of all its ``groups`` that exchange
     at one time; ``resharded`` those that drop gathered parameters after the forward pass.
