@@ -20,6 +20,7 @@ LOOPS = (ast.For, ast.While, ast.AsyncFor)
 ELEMENTWISE = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 BRANCHES = (*LOOPS, ast.If, ast.Try)
 TRAINS = frozenset({"backward", "manual_backward", "grad"})  # torch.autograd.grad, before an update by hand
+CLEARS = "zero_grad"
 RETURNS_LOSS = frozenset({"training_step", "compute_loss", "forward", "closure", "loss_fn"})
 WRITES = frozenset(
     "print write writelines writerow writerows dump info debug warning error exception log_metrics log_dict "
@@ -263,7 +264,20 @@ def feeds_training(
     below = [one for one in ast.walk(statement) if isinstance(one, ast.stmt)]
     if isinstance(statement, ast.Return) and source.function in RETURNS_LOSS:
         return True
-    return any(one in sinks or names_bound(one) & needed for one in below)
+    return any(one in sinks or names_bound(one) & needed or _updates(tree, one) for one in below)
+
+
+def _updates(tree: ast.AST, statement: ast.stmt) -> bool:
+    """Whether a statement clears gradients, or steps whatever has a method that does."""
+    solvers = {
+        _receiver(call) for one in _statements(tree) for call in calls_in(one) if called(call) == CLEARS
+    }
+    mine = [call for call in calls_in(statement) if called(call) in (CLEARS, "step")]
+    return any(_receiver(call) in solvers - {""} for call in mine)
+
+
+def _receiver(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def writes(statement: ast.stmt) -> bool:

@@ -11,8 +11,8 @@ from .purpose import LOG, Purpose, purpose_at
 from .split import SAMPLES_AT_LEAST, own_samples
 
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
-# What the model says is written out, too; a checkpoint has a hook of its own.
-ELSEWHERE = ("forward", "checkpoint")
+# What the model says is written out, too, and so is an optimizer's learning rate; a checkpoint has its hook.
+ELSEWHERE = ("forward", "checkpoint", *TIMED)
 SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
 
 

@@ -47,6 +47,7 @@ def main():
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+        writer.add_scalar("charts/learning_rate", optimizer.param_groups[0]["lr"], global_step)
         y_pred = b_values.cpu().numpy()
         writer.add_scalar("losses/value_loss", explained(y_pred), global_step)
 """
@@ -149,6 +150,8 @@ def train(words: str) -> str:
         ((ppo("agent.get_action_and_value(next_obs)"),), TRAINING),
         ((ppo("obs[step] = next_obs"),), TRAINING),
         ((ppo("np.random.shuffle"),), UNKNOWN),
+        ((ppo("optimizer.step"),), TRAINING),
+        ((ppo("optimizer.zero_grad"),), TRAINING),
         ((ppo("losses/value_loss"),), LOG),
         ((train("to_device"),), TRAINING),
         ((train("train_step(loss)"), "train_step (t.py:103)"), TRAINING),

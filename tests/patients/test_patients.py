@@ -26,8 +26,6 @@ UNHARMED = """decode-bound ipc-many-tensors worker-respawn remote-storage-latenc
     updated-by-hand""".split()
 DIAGNOSED = {
     "loader-in-main": 3.0,
-    "host-cpu-saturated": 5.0,
-    "per-sample-indexing": 4.0,
     "sleeping-loader": 4.0,
     "healthy-balanced": 4.0,
     "too-short": None,
