@@ -45,9 +45,8 @@ class Iteration:
     @property
     def batches(self) -> int:
         """How many batches arrived, as far as is known."""
-        if self.end is not None:
-            return self.end.d
-        return self.arrivals[-1].next.a if self.arrivals else 0
+        last = self.end.d if self.end is not None else self.arrivals[-1].next.a if self.arrivals else 0
+        return max(0, last)  # whoever wrote the row
 
     @property
     def finish(self) -> int:
