@@ -123,6 +123,8 @@ def _head(path: Path) -> _Head | None:
     magic, version, size, pid, parent, start = wire.IDENTITY.unpack_from(header, 0)
     if magic != wire.MAGIC or version != wire.VERSION or size != wire.ROW.size:
         return None
+    if not all(0 <= one < LARGEST for one in (pid, parent, start)):
+        return None
     board = {name: wire.WORD.unpack_from(header, offset)[0] for name, offset in BOARD.items()}
     return _Head(path, pid, parent, start, board, blocks * 512 // wire.ROW.size)
 
