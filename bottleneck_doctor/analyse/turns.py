@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 from ..model.device_view import DeviceView
@@ -13,6 +12,7 @@ from .paging import paging_s
 from .split import NOTHING, Split, host_cpu_s
 
 TURNS_AT_MOST = 192
+TINY = 1e-6  # of a row, that rounding leaves
 HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
 
 
@@ -83,21 +83,34 @@ def _collecting(step: Step, queue: float) -> float:
 
 
 def spaced(steps: list[Step]) -> list[Step]:
-    """At most TURNS_AT_MOST rows, evenly spaced, so that rare stalls keep their weight on average."""
-    every = -(-len(steps) // TURNS_AT_MOST) or 1
-    if every == 1:
+    """At most TURNS_AT_MOST rows of as many steps each, so that rare stalls keep their weight: rows are short
+    where an epoch begins or ends."""
+    many = min(len(steps), TURNS_AT_MOST)
+    if len({step.steps for step in steps}) <= 1 and many == len(steps):
         return steps
-    groups = [steps[place : place + every] for place in range(0, len(steps), every)]
-    return [_average(group) for group in groups]
+    size = sum(step.steps for step in steps) / max(1, many)
+    found: list[Step] = []
+    group: list[tuple[float, Step]] = []
+    room = size
+    for step in steps:
+        left = float(step.steps)
+        while left > 0:
+            part = min(left, room)
+            group.append((part, step))
+            left, room = left - part, room - part
+            if room <= TINY * size:
+                found.append(_average(group))
+                group, room = [], size
+    return found + ([_average(group)] if group else [])
 
 
-def _average(group: list[Step]) -> Step:
-    names = "wall wait backward optimizer checkpoint logging collect copy compute exchange".split()
-    means: dict[str, Any] = {name: fmean([getattr(step, name) for step in group]) for name in names}
-    known: dict[str, Any] = {
-        name: fmean(values)
-        if (values := [v for step in group if (v := getattr(step, name)) is not None])
-        else None
-        for name in ("cpu", "queue", "process_cpu", "wait_cpu", "system", "faults")
-    }
-    return replace(group[-1], **means, **known)
+def _average(group: list[tuple[float, Step]]) -> Step:
+    """The mean of steps, each with its weight."""
+    names = "wall wait backward optimizer checkpoint logging collect copy compute exchange wait_queue".split()
+    optional = ("cpu", "queue", "process_cpu", "wait_cpu", "system", "faults")
+    means: dict[str, Any] = {}
+    for name in (*names, *optional):
+        known = [(weight, value) for weight, step in group if (value := getattr(step, name)) is not None]
+        whole = sum(weight for weight, _ in known)
+        means[name] = sum(weight * value for weight, value in known) / whole if whole > 0 else None
+    return replace(group[-1][1], **means)

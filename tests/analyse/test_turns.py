@@ -41,6 +41,17 @@ def test_of_a_long_run_pages_are_those_of_all_its_steps() -> None:
     assert sum(turn.paging for turn in turns) / len(turns) == pytest.approx(2 * MS)
 
 
+@pytest.mark.parametrize("rows", [30, 3 * TURNS_AT_MOST])
+def test_a_stall_in_the_short_row_of_an_epochs_end_weighs_as_its_few_steps(rows: int) -> None:
+    """A collection of 50 ms in each of 4 steps, among rows of 20 steps: its share is that of the whole time,
+    not that of a row among rows."""
+    steps = [replace(STEP, steps=20)] * rows
+    steps[rows // 2] = replace(STEP, steps=4, collect=50 * MS)
+    turns = turns_of(steps, Beside())
+    mean_s = sum(turn.collect for turn in turns) / len(turns)
+    assert mean_s == pytest.approx(4 * 50 * MS / (20 * (rows - 1) + 4), rel=0.05)
+
+
 def test_writing_that_sleeps_takes_no_cpu_from_the_computation() -> None:
     """7 ms of the step are written out, and the loop sleeps meanwhile."""
     step = replace(STEP, logging=7 * MS, wall=STEP.wall + 7 * MS)
