@@ -196,15 +196,18 @@ def _noise(steps: list[Step]) -> float:
     return median(abs(step.wall - centre) for step in steps) / centre if centre > 0 else 0.0
 
 
+def _share(part_s: float | None, whole_s: float) -> float | None:
+    """None of what no clock tells: a share of nothing, or of less than a nanosecond."""
+    return part_s / whole_s if part_s is not None and whole_s >= 1e-9 else None
+
+
 def _quality(profile: Profile, window: Window, main: Diagnosis) -> Quality:
     cost, duration = profile.cost, profile.run.duration_s
     per_step = cost.agent_s_per_step
     overhead = Overhead(
         agent_s_per_step=per_step,
-        share_of_step=per_step / main.step_s if per_step is not None and main.step_s > 0 else None,
-        supervisor_cpu_share=cost.supervisor_cpu_s / duration
-        if cost.supervisor_cpu_s is not None and duration > 0
-        else None,
+        share_of_step=_share(per_step, main.step_s),
+        supervisor_cpu_share=_share(cost.supervisor_cpu_s, duration),
     )
     return Quality(
         steady_steps=sum(step.steps for step in main.steps),
