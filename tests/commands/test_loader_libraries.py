@@ -15,7 +15,7 @@ from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import bdoc, script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]  # shares of time are asserted
 
 PRELUDE = """
 import os, sys
@@ -23,13 +23,13 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-STEPS = 100
+STEPS = 200
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 def features(row):
     total = 0
-    for place in range(100_000):  # the slow line
+    for place in range(60_000):  # the slow line
         total += place * place
     return torch.as_tensor(row, dtype=torch.float32) + total % 2
 
