@@ -20,7 +20,6 @@ LOOPS = (ast.For, ast.While, ast.AsyncFor)
 ELEMENTWISE = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 BRANCHES = (*LOOPS, ast.If, ast.Try)
 TRAINS = frozenset({"backward", "manual_backward", "grad"})  # torch.autograd.grad, before an update by hand
-CLEARS = "zero_grad"
 RETURNS_LOSS = frozenset({"training_step", "compute_loss", "forward", "closure", "loss_fn"})
 WRITES = frozenset(
     "print write writelines writerow writerows dump info debug warning error exception log_metrics log_dict "
@@ -264,20 +263,20 @@ def feeds_training(
     below = [one for one in ast.walk(statement) if isinstance(one, ast.stmt)]
     if isinstance(statement, ast.Return) and source.function in RETURNS_LOSS:
         return True
-    return any(one in sinks or names_bound(one) & needed or _updates(tree, one) for one in below)
+    updates = {f"{one}.{method}" for one in _optimizers(tree) for method in ("zero_grad", "step")}
+    return any(
+        one in sinks
+        or names_bound(one) & needed
+        or any(ast.unparse(call.func) in updates for call in calls_in(one))
+        for one in below
+    )
 
 
-def _updates(tree: ast.AST, statement: ast.stmt) -> bool:
-    """Whether a statement clears gradients, or steps whatever has a method that does."""
-    solvers = {
-        _receiver(call) for one in _statements(tree) for call in calls_in(one) if called(call) == CLEARS
-    }
-    mine = [call for call in calls_in(statement) if called(call) in (CLEARS, "step")]
-    return any(_receiver(call) in solvers - {""} for call in mine)
-
-
-def _receiver(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+@lru_cache(maxsize=64)
+def _optimizers(tree: ast.AST) -> Names:
+    """What is told to clear gradients, as it is written there."""
+    calls = (call.func for one in _statements(tree) for call in calls_in(one) if called(call) == "zero_grad")
+    return frozenset(ast.unparse(one.value) for one in calls if isinstance(one, ast.Attribute))
 
 
 def writes(statement: ast.stmt) -> bool:

@@ -11,7 +11,7 @@ from .purpose import LOG, Purpose, purpose_at
 from .split import SAMPLES_AT_LEAST, own_samples
 
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
-# What the model says is written out, too, and so is an optimizer's learning rate; a checkpoint has its hook.
+# What the model says is written out, too; the others have hooks of their own.
 ELSEWHERE = ("forward", "checkpoint", *TIMED)
 SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
 

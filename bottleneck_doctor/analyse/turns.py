@@ -12,7 +12,6 @@ from .paging import paging_s
 from .split import NOTHING, Split, host_cpu_s
 
 TURNS_AT_MOST = 192
-TINY = 1e-6  # of a row, that rounding leaves
 HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
 
 
@@ -88,23 +87,21 @@ def spaced(steps: list[Step]) -> list[Step]:
     many = min(len(steps), TURNS_AT_MOST)
     if len({step.steps for step in steps}) <= 1 and many == len(steps):
         return steps
-    size = sum(step.steps for step in steps) / max(1, many)
-    found: list[Step] = []
-    group: list[tuple[float, Step]] = []
-    room = size
+    size = room = sum(step.steps for step in steps)  # in parts of a step, of which each has ``many``
+    groups: list[list[tuple[int, Step]]] = [[]]
     for step in steps:
-        left = float(step.steps)
+        left = step.steps * many
         while left > 0:
+            if not room:
+                groups.append([])
+                room = size
             part = min(left, room)
-            group.append((part, step))
+            groups[-1].append((part, step))
             left, room = left - part, room - part
-            if room <= TINY * size:
-                found.append(_average(group))
-                group, room = [], size
-    return found + ([_average(group)] if group else [])
+    return [_average(group) for group in groups if group]
 
 
-def _average(group: list[tuple[float, Step]]) -> Step:
+def _average(group: list[tuple[int, Step]]) -> Step:
     """The mean of steps, each with its weight."""
     names = "wall wait backward optimizer checkpoint logging collect copy compute exchange wait_queue".split()
     optional = ("cpu", "queue", "process_cpu", "wait_cpu", "system", "faults")

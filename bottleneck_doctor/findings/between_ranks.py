@@ -102,11 +102,11 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     if passes is not None:
         said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
                              passes.exchange_s, TIMED))  # fmt: skip
-    parted = sharded(diagnosis)
-    if parted is not None:
-        what = f"ZeRO stage {stage}" if (stage := parted.arguments.get("stage")) else "each rank has a part"
+    divided = sharded(diagnosis)
+    if divided is not None:
+        what = f"ZeRO stage {stage}" if (stage := divided.arguments.get("stage")) else "each rank has a part"
         said.append(Evidence(f"parameters of the model ({what})", "gradient_bytes",
-                             float(parted.gradient_bytes), SHARDED))  # fmt: skip
+                             float(divided.gradient_bytes), SHARDED))  # fmt: skip
     if model is not None:
         said.append(Evidence("gradients of one pass", "gradient_bytes", float(model.gradient_bytes), BUILT))
     for call in operations_of(diagnosis, "exchange")[:1]:

@@ -2,7 +2,7 @@
 
 ## What it means
 Each rank finishes its own gradients and then sleeps until the sums over all ranks have arrived. Of a sharded
-model (FSDP, ZeRO) it sleeps until a module's parameters are gathered, too.
+model (FSDP, stage 3 of ZeRO) it sleeps until a module's parameters are gathered, too.
 
 ## Why it costs
 Gradients travel while the backward pass still computes, bucket by bucket; what is not through when it ends
@@ -83,6 +83,8 @@ for place, (x, y) in enumerate(loader):            # exchange after every second
     if last:
         optimizer.step()
         optimizer.zero_grad()"""
+BATCH = "DataLoader(dataset, batch_size=2 * batch_size, ...)"
+MICRO_BATCH = '"train_micro_batch_size_per_gpu": 2 * batch_size    # in DeepSpeed\'s configuration'
 HOOK = """\
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 model.register_comm_hook(None, default_hooks.{})"""
@@ -107,12 +109,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
     model, place = wrapped(diagnosis), line_of(diagnosis)
-    parted = sharded(diagnosis)
+    divided = sharded(diagnosis)
     cures = []
-    if parted is not None:
-        cures += [_doubled(diagnosis, place), *sharding.cures(diagnosis, scenario, parted, place)]
+    if divided is not None:
+        code = MICRO_BATCH if divided.kind == "zero" else BATCH
+        cures += [_doubled(diagnosis, code, place), *sharding.cures(diagnosis, scenario, divided, place)]
     elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
-        cures.append(_doubled(diagnosis, place))
+        cures.append(_doubled(diagnosis, BATCH, place))
     if model is not None:
         cures.append(_seldom(diagnosis, place))
         far = rank_missing(diagnosis) > 0
@@ -141,7 +144,7 @@ def _seldom(diagnosis: Diagnosis, place: Location | None) -> Cure:
     )
 
 
-def _doubled(diagnosis: Diagnosis, place: Location | None) -> Cure:
+def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Cure:
     """Per sample, half the exchanges are left, half the copying for them, and half the optimizer steps."""
     stepping = step_share(diagnosis, "optimizer") * diagnosis.step_s
     compute = max(mean_of(diagnosis, "compute"), stepping, 1e-12)
@@ -149,7 +152,7 @@ def _doubled(diagnosis: Diagnosis, place: Location | None) -> Cure:
     return Cure(
         id="bigger-batch",
         title="exchange half as often: a batch twice as large",
-        fix=Fix("double batch_size", "DataLoader(dataset, batch_size=2 * batch_size, ...)", place),
+        fix=Fix("double the batch", code, place),
         change=Change(comm=EVERY_SECOND, compute=max(0.0, left)),
         risk="each optimizer step sees twice the samples: the learning rate has to follow",
     )

@@ -19,10 +19,8 @@ KEPT = "fully_shard(module, reshard_after_forward=False)   # FSDP1: ShardingStra
 HALVED = """\
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
 fully_shard(module, mp_policy=policy)   # FSDP1: MixedPrecision(...)"""
-WHOLE = {  # id, where, and the code, by the kind of sharding
-    "fsdp": ("ddp-instead", "in place of FSDP", "model = torch.nn.parallel.DistributedDataParallel(model)"),
-    "zero": ("zero-stage-0", "in DeepSpeed's configuration", '"zero_optimization": {"stage": 0}'),
-}
+DDP = "model = torch.nn.parallel.DistributedDataParallel(model)"
+STAGE_0 = '"zero_optimization": {"stage": 0}'
 
 
 def cures(diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Location | None) -> list[Cure]:
@@ -37,9 +35,9 @@ def cures(diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Loca
         found.append(_halved(diagnosis, scenario, place))
     memory = diagnosis.profile.machine.memory_bytes
     taken = STATES * model.gradient_bytes * diagnosis.host.trainers
-    parted = model.arguments.get("stage") != "0"
-    if parted and memory and not diagnosis.host.accelerated and taken < ROOM * memory:
-        found.append(_whole(diagnosis, scenario, model.kind, place))
+    divided = model.arguments.get("stage") != "0"
+    if divided and memory and not diagnosis.host.accelerated and taken < ROOM * memory:
+        found.append(_whole(diagnosis, scenario, model.kind == "zero", place))
     return found
 
 
@@ -74,13 +72,16 @@ def _halved(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) ->
     )
 
 
-def _whole(diagnosis: Diagnosis, scenario: Scenario, kind: str, place: Location | None) -> Cure:
-    name, where, code = WHOLE[kind]
+def _whole(diagnosis: Diagnosis, scenario: Scenario, zero: bool, place: Location | None) -> Cure:
     most = gain(scenario, Change(comm=0.0, compute=copying_left(diagnosis, 0.0)))
     return Cure(
-        id=name,
-        title="keep the whole model on each rank: it fits, and only gradients are exchanged, while computing",
-        fix=Fix(where, code, place),
+        id="zero-stage-0" if zero else "ddp-instead",
+        title="keep all parameters and the optimizer's whole state on each rank: they fit"
+        if zero
+        else "keep the whole model on each rank: it fits, and only gradients are exchanged, while computing",
+        fix=Fix("in DeepSpeed's configuration", STAGE_0, place)
+        if zero
+        else Fix("in place of FSDP", DDP, place),
         factor=(1.0, most**0.5, most),
         most=most,
         basis="bound",
