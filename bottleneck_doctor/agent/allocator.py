@@ -10,7 +10,7 @@ from .pulse import state
 EVERY_NS = 1_000_000_000
 
 
-class _Books:
+class _LastReading:
     """When they were read last, and whether they can be read."""
 
     last_ns = 0
@@ -20,13 +20,13 @@ class _Books:
 def note() -> None:
     """At a look: a row, if the last one is a second old. Torch makes a table of all its counters for us."""
     here = now()
-    if _Books.refused or here - _Books.last_ns < EVERY_NS:
+    if _LastReading.refused or here - _LastReading.last_ns < EVERY_NS:
         return
-    _Books.last_ns = here
+    _LastReading.last_ns = here
     try:
         retries, requests, peak, reserved = state.accelerator.memory()
     except Exception:  # this device, or this version of torch, has no such books
-        _Books.refused = True
+        _LastReading.refused = True
         return
     emptied = wire.NOTHING if hearing.ears.compiled else state.emptied
     state.row(

@@ -18,7 +18,7 @@ LONGEST = 8  # operators and pauses are kept one by one: a thread that lost its 
 RECORDS_AT_MOST = 100_000  # are looked at, at a microsecond each, while the user's thread waits
 
 
-class Anatomy:
+class OperatorTimes:
     """Microseconds of one thread, summed up; ``beyond`` is what operators took beyond the price of a call."""
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ def _keep(longest: list[float], taken: float) -> None:
     del longest[LONGEST:]
 
 
-def dissect(records: Any, table: dict[str, list[Any]]) -> Anatomy:
+def dissect(records: Any, table: dict[str, list[Any]]) -> OperatorTimes:
     """One thread's records, in order, from the mark that the profiler sets when it begins. ``table`` is added
     to: name -> [calls, microseconds of its own]."""
-    anatomy, optimizing, operating = Anatomy(), 0, 0
+    anatomy, optimizing, operating = OperatorTimes(), 0, 0
     last: Any = records[0] if records else None
     kinds: dict[str, tuple[bool, bool]] = {}  # is it an operator, an optimizer
     spans: list[list[Any]] = []  # open ones: [record, name, microseconds inside, of these in operators]

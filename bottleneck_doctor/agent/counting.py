@@ -10,7 +10,7 @@ from .pulse import state
 from .stop import due, stop
 
 
-class Account:
+class IteratorCounts:
     """What we know of one iterator.
 
     ``rate`` = (backward passes, optimizer steps) of the step after the last close look, taken for the steps
@@ -32,7 +32,7 @@ class Account:
         self.seen = self.rate = self.tallied = (0, 0)
 
 
-def settle(account: Account) -> None:
+def settle(account: IteratorCounts) -> None:
     """At a close look: count the step that ended here, and listen to the one that begins."""
     if not state.resting:
         _count()
@@ -47,7 +47,7 @@ def settle(account: Account) -> None:
         stop()
 
 
-def heard(account: Account) -> None:
+def heard(account: IteratorCounts) -> None:
     """A step ended while the hooks were on; if it was this iterator's, and it trained, they may rest."""
     entry = now()
     device_clock.end(account)
@@ -69,7 +69,7 @@ def _count() -> None:
             state.trained += 1
 
 
-def _learn(account: Account) -> None:
+def _learn(account: IteratorCounts) -> None:
     """What one step did is taken for those until the next close look, by one iterator of those open: not by
     one that is asked now and then while another goes on, since each change loses the steps in between."""
     backwards, steps = account.seen

@@ -29,7 +29,7 @@ OTHERS_AT_MOST = 2  # looks of other loaders that begin inside of one: its loop 
 UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
 
 
-class Look:
+class SampledDeviceStep:
     """One step that is looked at: its marks, and the parts that stand between two of them."""
 
     __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "others",
@@ -124,7 +124,7 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
         return
     drop()
     if len(state.pending) < PENDING_AT_MOST and _may_look() and state.accelerator.ready():
-        look = Look(owner, thing, alone)  # marked before anything else is done
+        look = SampledDeviceStep(owner, thing, alone)  # marked before anything else is done
         allocator.note()
         look.copies = 0 if hearing.listen() else wire.NOTHING
         state.look = look

@@ -28,7 +28,7 @@ models: list[weakref.ref[Any]] = []  # every DistributedDataParallel of this pro
 _passes = [0]
 
 
-class Watch:
+class SampledBackward:
     """One backward pass that is looked at closely."""
 
     __slots__ = ("begun", "cpu", "handle", "mark", "queue", "shared", "thread")
@@ -77,7 +77,7 @@ class Watch:
 
 
 @quiet
-def watch(tensors: Any) -> Watch | None:
+def watch(tensors: Any) -> SampledBackward | None:
     """Watch the backward pass of these tensors; None where nothing may be hung onto its graph."""
     root = tensors if hasattr(tensors, "grad_fn") else tensors[0]
     node = root.grad_fn
@@ -88,7 +88,7 @@ def watch(tensors: Any) -> Watch | None:
         sys.modules["torch"]._C._current_graph_task_id() != -1
     ):  # a pass inside a pass belongs to the outer one
         return None
-    return Watch(node, _is_shared())
+    return SampledBackward(node, _is_shared())
 
 
 def _is_shared() -> bool:

@@ -14,13 +14,13 @@ TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter
 if TYPE_CHECKING:
     from typing import Any
 
-    from .counting import Account
+    from .counting import IteratorCounts
 
 LOOKS_AT_MOST = 64  # iterators of a process
 CALLS_AT_MOST = 16  # of modules without weights (transforms, losses) before the one that is waited for
 
 
-class _Look:
+class _ForwardHook:
     """The hook that waits for a forward pass, if there is one, and how often we looked."""
 
     handle: Any = None
@@ -28,22 +28,22 @@ class _Look:
 
 
 @quiet
-def await_forward(account: Account) -> None:
+def await_forward(account: IteratorCounts) -> None:
     """The first batch of an iterator is here. Before the first backward pass nothing is watched: whether the
     model is compiled is not yet known, and torch warns of hooks on all modules where it is."""
     torch: Any = sys.modules.get("torch")
     _remove()
-    if torch is None or not state.trained or _Look.count >= LOOKS_AT_MOST:
+    if torch is None or not state.trained or _ForwardHook.count >= LOOKS_AT_MOST:
         return
-    _Look.count += 1
+    _ForwardHook.count += 1
     if not torch.is_grad_enabled():
         _note(account, False)
     elif not compiling():
         modules: Any = sys.modules["torch.nn.modules.module"]
-        _Look.handle = modules.register_module_forward_pre_hook(_hook(torch, account))
+        _ForwardHook.handle = modules.register_module_forward_pre_hook(_hook(torch, account))
 
 
-def _hook(torch: Any, account: Account) -> Any:
+def _hook(torch: Any, account: IteratorCounts) -> Any:
     batch, calls = state.arrivals, [0]
 
     @quiet
@@ -65,12 +65,12 @@ def _learns(module: Any) -> bool:
 
 
 def _remove() -> None:
-    handle, _Look.handle = _Look.handle, None
+    handle, _ForwardHook.handle = _ForwardHook.handle, None
     if handle is not None:
         handle.remove()
 
 
-def _note(account: Account, grad: bool) -> None:
+def _note(account: IteratorCounts, grad: bool) -> None:
     state.row(
         wire.GRAD_MODE, now(), 0, account.number, int(grad), thing=account.loader, thread=account.thread
     )

@@ -39,7 +39,7 @@ INHERITED = object()
 LOOKS, WINDOWS, ALWAYS = "looks", "windows", "always"  # when a hook is on; always: until a graph is compiled
 
 
-class StandIn:
+class HookedMethod:
     """What stands in the place of a method: equal to torch's own, for tables of methods; pickled as that."""
 
     def __init__(self, owner: type, function: Callable[..., Any], original: Any) -> None:
@@ -63,7 +63,7 @@ class StandIn:
         return getattr, (self.owner, self.original.__name__)
 
 
-class Ears:
+class TensorHooks:
     """What can be put on, whether it is on, and when it is to be on again."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Ears:
         self.idle = 0  # calls on tensors of the host, while on
 
 
-ears = Ears()
+ears = TensorHooks()
 
 
 def hook(owner: Any, name: str, build: Callable[[Any], Any], when: str = LOOKS) -> None:
@@ -89,7 +89,7 @@ def hook(owner: Any, name: str, build: Callable[[Any], Any], when: str = LOOKS) 
     if original is None:
         return
     if isinstance(owner, type):
-        wrapper: Any = StandIn(owner, build(original), original)
+        wrapper: Any = HookedMethod(owner, build(original), original)
     else:
         wrapper = functools.update_wrapper(build(original), original)
     ears.hooks.append((owner, name, wrapper, vars(owner).get(name, INHERITED), when))

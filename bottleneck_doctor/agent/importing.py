@@ -24,7 +24,7 @@ PAUSE_NS = 500_000_000  # between two searches for a module: longer, and somethi
 TORCH = frozenset("torch functorch sympy mpmath networkx jinja2 fsspec filelock triton".split())
 
 
-class Pace:
+class ImportTimes:
     """How long the interpreter has been importing: the time between searches that follow closely.
 
     ``torch_ns`` for torch and what it needs, ``other_ns`` for everything else. Neither can know when a
@@ -47,7 +47,7 @@ class Pace:
         self.last_ns, self.for_torch = here, name.partition(".")[0] in TORCH
 
 
-pace = Pace()
+pace = ImportTimes()
 before_search: list[Callable[[], object]] = []  # called before a module is looked for that was not there yet
 
 

@@ -12,7 +12,7 @@ import stat
 import sys
 import threading
 
-from .kept import Kept
+from .kept import BackupList
 from .pulse import state
 from .treatments import wrap
 
@@ -45,7 +45,7 @@ class _Keeper:
     """What one process does before it writes."""
 
     def __init__(self, folder: str) -> None:
-        self.kept = Kept(folder, os.getcwd())
+        self.kept = BackupList(folder, os.getcwd())
         self.not_theirs = (*NOT_FILES, *(os.path.realpath(one) + "/" for one in (folder, state.folder)))
         self.at_work = threading.local()  # our own opens are heard, too
         self.acts: dict[str, Callable[..., None]] = {

@@ -27,7 +27,7 @@ TOO_LARGE = "it is changed in place, and has more than %d MiB" % (COPIED_AT_MOST
 NO_PLACE = "nothing could be put aside on its file system"
 
 
-class Kept:
+class BackupList:
     """The list of one trial, which all of its processes share, and what this process knows of it."""
 
     def __init__(self, folder: str, here: str) -> None:

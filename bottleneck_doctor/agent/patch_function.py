@@ -8,7 +8,7 @@ import sys
 from time import monotonic_ns as now
 
 from . import wire
-from .counting import Account
+from .counting import IteratorCounts
 from .guard import quiet
 from .patch_loader import _arrival
 from .pulse import state
@@ -53,7 +53,7 @@ def _script(name: str) -> ModuleType | None:
     return main if os.path.splitext(os.path.basename(file))[0] == name else None
 
 
-def _introduced(number: int, name: str, function: Callable[..., Any]) -> Account:
+def _introduced(number: int, name: str, function: Callable[..., Any]) -> IteratorCounts:
     code = getattr(function, "__code__", None)
     file, line = (os.path.abspath(code.co_filename), code.co_firstlineno) if code else ("", 0)
     state.book.fact(
@@ -61,7 +61,7 @@ def _introduced(number: int, name: str, function: Callable[..., Any]) -> Account
         num_workers=0,
     )  # fmt: skip
     state.iterators += 1
-    account = Account(number, state.iterators, state.thread())
+    account = IteratorCounts(number, state.iterators, state.thread())
     state.row(wire.EPOCH, now(), 0, account.number, thing=number, thread=state.thread())
     return account
 
@@ -69,11 +69,11 @@ def _introduced(number: int, name: str, function: Callable[..., Any]) -> Account
 class _Call:
     """One call of the function, in the shape of an iterator that is asked once."""
 
-    def __init__(self, account: Account, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, account: IteratorCounts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._bdoc, self.args, self.kwargs = account, args, kwargs
 
 
-def _timed(function: Callable[..., Any], account: Account) -> Callable[..., Any]:
+def _timed(function: Callable[..., Any], account: IteratorCounts) -> Callable[..., Any]:
     taken = _arrival(lambda call: function(*call.args, **call.kwargs))
 
     @functools.wraps(function)

@@ -8,7 +8,7 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
 from . import clocks, compilation, device_clock, wire
-from .counting import Account, heard, settle
+from .counting import IteratorCounts, heard, settle
 from .describe import loader_facts
 from .grad_mode import await_forward
 from .guard import quiet, replace
@@ -82,7 +82,7 @@ def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         state.iterators += 1
         _describe(loader)
-        self._bdoc = Account(number_of(loader), state.iterators, state.thread())
+        self._bdoc = IteratorCounts(number_of(loader), state.iterators, state.thread())
         open_sampler(self)
         original(self, loader, *args, **kwargs)
 
@@ -110,7 +110,7 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
     close_sampler(iterator, account.loader, begins=True)
     if account.arrivals:
         state.iterators += 1
-        account = iterator._bdoc = Account(account.loader, state.iterators, state.thread())
+        account = iterator._bdoc = IteratorCounts(account.loader, state.iterators, state.thread())
     device_clock.drop()
     taken = now() - start
     account.wait_ns += taken
@@ -125,7 +125,7 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
 
 def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
     def __next__(self: Any) -> Any:
-        account: Account | None = self.__dict__.get("_bdoc")
+        account: IteratorCounts | None = self.__dict__.get("_bdoc")
         if account is None:
             return original(self)
         if account.countdown <= 0:
@@ -148,7 +148,7 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
     return __next__
 
 
-def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> Any:
+def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCounts) -> Any:
     """The same as the cheap path, with every clock read; costs about ten microseconds of CPU, and more time
     where cores are scarce: that time belongs to nobody's step."""
     entry = now()
@@ -197,7 +197,9 @@ def _closely(original: Callable[..., Any], iterator: Any, account: Account) -> A
 
 
 @quiet
-def _write(account: Account, start: int, taken: int, readings: tuple[int, int, int, int, int, int]) -> None:
+def _write(
+    account: IteratorCounts, start: int, taken: int, readings: tuple[int, int, int, int, int, int]
+) -> None:
     cpu, process, queue, ready, inside, queued = readings
     thread = state.thread()
     state.row(
@@ -227,7 +229,7 @@ def _post(end: int) -> None:
 
 
 @quiet
-def _ended(account: Account, start: int, ending: BaseException) -> None:
+def _ended(account: IteratorCounts, start: int, ending: BaseException) -> None:
     how = 1 if isinstance(ending, StopIteration) else 2
     taken = now() - start
     account.wait_ns += taken

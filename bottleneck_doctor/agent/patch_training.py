@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class _Ears:
+class _TrainingHooks:
     """What can be put on and taken off: functions as (owner, name, wrapper, original), and optimizers' hooks
     as (torch's own table, number, hook): to register them anew each time would cost twenty microseconds."""
 
@@ -28,7 +28,7 @@ class _Ears:
         self.hooks: list[tuple[dict[int, Any], int, Any]] = []
 
 
-_ears = _Ears()
+_ears = _TrainingHooks()
 
 
 def patch_autograd(module: Any) -> None:

@@ -17,7 +17,7 @@ DEPTH_AT_MOST = 4
 CLASSES_AT_MOST = 32
 
 
-class Watch:
+class TransformTimes:
     """``open`` during a fetch that is timed; ``spent`` is CPU time by class name, outermost calls only."""
 
     open = False
@@ -26,7 +26,7 @@ class Watch:
     spent: dict[str, int] = {}  # noqa: RUF012  (one watch per process)
 
 
-watch = Watch()
+watch = TransformTimes()
 
 
 @quiet

@@ -78,7 +78,7 @@ def _own_modes() -> bool:
     return all(mode.__module__ == "torch.utils._device" for mode in modes)
 
 
-class Call:
+class SyncCall:
     """A call that is under way: its token of the device's clock, its place, and its name in a trace."""
 
     __slots__ = ("cpu", "site", "span", "token", "what")
@@ -106,14 +106,14 @@ class Call:
         state.hooks_ns += now() - end
 
 
-def begin(kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> Call | None:
+def begin(kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> SyncCall | None:
     """The call that begins, if it is the looked-at step's own; ``describe`` tells ``b``, ``d`` and ``e`` of
     its row from its site, and is asked before the clock starts."""
     look = state.look
     try:
         if look is None or look.thread != state.thread() or not state.accelerator.ready():
             return None
-        return Call(kind, frame, describe)
+        return SyncCall(kind, frame, describe)
     except Exception:
         return None
 

@@ -26,7 +26,7 @@ AGAIN_NS = 5_000_000_000  # and as long at most, until the next close look that 
 STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
 
 
-class Window:
+class ProfilerWindow:
     """An open window.
 
     On CPU builds the profiler from before kineto is used: starting kineto takes 1.2 s the first time and
@@ -149,7 +149,7 @@ def attach(control: Control) -> None:
             control.profiled -= 1  # and so it is asked again at the next close look
             return
         begun = now()
-        state.window = Window() if state.accelerator is None else _on(state.accelerator)
+        state.window = ProfilerWindow() if state.accelerator is None else _on(state.accelerator)
         state.book.post(wire.WINDOW_OPEN, 1)
         atexit.register(leave)
         give_way.watch(leave)

@@ -7,7 +7,7 @@ import threading
 
 from . import clocks, wire
 from .guard import never_free
-from .rows import Book
+from .rows import EventWriter
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from .counting import Account
-    from .device_clock import Look
-    from .profiler import Window
+    from .counting import IteratorCounts
+    from .device_clock import SampledDeviceStep
+    from .profiler import ProfilerWindow
     from .stop import Control
     from .window import TraceWindow
 
@@ -33,7 +33,7 @@ PACE_EVERY = 32  # close looks between two adjustments of the stride at most, an
 PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
 
 
-class Pulse:
+class AgentState:
     """The state of one process, begun anew after fork. Attributes are plain: reading one costs 20 ns.
 
     ``close`` says whether the present step is looked at closely; ``stride`` that every stride-th is;
@@ -43,16 +43,16 @@ class Pulse:
     def begin(self, folder: str) -> None:
         """Forget everything and open this process's book."""
         self.folder = folder
-        self.book = Book(folder)
+        self.book = EventWriter(folder)
         self.row = self.book.row
         self.book.on_full = self.halve
         self.control: Control | None = None
-        self.window: Window | TraceWindow | None = None  # of the profiler, while one is open
+        self.window: ProfilerWindow | TraceWindow | None = None  # of the profiler, while one is open
         self.worker = False
         self.close = True
         self.resting = False
-        self.heard: Account | None = None  # whose step, begun with a close look, is being listened to
-        self.pacer: Account | None = None  # whose last heard step is taken for those not heard
+        self.heard: IteratorCounts | None = None  # whose step, begun with a close look, is being listened to
+        self.pacer: IteratorCounts | None = None  # whose last heard step is taken for those not heard
         self.trained_on = 0  # the loader whose batches were last seen to be trained on, 0 = none yet
         self.ranked = False  # this process is one of several that train together
         self.stride = 1
@@ -76,7 +76,7 @@ class Pulse:
         self.trained = 0
         self.stop_at = 0
         self.iterators = 0
-        self.inside: Account | None = None  # whose __next__ is running here, for one-process fetches
+        self.inside: IteratorCounts | None = None  # whose __next__ is running here, for one-process fetches
         self.trainer = 0  # the thread that steps the optimizer, by its small number
         self.threads: dict[int, int] = {}
         self.sites: dict[tuple[str, str, int], int] = {}
@@ -88,11 +88,11 @@ class Pulse:
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
         self.graphs = False  # the script captures CUDA graphs
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
-        self.look: Look | None = None  # the step on the device that is being looked at
+        self.look: SampledDeviceStep | None = None  # the step on the device that is being looked at
         self.clock_ns = 0  # what reading its clock has taken of the loop's time
         self.clock_since = 0  # when it was to be read first
         self.emptied = 0  # how often the script emptied the allocator's cache
-        self.pending: list[Look] = []  # such steps that the device has yet to come past
+        self.pending: list[SampledDeviceStep] = []  # such steps that the device has yet to come past
         self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move
 
     def begun(self, at_ns: int) -> None:
@@ -147,14 +147,14 @@ class Pulse:
         self.looks_before, self.steps = self.looks, 0
         self.book.post(wire.COST, self.cost_ns)
 
-    def tally(self, account: Account) -> None:
+    def tally(self, account: IteratorCounts) -> None:
         """Add to the totals what the iterator has brought since the last time."""
         arrivals, wait_ns = account.tallied
         account.tallied = account.arrivals, account.wait_ns
         self.arrivals += account.arrivals - arrivals
         self.wait_ns += account.wait_ns - wait_ns
 
-    def catch_up(self, ending: Account | None) -> None:
+    def catch_up(self, ending: IteratorCounts | None) -> None:
         """The steps that nobody heard are taken to have done what the last one heard did. Of those of
         ``ending`` the one that runs is over, too."""
         pacer = self.pacer
@@ -212,7 +212,7 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.__file__) + os.sep
-state = Pulse()  # the one of this very process
+state = AgentState()  # the one of this very process
 
 
 def begin(folder: str) -> None:

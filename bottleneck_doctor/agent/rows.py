@@ -22,7 +22,7 @@ SURELY_OURS = os.O_CLOEXEC | os.O_NOFOLLOW
 FACT_BYTES = 16384  # a longer line is cut, and then left out by the reader
 
 
-class Book:
+class EventWriter:
     """The file of one process. ``row`` may be called from any thread."""
 
     def __init__(self, folder: str) -> None:

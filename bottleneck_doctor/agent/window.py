@@ -30,7 +30,7 @@ SLOW_NS = 2_000_000_000  # one step of such a length is enough to warm up
 ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
 
 
-class Span:
+class TraceSpan:
     """A named stretch of the trace, until ``end``."""
 
     def __init__(self, stretch: Any) -> None:
@@ -92,12 +92,12 @@ class TraceWindow:
             except Exception as refusal:
                 self._give_up(refusal)
 
-    def name(self, kind: str, frame: FrameType | None) -> Span | None:
+    def name(self, kind: str, frame: FrameType | None) -> TraceSpan | None:
         """Name what begins now on this thread in the trace, ``bdoc#kind#site``; None while there is none."""
         if self.trace is None or not self.begun:
             return None
         try:
-            return Span(self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame))))
+            return TraceSpan(self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame))))
         except Exception:
             return None
 

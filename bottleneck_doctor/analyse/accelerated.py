@@ -6,8 +6,8 @@ a wait a step takes as long as the slower of the two, with one it takes both, on
 
 from __future__ import annotations
 
-from ..model.device_view import Beat, Clock, DeviceView, DriverView
-from ..model.diagnosis import Change, Host, Scenario, Turn
+from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView, DriverView
+from ..model.diagnosis import Change, HostLoad, Scenario, StepCost
 from .beat import is_always_ahead, without_room
 
 DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (ours)
@@ -43,17 +43,17 @@ def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool
 
 
 def device_turn(
-    beat: Beat,
+    beat: DeviceStepBreakdown,
     checkpoint: float = 0.0,
     logging: float = 0.0,
     collect: float = 0.0,
     held: float = 0.0,
     behind: float = 0.0,
-) -> Turn:
+) -> StepCost:
     """The turn of a loop whose device's clock was read: nothing of it is guessed from the thread's CPU clock,
     since waiting for a device spins. ``held`` is the share of its time in which the loop had no core: that
     is the replay's to add. ``behind`` is the share of its exchanges that it waits for slower ranks."""
-    return Turn(
+    return StepCost(
         compute=0.0,
         checkpoint=checkpoint,
         logging=logging,
@@ -68,13 +68,13 @@ def device_turn(
     )
 
 
-def undivided_turn(clock: Clock, checkpoint: float, logging: float, collect: float) -> Turn:
+def undivided_turn(clock: DeviceClockStep, checkpoint: float, logging: float, collect: float) -> StepCost:
     """The turn where it is not known how busy the device is: all that is no waiting of its own is taken for
     computing, unless it was seen to be done each time before the loop came back."""
     if is_always_ahead(clock):
-        return Turn(0.0, 0.0, checkpoint, logging, collect, launch=clock.rest_s, copying=clock.transfer_s)
+        return StepCost(0.0, 0.0, checkpoint, logging, collect, launch=clock.rest_s, copying=clock.transfer_s)
     issue = without_room(clock.issue_s, clock.rest_s)
-    return Turn(
+    return StepCost(
         0.0, 0.0, checkpoint, logging, collect, launch=issue, device=clock.rest_s, copying=clock.transfer_s
     )
 
@@ -84,7 +84,7 @@ def is_clocked(base: Scenario) -> bool:
     return not base.undivided and any(turn.device > 0 for turn in base.turns)
 
 
-def scaled_device(base: Scenario, host: Host, factor: float) -> Change:
+def scaled_device(base: Scenario, host: HostLoad, factor: float) -> Change:
     """The device's own work made to take ``factor`` of its time. Without its clock only the share in which
     the driver saw a kernel resident is known to be its own."""
     factor = max(LEAST, factor)
@@ -94,7 +94,7 @@ def scaled_device(base: Scenario, host: Host, factor: float) -> Change:
     return Change(idle=known, device=known)
 
 
-def troubles(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, Change]:
+def troubles(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[str, Change]:
     """Causes for which the device is slower than it could be at the same work, and what takes each away."""
     if view is None:
         return {}

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from math import prod
 
+from ..model.derived import DeviceView
 from ..model.device import Convolution, DeviceFacts, Product
-from ..model.device_view import DeviceView
 from ..model.report import Metric
 
 # Dense operations a second, in 10^12, by the name that torch tells, from the vendor's data sheets [catalogue:
@@ -30,7 +30,7 @@ TIGHT = 1.25  # times the lower end; where more may be hidden no single value is
 
 
 @dataclass(frozen=True)
-class Work:
+class ArithmeticTime:
     """Of a step: seconds that what was counted takes at the device's peak, that it took, and that arithmetic
     took whose operations are not known."""
 
@@ -39,7 +39,7 @@ class Work:
     uncounted_s: float
 
 
-def arithmetic(facts: DeviceFacts) -> Work | None:
+def arithmetic(facts: DeviceFacts) -> ArithmeticTime | None:
     """What the recorded steps computed; None where the device's peak or all shapes are unknown."""
     peak = _peak(facts.name)
     counted: list[Product | Convolution] = [*(facts.products or []), *(facts.convolutions or [])]
@@ -52,7 +52,7 @@ def arithmetic(facts: DeviceFacts) -> Work | None:
             at_peak += operations(one) / (known * 1e12)
             took += one.device_s
     whole = sum(one.device_s for one in facts.kernels if one.kind in ARITHMETIC)
-    return Work(at_peak, took, max(0.0, whole - took)) if took > 0 else None
+    return ArithmeticTime(at_peak, took, max(0.0, whole - took)) if took > 0 else None
 
 
 def utilisation(device: DeviceView | None) -> Metric:

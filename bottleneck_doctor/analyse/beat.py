@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import hypot
 
+from ..model.derived import DeviceClockStep, DeviceStepBreakdown
 from ..model.device import DeviceFacts, DeviceTable, DeviceWindow
-from ..model.device_view import Beat, Clock
 from ..model.diagnosis import Step
 from .intervals import ratio_interval
 
@@ -54,7 +54,7 @@ def look_aside(steps: list[Step]) -> Aside:
     return Aside(step_s, share * step_s, low, high, other / count, collect / count)
 
 
-def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> Clock | None:
+def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> DeviceClockStep | None:
     """The mean step, from the looks between two instants; None where there are too few."""
     table = facts.table
     rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
@@ -72,7 +72,7 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> Cl
     share, low, high = _exposed(facts, rows, mean(table.fetched_s, heard), aside)
     input_s, other_s = share * aside.step_s, _other_s(table, rows, aside)
     judged = sum(table.judged[row] for row in rows)
-    return Clock(
+    return DeviceClockStep(
         looks=sum(table.looks[row] for row in rows),
         wall_s=aside.step_s,
         input_s=input_s,
@@ -124,7 +124,7 @@ def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
     return aside.other_s * (min(1.0, device / host) if host > 0 else 1.0)
 
 
-def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
+def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBreakdown | None:
     """All of the mean step; None without a window. That work is left at a step's end proves nothing: the
     device may have run dry in the middle of it."""
     if window is None or window.busy_s <= 0:
@@ -138,7 +138,7 @@ def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
     parts = {name: scale * value for name, value in parts.items()}
     # Steps in a window are slower: what it did not see of waits is none of theirs, the loop was away.
     parts["launch_s"] += left - sum(parts.values())
-    return Beat(
+    return DeviceStepBreakdown(
         window.steps,
         clock.wall_s,
         busy_s,
@@ -149,13 +149,13 @@ def divide(clock: Clock, window: DeviceWindow | None) -> Beat | None:
     )
 
 
-def is_always_ahead(clock: Clock) -> bool:
+def is_always_ahead(clock: DeviceClockStep) -> bool:
     """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
     waits = not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
     return not waits and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
 
 
-def _input_s(clock: Clock, window: DeviceWindow) -> float:
+def _input_s(clock: DeviceClockStep, window: DeviceWindow) -> float:
     """What ``next`` itself gives the device to do is no waiting: more than fits beside the kernels is theirs,
     where the window hardly saw the device idle for data."""
     beyond = window.busy_s - clock.rest_s
@@ -163,7 +163,7 @@ def _input_s(clock: Clock, window: DeviceWindow) -> float:
     return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
 
 
-def _host_s(clock: Clock, window: DeviceWindow, busy_s: float) -> float:
+def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> float:
     """What the loop needs to issue a step. Both sources say too much: a window slows it, and by its own clock
     a loop far ahead also waits for room in the queue. A device that never waits for it shows that it does."""
     known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s

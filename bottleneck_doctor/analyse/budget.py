@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..model.device_view import Beat, Clock, DeviceView
+from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
-from .loop_parts import Sample
+from .loop_parts import LoopSample
 
 UNDIVIDED = "forward and own code"  # what no hook times; stack samples divide it
 PARTS = (
@@ -37,7 +37,7 @@ LITTLE = 1e-5  # of the step: what rounding leaves is no part of it
 
 
 def budget_of(
-    steps: list[Step], device: DeviceView | None, step_s: float, samples: list[Sample]
+    steps: list[Step], device: DeviceView | None, step_s: float, samples: list[LoopSample]
 ) -> list[BudgetPart]:
     """The step as the accelerator lived it where its clock was read, else as the loop's thread did.
 
@@ -51,7 +51,9 @@ def budget_of(
     return divide_device(device.beat, DEVICE_PARTS, step_s)
 
 
-def divide_device(step: Beat | Clock, names: tuple[tuple[str, str], ...], step_s: float) -> list[BudgetPart]:
+def divide_device(
+    step: DeviceStepBreakdown | DeviceClockStep, names: tuple[tuple[str, str], ...], step_s: float
+) -> list[BudgetPart]:
     """The device's mean step, busy and idle, as shares of ``step_s`` seconds; largest first."""
     known = {name: getattr(step, field) for name, field in names}
     known = {name: value for name, value in known.items() if value >= LITTLE * sum(known.values())}
@@ -73,7 +75,7 @@ def divide(steps: list[Step]) -> list[BudgetPart]:
     return sorted(parts, key=lambda part: -part.share)
 
 
-def _named(parts: list[BudgetPart], samples: list[Sample]) -> list[BudgetPart]:
+def _named(parts: list[BudgetPart], samples: list[LoopSample]) -> list[BudgetPart]:
     """The part that no hook times, divided as its stack samples are."""
     rest = next((part for part in parts if part.part == UNDIVIDED), None)
     seen: Counter[str] = Counter()
@@ -93,14 +95,14 @@ def _named(parts: list[BudgetPart], samples: list[Sample]) -> list[BudgetPart]:
     return sorted([part for part in parts if part is not rest] + divided, key=lambda part: -part.share)
 
 
-def _groups(samples: list[Sample]) -> dict[str, list[Sample]]:
+def _groups(samples: list[LoopSample]) -> dict[str, list[LoopSample]]:
     """Samples that no hook accounts for, by what they are called: the model's calls, or the user's function
     that the loop calls, with its line."""
-    lines: dict[int, list[Sample]] = {}
+    lines: dict[int, list[LoopSample]] = {}
     for one in samples:
         if one.part in UNTIMED:
             lines.setdefault(one.line, []).append(one)
-    found: dict[str, list[Sample]] = {}
+    found: dict[str, list[LoopSample]] = {}
     for group in lines.values():
         whole = sum(one.stack.count for one in group)
         own = sum(one.stack.count for one in group if one.own)
@@ -110,7 +112,7 @@ def _groups(samples: list[Sample]) -> dict[str, list[Sample]]:
     return found
 
 
-def _name(one: Sample) -> str:
+def _name(one: LoopSample) -> str:
     place = one.called
     if place is not None:
         return place.function.removesuffix(".__call__") + "()"

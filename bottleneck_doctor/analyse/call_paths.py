@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ..model.instruments import Stack
 from ..model.picture import CallPath, CallPaths
-from ..model.profile import Profile, Stack
+from ..model.profile import Profile
 from .hot import is_ours, role_of
 from .loop_parts import parse_frame
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from ..model.device_view import DeviceView
-from ..model.diagnosis import Change, Host, Inputs, Scenario
-from ..model.profile import Loader
+from ..model.derived import DeviceView
+from ..model.diagnosis import Change, HostLoad, Inputs, Scenario
+from ..model.loops import Loader
 from .accelerated import is_clocked, troubles
 from .crowding import busy_workers, crowding
 from .replay import apply, one_thread_longer, step_seconds
@@ -36,7 +36,7 @@ RESOURCE = {
 }  # fmt: skip
 
 
-def gains(base: Scenario, host: Host) -> dict[str, float | None]:
+def gains(base: Scenario, host: HostLoad) -> dict[str, float | None]:
     """Step time over the step time with each resource infinitely fast."""
     cpu = Change(
         cpu=0, collate=0, ipc=0, compute=0, python=0, launch=0, sampling=0, collect=0, startup=0,
@@ -60,7 +60,7 @@ def cause_gains(
     base: Scenario,
     inputs: Inputs,
     loader: Loader | None,
-    host: Host,
+    host: HostLoad,
     held: float = 0.0,
     device: DeviceView | None = None,
 ) -> dict[str, float]:
@@ -146,7 +146,7 @@ def side_of(cause: str) -> str:
     return next((side for side, causes in SIDES.items() if cause in causes), cause)
 
 
-def device_gains(base: Scenario, host: Host, view: DeviceView | None) -> dict[str, float]:
+def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[str, float]:
     """The same for what only an accelerator can be short of.
 
     A device that is held up by clocks, strangers or too little work, or that a third of the step waits for a

@@ -12,8 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from ..model.profile import Location
-from ..model.source import Source
+from ..model.code import FunctionSource, Location
 
 INDENTED = "if 1:\n"  # makes a method's text Python by itself
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
@@ -37,7 +36,7 @@ NO_NAMES: Names = frozenset()
 
 
 @lru_cache(maxsize=64)
-def tree_of(source: Source) -> ast.Module | None:
+def tree_of(source: FunctionSource) -> ast.Module | None:
     """The parsed text, its lines numbered as in the file; None where it is no Python that we know."""
     before = INDENTED if source.text[:1].isspace() else ""
     try:
@@ -50,7 +49,7 @@ def tree_of(source: Source) -> ast.Module | None:
     return tree
 
 
-def source_at(sources: Sequence[Source], place: Location) -> Source | None:
+def source_at(sources: Sequence[FunctionSource], place: Location) -> FunctionSource | None:
     """The kept source around a line, the innermost."""
     name = place.function.rpartition(".")[2]
     found = [one for one in sources if one.file == place.file and _has(one, place.line)]
@@ -58,7 +57,7 @@ def source_at(sources: Sequence[Source], place: Location) -> Source | None:
     return max(named, key=lambda one: one.first, default=None)
 
 
-def _has(source: Source, line: int) -> bool:
+def _has(source: FunctionSource, line: int) -> bool:
     return source.first <= line <= source.first + source.text.count("\n")
 
 
@@ -74,7 +73,7 @@ def statements_around(tree: ast.AST, line: int) -> list[ast.stmt]:
     return around
 
 
-def statement_at(source: Source, line: int) -> ast.stmt | None:
+def statement_at(source: FunctionSource, line: int) -> ast.stmt | None:
     """The statement that runs at a line."""
     tree = tree_of(source)
     around = statements_around(tree, line) if tree is not None else []
@@ -170,14 +169,14 @@ def is_output(call: ast.Call) -> bool:
     )
 
 
-def trains(source: Source, also: Names = NO_NAMES) -> bool:
+def trains(source: FunctionSource, also: Names = NO_NAMES) -> bool:
     """Whether a function runs a backward pass, or hands a loss to who runs it; ``also`` names functions that
     are known to."""
     tree = tree_of(source)
     return tree is not None and (source.function in RETURNS_LOSS or runs_backward(source, also))
 
 
-def runs_backward(source: Source, also: Names = NO_NAMES) -> bool:
+def runs_backward(source: FunctionSource, also: Names = NO_NAMES) -> bool:
     """Whether a function runs a backward pass, or calls one of those that are known to."""
     tree = tree_of(source)
     return tree is not None and any(_sinks(tree, also))
@@ -202,7 +201,7 @@ def _statements(tree: ast.AST) -> tuple[ast.stmt, ...]:
 
 
 @lru_cache(maxsize=64)
-def free_names(source: Source) -> Names:
+def free_names(source: FunctionSource) -> Names:
     """Names that a function takes from the module around it."""
     tree = tree_of(source)
     if tree is None:
@@ -213,7 +212,7 @@ def free_names(source: Source) -> Names:
     return names_read(tree) - arguments - bound
 
 
-def calls(source: Source, function: str) -> bool:
+def calls(source: FunctionSource, function: str) -> bool:
     """Whether a function calls one of that name."""
     tree = tree_of(source)
     nodes = ast.walk(tree) if tree is not None else ()
@@ -221,7 +220,7 @@ def calls(source: Source, function: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def needed_to_train(source: Source, also: Names = NO_NAMES, elsewhere: Names = NO_NAMES) -> Names:
+def needed_to_train(source: FunctionSource, also: Names = NO_NAMES, elsewhere: Names = NO_NAMES) -> Names:
     """Names whose values the losses of a function come from; ``elsewhere`` those that functions which it may
     call take from the module."""
     tree = tree_of(source)
@@ -254,7 +253,7 @@ def _reads(statement: ast.stmt, tree: ast.AST) -> Names:
 
 
 def feeds_training(
-    source: Source, statement: ast.stmt, also: Names = NO_NAMES, elsewhere: Names = NO_NAMES
+    source: FunctionSource, statement: ast.stmt, also: Names = NO_NAMES, elsewhere: Names = NO_NAMES
 ) -> bool:
     """Whether what a statement does becomes part of a loss, or decides what does."""
     tree, needed = tree_of(source), needed_to_train(source, also, elsewhere)
@@ -284,7 +283,7 @@ def writes(statement: ast.stmt) -> bool:
     return any(is_output(call) for call in calls_in(statement))
 
 
-def is_written(source: Source, statement: ast.stmt) -> bool:
+def is_written(source: FunctionSource, statement: ast.stmt) -> bool:
     """Whether what a statement does is written out for people, as often as it is done."""
     tree = tree_of(source)
     if tree is None:
@@ -306,7 +305,7 @@ def is_discarded(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr)
 
 
-def is_repeated(source: Source, line: int, within: ast.stmt | None = None) -> bool:
+def is_repeated(source: FunctionSource, line: int, within: ast.stmt | None = None) -> bool:
     """Whether a line runs for one element after the other: in a loop or a comprehension of its function, but
     for loops around ``within``."""
     tree = tree_of(source)
@@ -323,7 +322,7 @@ def is_repeated(source: Source, line: int, within: ast.stmt | None = None) -> bo
     )
 
 
-def is_elementwise(source: Source, line: int) -> bool:
+def is_elementwise(source: FunctionSource, line: int) -> bool:
     """Whether a line of a function runs for every pair of two loops, and picks elements by their counters."""
     tree = tree_of(source)
     loops = [one for one in statements_around(tree, line) if isinstance(one, ast.For)] if tree else []
@@ -338,7 +337,7 @@ def is_elementwise(source: Source, line: int) -> bool:
     return any(sum(bool(read & bound) for bound in counters) > 1 for read in picked)
 
 
-def is_seldom(source: Source, statement: ast.stmt, within: ast.stmt) -> bool:
+def is_seldom(source: FunctionSource, statement: ast.stmt, within: ast.stmt) -> bool:
     """Whether a statement is not done in each step: at every n-th, or between the loops of the steps, which
     are around ``within``."""
     tree = tree_of(source)
@@ -353,13 +352,13 @@ def _counts(test: ast.expr) -> bool:
     return any(isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod) for one in ast.walk(test))
 
 
-def training_statement(source: Source, also: Names = NO_NAMES) -> ast.stmt | None:
+def training_statement(source: FunctionSource, also: Names = NO_NAMES) -> ast.stmt | None:
     """The first statement of a function that runs a backward pass."""
     tree = tree_of(source)
     return next(_sinks(tree, also), None) if tree is not None else None
 
 
-def changes_arguments(source: Source) -> bool:
+def changes_arguments(source: FunctionSource) -> bool:
     """Whether a function changes what it is given: its caller's values are then not only read."""
     tree = tree_of(source)
     if tree is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from ..model.comparison import Difference
+from ..model.gate import Difference
 from ..model.report import Report
 
 Fact = str | float | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..model.comparison import Comparison, Move
+from ..model.gate import Comparison, Move
 from ..model.report import Metric, Report
 from .comparable import differences
 from .conditions import is_fraction

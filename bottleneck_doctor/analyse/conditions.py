@@ -8,8 +8,8 @@ import math
 import re
 from collections.abc import Collection, Iterable
 
-from ..model.outcome import Condition
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
+from ..model.gate import Condition
 
 METRIC_NAMES = (
     "data_wait_fraction",

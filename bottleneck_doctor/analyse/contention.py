@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.diagnosis import Host, Inputs, Step
+from ..model.diagnosis import HostLoad, Inputs, Step
 from ..model.report import Metric
 from .host import strangers
 from .intervals import mean_interval
@@ -11,7 +11,7 @@ SOURCE = "time between batches less the run queue behind other programs"
 CROWDED_OUT = "steps were hardly anything but waiting for cores that other programs used"
 
 
-def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: Host) -> Metric | None:
+def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad) -> Metric | None:
     """The step time in seconds as if strangers had left the cores alone; None where that was not measured, no
     value where they left so little that nothing can be said of the job.
 
@@ -39,7 +39,7 @@ def _queue(step: Step, workers: int, stretched: float) -> float:
     return max(0.0, queue - step.wait_queue) + step.wait * stretched if workers else queue
 
 
-def _theirs(lost: float, host: Host) -> float:
+def _theirs(lost: float, host: HostLoad) -> float:
     """The strangers' part of the queue: how much of what was wanted beyond the cores they brought."""
     foreign = strangers(host)
     if foreign <= 0:

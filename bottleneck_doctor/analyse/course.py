@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from ..model.diagnosis import Diagnosis, Step
+from ..model.fetches import FetchTable
+from ..model.instruments import Series
 from ..model.picture import Curve, Timeline
-from ..model.profile import FetchTable, Series
 from .inputs import fetches_of
 from .marks import marks_of
 from .steady import steps_of

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from ..model.device import DeviceFacts, DeviceTable
-from ..model.device_view import Beat, DeviceView, DriverView
-from ..model.profile import Gap, Loop, Profile, Series
+from ..model.instruments import Series
+from ..model.loops import Loop
+from ..model.profile import Profile
+from ..model.run import Gap
 from .beat import Aside, divide, read_clock
 
 BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (ours)
@@ -53,7 +56,7 @@ def view_device(
     return DeviceView(facts, driver, beat, clock)
 
 
-def _filled(facts: DeviceFacts, driver: DriverView, beat: Beat | None) -> float | None:
+def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceStepBreakdown | None) -> float | None:
     """The share of multiprocessors with work while busy: a window bounds it by what kernels asked for, the
     driver's monitors count it."""
     busy = beat.busy_s / beat.wall_s if beat is not None and beat.wall_s > 0 else driver.kernel_share
@@ -63,7 +66,7 @@ def _filled(facts: DeviceFacts, driver: DriverView, beat: Beat | None) -> float 
     return min(known, default=None)
 
 
-def _settled(facts: DeviceFacts, beat: Beat | None) -> DeviceFacts:
+def _settled(facts: DeviceFacts, beat: DeviceStepBreakdown | None) -> DeviceFacts:
     """A loop that is slower under a profiler leaves the device idle for longer after each wait than it does
     alone: of all that, each call keeps its part."""
     window = facts.window

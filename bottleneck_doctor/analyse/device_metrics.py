@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.device_view import DeviceView
+from ..model.derived import DeviceView
 from ..model.profile import Profile
 from ..model.report import Metric
 

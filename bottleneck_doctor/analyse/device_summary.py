@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model.device_view import DeviceView
+from ..model.derived import DeviceView
 from ..model.report import DeviceSummary, Evidence, Metric
 from .accelerated import clock_loss
 

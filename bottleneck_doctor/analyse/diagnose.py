@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import median
 
-from ..model.diagnosis import Diagnosis, Inputs, Scenario, Step, Work
-from ..model.profile import Loader, Loop, Outside, Profile
+from ..model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, Step
+from ..model.loops import Loader, Loop, Outside
+from ..model.profile import Profile
 from ..model.report import Metric, Overhead, Quality
 from .attached import by_samples
 from .beat import look_aside
@@ -24,14 +25,14 @@ from .intervals import ratio_interval
 from .ledger import life_of
 from .logged import with_written
 from .metrics import measure
-from .outside import Gap, as_loop, judge_gap
+from .outside import InputGap, as_loop, judge_gap
 from .own_inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
 from .phases import tell_apart
 from .replay import step_seconds
 from .rhythms import find_rhythms
 from .scenario import build_scenario, fmean_wall, held_share
 from .split import is_logged, own_samples
-from .steady import Window, choose_loop, find_window, loader_of, steps_of
+from .steady import SteadyWindow, choose_loop, find_window, loader_of, steps_of
 from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
 from .whole import evaluations_of, judge_whole, measure_whole
@@ -68,7 +69,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     return by_samples(found) if profile.run.attached else found
 
 
-def _over_all_phases(main: Diagnosis, window: Window) -> Diagnosis:
+def _over_all_phases(main: Diagnosis, window: SteadyWindow) -> Diagnosis:
     """The data wait is that of the whole steady window, of however many phases: the verdict is about one."""
     every = [step for stretch in window.stretches for step in stretch]
     known = main.metrics.get("data_wait_fraction")
@@ -95,23 +96,23 @@ def _with_start(main: Diagnosis, outside: Outside | None) -> Diagnosis:
     return replace(main, metrics={**main.metrics, "startup_s": start})
 
 
-def _window(loop: Loop | None, loader: Loader | None) -> Window:
+def _window(loop: Loop | None, loader: Loader | None) -> SteadyWindow:
     if loop is None:
-        return Window([], 0)
+        return SteadyWindow([], 0)
     slots = (loader.num_workers * (loader.prefetch_factor or 2)) if loader is not None and loop.loader else 0
     second = loop.epochs.t[1] if len(loop.epochs.t) > 1 else 0.0
     return find_window(steps_of(loop.table), loop.table.set_aside, slots, second)
 
 
 def _judge(
-    profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step], gap: Gap | None
+    profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step], gap: InputGap | None
 ) -> Diagnosis:
     """The diagnosis of one stretch of steps."""
     begin, end = (steps[0].t - steps[0].wall, steps[-1].t) if steps else (0.0, 0.0)
     workers = loader.num_workers if loader is not None else 0
     table = steady_fetches(profile, loop, loader)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
-    works: tuple[Work, ...] = ()
+    works: tuple[BatchCost, ...] = ()
     feeders = NOBODY
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
@@ -201,7 +202,7 @@ def _share(part_s: float | None, whole_s: float) -> float | None:
     return part_s / whole_s if part_s is not None and whole_s >= 1e-9 else None
 
 
-def _quality(profile: Profile, window: Window, main: Diagnosis) -> Quality:
+def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis) -> Quality:
     cost, duration = profile.cost, profile.run.duration_s
     per_step = cost.agent_s_per_step
     overhead = Overhead(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from operator import mul
 from statistics import median
 
+from ..model.derived import Drift
 from ..model.diagnosis import Step
-from ..model.rhythm import Drift
 from .levels import blocks_of, fit_line, is_straight
 
 GROWN = 1.2  # last step over first, by the line (ours)

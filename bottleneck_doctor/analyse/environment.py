@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..model.profile import Loader, Process, Profile
+from ..model.loops import Loader
+from ..model.profile import Profile
+from ..model.run import Process
 
 
 def environment(profile: Profile) -> dict[str, str | float | None]:

@@ -9,10 +9,11 @@ from math import sqrt
 from statistics import median
 from typing import Any
 
-from ..model.profile import Location, Loop, Outside, Profile, StepTable
-from ..model.source import Source
+from ..model.code import FunctionSource, Location
+from ..model.loops import Loop, Outside, StepTable
+from ..model.profile import Profile
 from . import code
-from .loop_parts import Sample, training_samples
+from .loop_parts import LoopSample, training_samples
 from .purpose import BESIDE, LOG, MEASURE, purpose_of, users_path
 
 CERTAIN = 1.65  # standard errors of a share, for its 90 % interval
@@ -37,7 +38,7 @@ class Evaluated:
     calls: frozenset[Call] = frozenset()
     samples: int = 0
 
-    def without(self, samples: list[Sample]) -> list[Sample]:
+    def without(self, samples: list[LoopSample]) -> list[LoopSample]:
         """The samples of the training itself."""
         return [one for one in samples if _call(one) not in self.calls]
 
@@ -91,7 +92,7 @@ def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None)
     if known is None or known.thread != 0 or not profile.sources:
         return Evaluated()
     samples = training_samples(profile, known.pid, known.body)
-    groups: dict[Call, list[Sample]] = {}
+    groups: dict[Call, list[LoopSample]] = {}
     for one in samples:
         groups.setdefault(_call(one), []).append(one)
     modular = any(one.part == "forward" for one in samples)
@@ -106,11 +107,11 @@ def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None)
     return Evaluated(share, place, frozenset(found), _count(samples))
 
 
-def _call(one: Sample) -> Call:
+def _call(one: LoopSample) -> Call:
     return one.line, one.called.function if one.called is not None else ""
 
 
-def _evaluates(profile: Profile, group: list[Sample], modular: bool) -> bool:
+def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool:
     """Whether the samples of one call are an evaluation of the model, which is ``modular`` where modules were
     seen to be called."""
     total = _count(group)
@@ -129,7 +130,7 @@ def _evaluates(profile: Profile, group: list[Sample], modular: bool) -> bool:
     )
 
 
-def _says_so(sources: list[Source], place: Location) -> bool:
+def _says_so(sources: list[FunctionSource], place: Location) -> bool:
     """Whether gradients are off there, or the model is told to evaluate: by the function that is called, or
     around the training loop's own line."""
     source = code.source_at(sources, place)
@@ -141,5 +142,5 @@ def _says_so(sources: list[Source], place: Location) -> bool:
     return any(GRADIENTS_OFF.search(head) is not None for head in heads)
 
 
-def _count(samples: list[Sample]) -> int:
+def _count(samples: list[LoopSample]) -> int:
     return sum(one.stack.count for one in samples)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from ..model.profile import Outside, Profile
+from ..model.loops import Outside
+from ..model.profile import Profile
 from . import code
 from .loop_parts import parse_frame
 from .outside import gap_stacks

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from ..model.profile import Profile, Stack
+from ..model.instruments import Stack
+from ..model.profile import Profile
 from .hot import is_ours, is_users
 from .loop_parts import is_queued, parse_frame
 

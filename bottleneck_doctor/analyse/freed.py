@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model.diagnosis import Step
-from ..model.profile import Loop, Profile
+from ..model.loops import Loop
+from ..model.profile import Profile
 from .evaluated import find_evaluated
 from .logged import TIMED
 from .loop_parts import training_samples

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ..model.outcome import (
-    CANNOT_SAY,
-    EXCEEDED,
-    HOLDS,
-    Checked,
-    Condition,
-    Gate,
-    Judgement,
-    Outcome,
-    Repeat,
-)
-from ..model.refusal import UsageError as UsageError
+from ..model.errors import UsageError as UsageError
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Condition, Gate, Judgement, Outcome, Repeat
 from ..model.report import Report
 from .conditions import METRIC_NAMES as METRIC_NAMES
 from .conditions import data_wait_condition as data_wait_condition

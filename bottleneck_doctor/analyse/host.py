@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from ..model.device_view import DeviceView
-from ..model.diagnosis import Host
-from ..model.profile import Profile, Series
+from ..model.derived import DeviceView
+from ..model.diagnosis import HostLoad
+from ..model.instruments import Series
+from ..model.profile import Profile
 
 FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (ours)
 
@@ -29,7 +30,7 @@ def rate(series: Series, name: str, begin: float, end: float) -> float | None:
     return max(0.0, (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0]))
 
 
-def measure_host(profile: Profile, begin: float, end: float, device: DeviceView | None = None) -> Host:
+def measure_host(profile: Profile, begin: float, end: float, device: DeviceView | None = None) -> HostLoad:
     """Cores in use by the job and by strangers, disks, throttling; how often its device ran a kernel."""
     series, cores = profile.series, max(LEAST_CORES, profile.machine.cores)
     busy = rate(series, "cpu_busy_s", begin, end)
@@ -42,7 +43,7 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     periods = rate(series, "quota_periods", begin, end)
     throttled = rate(series, "throttled_periods", begin, end)
     total = (busy or 0.0) + (idle or 0.0) + (iowait or 0.0)
-    return Host(
+    return HostLoad(
         cores=cores,
         cores_online=profile.machine.cores_online,
         trainers=max(1, len(_training(profile, begin, end))),
@@ -68,7 +69,7 @@ def _training(profile: Profile, begin: float, end: float) -> set[int]:
     return {pid for pid, length in spans if length >= OVERLAP * (end - begin) > 0}
 
 
-def strangers(host: Host) -> float:
+def strangers(host: HostLoad) -> float:
     """Cores' worth of other people's work that competes with the job; they may live where it may not go."""
     elsewhere = max(0.0, host.cores_online - host.cores)
     return max(0.0, (host.foreign_cores or 0.0) - elsewhere)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..model.hot import HotFunction, HotOperator
-from ..model.profile import Location, Operator, Profile, Stack
+from ..model.code import Location
+from ..model.derived import HotFunction, HotOperator
+from ..model.instruments import Operator, Stack
+from ..model.profile import Profile
 from .loop_parts import parse_frame
 
 LISTED = 20  # of each role's own and of its library functions: what a person reads, and no profile grows with
@@ -19,7 +21,7 @@ Key = tuple[str, str]  # function, file
 
 
 @dataclass
-class Tally:
+class SampleCounts:
     """Samples of one role, counted by function."""
 
     samples: int = 0
@@ -35,7 +37,7 @@ def hot_functions(profile: Profile) -> list[HotFunction]:
     """The user's functions first, then those of libraries; each by what it took itself."""
     found = []
     for role in ("trainer", "worker"):
-        tally = Tally()
+        tally = SampleCounts()
         for stack in profile.stacks:
             if role_of(profile, stack) == role:
                 _count(tally, stack)
@@ -59,7 +61,7 @@ def is_ours(file: str) -> bool:
     return any(mark in file for mark in OURS)
 
 
-def _count(tally: Tally, stack: Stack) -> None:
+def _count(tally: SampleCounts, stack: Stack) -> None:
     tally.samples += stack.count
     places = [place for place in map(parse_frame, stack.frames) if place is not None]
     places = [place for place in places if not is_ours(place.file)]
@@ -76,14 +78,14 @@ def _count(tally: Tally, stack: Stack) -> None:
         _own(tally, (places[-1].function, places[-1].file), stack)
 
 
-def _own(tally: Tally, key: Key, stack: Stack) -> None:
+def _own(tally: SampleCounts, key: Key, stack: Stack) -> None:
     tally.own[key] += stack.count
     if stack.running is not None:
         tally.looked[key] += stack.count
         tally.awake[key] += stack.running
 
 
-def _on_cpu(tally: Tally, key: Key) -> float | None:
+def _on_cpu(tally: SampleCounts, key: Key) -> float | None:
     """The two looks are taken apart, so that chance may let the second see a little more than the first."""
     looked = tally.looked[key]
     return min(1.0, tally.awake[key] / looked) if looked >= TELLING else None
@@ -94,7 +96,7 @@ def is_users(file: str) -> bool:
     return not file.startswith("<") and not any(mark in file for mark in FOREIGN)
 
 
-def _listed(tally: Tally, role: str) -> list[HotFunction]:
+def _listed(tally: SampleCounts, role: str) -> list[HotFunction]:
     if not tally.samples:  # stacks that only the look at awake threads has met
         return []
     found = [_function(tally, key, role) for key, _ in tally.own.most_common()]
@@ -103,7 +105,7 @@ def _listed(tally: Tally, role: str) -> list[HotFunction]:
     return own[:LISTED] + [one for one in found if not one.users][:LISTED]
 
 
-def _function(tally: Tally, key: Key, role: str) -> HotFunction:
+def _function(tally: SampleCounts, key: Key, role: str) -> HotFunction:
     function, file = key
     (line, _), *_ = tally.lines[key].most_common(1)
     return HotFunction(

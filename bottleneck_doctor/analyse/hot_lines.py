@@ -6,8 +6,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from ..model.code import Location
 from ..model.diagnosis import Inputs
-from ..model.profile import Loader, Location, Outside, Profile, Stack
+from ..model.instruments import Stack
+from ..model.loops import Loader, Outside
+from ..model.profile import Profile
 from .feeders import find_feeders
 from .loop_parts import parse_frame
 from .outside import gap_stacks
@@ -25,7 +28,7 @@ KNOWN_AS = {"_compression": "gzip, bz2 or lzma", "sre_compile": "re", "sre_parse
 
 
 @dataclass(frozen=True)
-class Line:
+class LineShare:
     """A line of the user's: the shares of the making of batches, and of the CPU for it, that pass in it or
     below it. ``cpu_share`` is None where nobody saw which threads slept."""
 
@@ -44,8 +47,8 @@ class HotLines:
 
     samples: int = 0
     running: int = 0
-    lines: list[Line] = field(default_factory=list)
-    hottest: Line | None = None
+    lines: list[LineShare] = field(default_factory=list)
+    hottest: LineShare | None = None
     library: str = ""
 
 
@@ -60,7 +63,7 @@ def hot_lines(profile: Profile, loader: Loader | None, outside: Outside | None =
     return _judge(list(find_feeders(profile, outside.pid).stacks) or gap_stacks(profile, outside))
 
 
-def least_cpu_share(line: Line, inputs: Inputs) -> float:
+def least_cpu_share(line: LineShare, inputs: Inputs) -> float:
     """The share of a batch's CPU that a line has. Where nobody saw who slept, the least that it can have:
     all the sleep that the kernel's books know of is charged to the line."""
     if line.cpu_share is not None:
@@ -98,12 +101,12 @@ def _judge(stacks: list[Stack]) -> HotLines:
     return HotLines(total, awake, ranked, lines[chosen], _mostly_inside(seen[chosen]))
 
 
-def _line(frame: str, paths: list[tuple[int, Stack]], total: int, awake: int) -> Line | None:
+def _line(frame: str, paths: list[tuple[int, Stack]], total: int, awake: int) -> LineShare | None:
     location = parse_frame(frame)
     if location is None:
         return None
     running = sum(stack.running or 0 for _, stack in paths) / awake if awake >= SAMPLES_AT_LEAST else None
-    return Line(location, sum(stack.count for _, stack in paths) / total, running)
+    return LineShare(location, sum(stack.count for _, stack in paths) / total, running)
 
 
 def _depth(paths: list[tuple[int, Stack]]) -> float:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median, pstdev
 from typing import Any
 
-from ..model.diagnosis import Inputs, Work
-from ..model.profile import FetchTable, Loader, Loop, Profile
+from ..model.diagnosis import BatchCost, Inputs
+from ..model.fetches import FetchTable
+from ..model.loops import Loader, Loop
+from ..model.profile import Profile
 from .interpreter_lock import background
 from .paging import READ_S_PER_BYTE, paging_s
 
@@ -24,7 +26,7 @@ OPENING = 3.0  # times what other batches cost, from which a new worker's first 
 
 
 @dataclass(frozen=True)
-class Split:
+class BlockedSplit:
     """How blocked time divides, from ``samples`` observations outside; 0 = judged by bytes alone. ``made`` is
     waiting for a thread of the same process that computes the batch, None where nobody looked at that one."""
 
@@ -90,7 +92,9 @@ def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:
     return rows if len(rows) >= 4 else list(range(len(table.t)))
 
 
-def split_blocked(profile: Profile, table: FetchTable, rows: list[int], begin: float, end: float) -> Split:
+def split_blocked(
+    profile: Profile, table: FetchTable, rows: list[int], begin: float, end: float
+) -> BlockedSplit:
     """Shares of blocked time by class: what sleeping threads were seen in, else what the byte counts say."""
     seen: Counter[str] = Counter()
     for blocked in profile.blocked:
@@ -103,11 +107,11 @@ def split_blocked(profile: Profile, table: FetchTable, rows: list[int], begin: f
     stored = fmean([table.storage_bytes[place] or 0 for place in rows])
     faults = fmean([table.major_faults[place] for place in rows])
     if stored > READ_MARK_BYTES or faults >= 1:
-        return Split(1.0, 0.0, {}, 0)
-    return Split(0.0, 0.0, {"other": 1.0}, 0)
+        return BlockedSplit(1.0, 0.0, {}, 0)
+    return BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
 
 
-def shares_of(seen: Mapping[str, int]) -> Split | None:
+def shares_of(seen: Mapping[str, int]) -> BlockedSplit | None:
     """Shares of what threads were seen to sleep in; None of too few samples."""
     total = sum(seen.get(name, 0) for name in (*STORAGE, *NETWORK, *WAITS, MADE))
     if total < 5:
@@ -115,7 +119,7 @@ def shares_of(seen: Mapping[str, int]) -> Split | None:
     waits = {name: seen[name] / total for name in WAITS if seen.get(name)}
     storage, network = (sum(seen.get(name, 0) for name in names) for names in (STORAGE, NETWORK))
     made = seen[MADE] / total if MADE in seen else None
-    return Split(storage / total, network / total, waits, total, made)
+    return BlockedSplit(storage / total, network / total, waits, total, made)
 
 
 def measure_inputs(
@@ -166,7 +170,7 @@ def measure_inputs(
     )
 
 
-def _blocked(table: FetchTable, place: int, split: Split) -> float:
+def _blocked(table: FetchTable, place: int, split: BlockedSplit) -> float:
     """Time asleep on anything but the process's own threads: a pool of theirs is CPU, not waiting."""
     left = _off_core(table, place) - _pooled(table, place, split)
     return left if left > NOISE_S else 0.0
@@ -187,7 +191,7 @@ def _reading(table: FetchTable, place: int) -> float:
     return max(0.0, system - copied - paging_s(system, faults))
 
 
-def _pooled(table: FetchTable, place: int, split: Split) -> float:
+def _pooled(table: FetchTable, place: int, split: BlockedSplit) -> float:
     """CPU that other threads of the process spent for the fetching thread while it waited for them.
 
     Only in a lock can it wait for them. While it sleeps in anything else, what others burn is none of the
@@ -214,7 +218,7 @@ def _busy(table: FetchTable, rows: list[int], workers: int) -> float | None:
     )
 
 
-def works_of(table: FetchTable, split: Split, rows: list[int]) -> tuple[Work, ...]:
+def works_of(table: FetchTable, split: BlockedSplit, rows: list[int]) -> tuple[BatchCost, ...]:
     """The measured batches as the replay wants them, net of waiting for a core."""
     waits = sum(split.waits.values())
     works = []
@@ -223,7 +227,7 @@ def works_of(table: FetchTable, split: Split, rows: list[int]) -> tuple[Work, ..
         collate = min(table.collate_cpu_s[place], table.cpu_s[place])
         fetching, reading = table.cpu_s[place] - collate, _reading(table, place)
         works.append(
-            Work(
+            BatchCost(
                 cpu=max(0.0, fetching - reading) + _pooled(table, place, split),
                 collate=collate,
                 reading=min(fetching, reading),

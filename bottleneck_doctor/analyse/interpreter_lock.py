@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ..model.code import Location
 from ..model.diagnosis import Scenario
-from ..model.profile import Location, Loop, Profile, Stack
+from ..model.instruments import Stack
+from ..model.loops import Loop
+from ..model.profile import Profile
 from .hot_lines import users_line
 from .split import is_library
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 SHORTEST_S = 1e-8  # nothing shorter can be seen, and rounding leaves such
 
 
-class Piece(NamedTuple):
+class LanePiece(NamedTuple):
     """A stretch of a lane, in seconds from the run's start."""
 
     begin: float
@@ -18,10 +18,10 @@ class Piece(NamedTuple):
     batch: int | None = None
 
 
-def layered(spans: Iterable[Piece]) -> list[Piece]:
+def layered(spans: Iterable[LanePiece]) -> list[LanePiece]:
     """The same time without overlaps: what lies inside another is cut out of it."""
-    found: list[Piece] = []
-    around: list[Piece] = []
+    found: list[LanePiece] = []
+    around: list[LanePiece] = []
     reached = float("-inf")
 
     def pass_over(until: float) -> None:
@@ -44,27 +44,27 @@ def layered(spans: Iterable[Piece]) -> list[Piece]:
     return _visible(found)
 
 
-def in_turn(begin: float, batch: int | None, lengths: Iterable[tuple[str, float]]) -> list[Piece]:
+def in_turn(begin: float, batch: int | None, lengths: Iterable[tuple[str, float]]) -> list[LanePiece]:
     """Pieces one after another; those of no length are left out."""
     found = []
     for what, length in lengths:
-        found.append(Piece(begin, begin + length, what, batch))
+        found.append(LanePiece(begin, begin + length, what, batch))
         begin += length
     return _visible(found)
 
 
-def clipped(pieces: Iterable[Piece], begin: float, end: float) -> list[Piece]:
+def clipped(pieces: Iterable[LanePiece], begin: float, end: float) -> list[LanePiece]:
     """What of the pieces lies between two instants."""
     cut = (one._replace(begin=max(begin, one.begin), end=min(end, one.end)) for one in pieces)
     return _visible(list(cut))
 
 
-def one_at_a_time(pieces: Iterable[Piece]) -> list[Piece]:
+def one_at_a_time(pieces: Iterable[LanePiece]) -> list[LanePiece]:
     """The pieces in order, each cut where the next begins: a process that ends may overlap its successor."""
     ordered = sorted(pieces, key=lambda one: one.begin)
     cut = [one._replace(end=min(one.end, later.begin)) for one, later in pairwise(ordered)]
     return _visible([*cut, *ordered[-1:]])
 
 
-def _visible(pieces: list[Piece]) -> list[Piece]:
+def _visible(pieces: list[LanePiece]) -> list[LanePiece]:
     return [one for one in pieces if one.end - one.begin > SHORTEST_S]

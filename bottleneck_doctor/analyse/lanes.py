@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ..model.diagnosis import Diagnosis, Inputs
-from ..model.lanes import Excerpt
-from ..model.picture import LOOP_PIECES, Lanes, Pieces
-from .inputs import Split, fetches_of, rows_within, split_blocked
-from .lane import Piece, clipped, layered
+from ..model.picture import LOOP_PIECES, Excerpt, Lanes, Pieces
+from .inputs import BlockedSplit, fetches_of, rows_within, split_blocked
+from .lane import LanePiece, clipped, layered
 from .worker_lanes import fetch_pieces, worker_lanes
 
 SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # no more are kept; a profile may come from anywhere
@@ -33,7 +32,7 @@ def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
     return _lay_out(excerpt, _split(diagnosis, excerpt), alone)
 
 
-def _lay_out(excerpt: Excerpt, split: Split, alone: bool) -> Lanes:
+def _lay_out(excerpt: Excerpt, split: BlockedSplit, alone: bool) -> Lanes:
     begin, end = excerpt.start_s, excerpt.end_s
     spans = _spans(excerpt)
     waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
@@ -58,11 +57,11 @@ def _lay_out(excerpt: Excerpt, split: Split, alone: bool) -> Lanes:
     )
 
 
-def _begin(piece: Piece) -> float:
+def _begin(piece: LanePiece) -> float:
     return piece.begin
 
 
-def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> Split:
+def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> BlockedSplit:
     """How blocked time divides: as it was seen in these steps, else as in the whole steady window."""
     table = fetches_of(diagnosis.profile, excerpt.loader)
     if table is not None and table.t:
@@ -73,27 +72,27 @@ def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> Split:
     return _mean_split(diagnosis.inputs)
 
 
-def _mean_split(inputs: Inputs) -> Split:
+def _mean_split(inputs: Inputs) -> BlockedSplit:
     blocked = inputs.storage + inputs.network + inputs.wait
     if blocked <= 0:
-        return Split(0.0, 0.0, {"other": 1.0}, 0)
+        return BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
     waits = {name: value / blocked for name, value in inputs.waits.items()}
-    return Split(inputs.storage / blocked, inputs.network / blocked, waits, inputs.blocked_samples)
+    return BlockedSplit(inputs.storage / blocked, inputs.network / blocked, waits, inputs.blocked_samples)
 
 
-def _spans(excerpt: Excerpt) -> list[Piece]:
+def _spans(excerpt: Excerpt) -> list[LanePiece]:
     """The excerpt's spans in order; opening an iterator is waiting for data. Kinds that only a newer version
     knows are left out."""
     columns = (excerpt.spans.t, excerpt.spans.length_s, excerpt.spans.what, excerpt.spans.batch)
     pieces = (
-        Piece(t, t + length, "wait" if what == "opening" else what, batch)
+        LanePiece(t, t + length, "wait" if what == "opening" else what, batch)
         for t, length, what, batch in zip(*columns, strict=True)
         if what == "opening" or what in LOOP_PIECES
     )
     return sorted(pieces, key=lambda one: (one.begin, -one.end))
 
 
-def _own_fetches(excerpt: Excerpt, split: Split, waits: dict[int, Piece]) -> list[Piece]:
+def _own_fetches(excerpt: Excerpt, split: BlockedSplit, waits: dict[int, LanePiece]) -> list[LanePiece]:
     """The fetches that the loop made itself, inside its waits."""
     table, found = excerpt.fetches, []
     for place, worker in enumerate(table.worker):
@@ -104,7 +103,9 @@ def _own_fetches(excerpt: Excerpt, split: Split, waits: dict[int, Piece]) -> lis
     return found
 
 
-def _loop_lane(excerpt: Excerpt, spans: list[Piece], inside: list[Piece], alone: bool) -> list[Piece]:
+def _loop_lane(
+    excerpt: Excerpt, spans: list[LanePiece], inside: list[LanePiece], alone: bool
+) -> list[LanePiece]:
     """The loop's time without gaps. What no hook saw of a step is computing; where steps followed that were
     not looked at, the step ends with what was last heard of it, and the rest is unseen. Unless ``alone``,
     other threads of the process train too, whose steps make us hear of this one's that were not looked at.
@@ -114,14 +115,14 @@ def _loop_lane(excerpt: Excerpt, spans: list[Piece], inside: list[Piece], alone:
     numbered = [one for one in spans if one.what == "wait" and one.batch is not None]
     laid = layered([*spans, *inside])
     known = [_with_batch(one, numbered) for one in laid]
-    edges = [*numbered, Piece(excerpt.end_s, excerpt.end_s, "wait", None)]
+    edges = [*numbered, LanePiece(excerpt.end_s, excerpt.end_s, "wait", None)]
     steps = [
         (one, later, [piece for piece in spans if one.end <= piece.begin < later.begin])
         for one, later in pairwise(edges)
     ]
     looks = [_waits_again(within) for _, _, within in steps if any(one.what in HEARD for one in within)]
     paired = 2 * sum(looks) > len(looks)
-    found: list[Piece] = []
+    found: list[LanePiece] = []
     for one, later, within in steps:
         skipped = one.batch is not None and later.batch is not None and later.batch > one.batch + 1
         until = _last(within, one.end, alone) if skipped else later.begin
@@ -134,13 +135,13 @@ def _loop_lane(excerpt: Excerpt, spans: list[Piece], inside: list[Piece], alone:
     return clipped([*known, *found], excerpt.start_s, excerpt.end_s)
 
 
-def _waits_again(within: list[Piece]) -> bool:
+def _waits_again(within: list[LanePiece]) -> bool:
     """Whether a step began with a wait for another loader, too."""
     first = next((one for one in within if one.what == "wait" or one.what in HEARD), None)
     return first is not None and first.what == "wait"
 
 
-def _last(within: list[Piece], begin: float, alone: bool) -> float:
+def _last(within: list[LanePiece], begin: float, alone: bool) -> float:
     """Until when a step that others followed unseen is known to have gone on; what was heard after another
     loader was looked at belongs to a later one."""
     heard = [one for one in within if one.what in HEARD]
@@ -152,7 +153,7 @@ def _last(within: list[Piece], begin: float, alone: bool) -> float:
     return max((one.end for one in heard), default=begin)
 
 
-def _with_batch(piece: Piece, waits: list[Piece]) -> Piece:
+def _with_batch(piece: LanePiece, waits: list[LanePiece]) -> LanePiece:
     """A piece of a step is about the batch that came last; evaluation and other loaders' waits are not."""
     if piece.batch is not None or piece.what in ("wait", "evaluation"):
         return piece
@@ -160,12 +161,14 @@ def _with_batch(piece: Piece, waits: list[Piece]) -> Piece:
     return piece._replace(batch=last.batch if last is not None else None)
 
 
-def _filled(pieces: list[Piece], begin: float, end: float, what: str, batch: int | None) -> list[Piece]:
+def _filled(
+    pieces: list[LanePiece], begin: float, end: float, what: str, batch: int | None
+) -> list[LanePiece]:
     """What the pieces leave free between two instants."""
     found, reached = [], begin
     for one in pieces:
         if one.begin > reached:
-            found.append(Piece(reached, min(one.begin, end), what, batch))
+            found.append(LanePiece(reached, min(one.begin, end), what, batch))
         reached = max(reached, one.end)
-    found.append(Piece(reached, end, what, batch))
+    found.append(LanePiece(reached, end, what, batch))
     return clipped(found, begin, end)

@@ -6,9 +6,10 @@ from dataclasses import replace
 from statistics import median
 
 from ..model.diagnosis import Diagnosis
-from ..model.elapsed import Elapsed
-from ..model.profile import Loader, Loop, Outside, Process, Profile
+from ..model.loops import Loader, Loop, Outside
+from ..model.profile import Profile
 from ..model.report import LedgerPart
+from ..model.run import Elapsed, Process
 from .evaluated import find_evaluated
 
 UNEXPLAINED = "unexplained"

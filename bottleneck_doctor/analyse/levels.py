@@ -36,7 +36,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Line:
+class Trend:
     """A straight line through the levels of blocks: value at the first and at the last block."""
 
     first: float
@@ -71,19 +71,19 @@ def find_cut(steps: list[Step]) -> int | None:
     return _exactly(steps, cut * walls.rows, walls.rows) if slower or waiting else None
 
 
-def fit_line(blocks: Blocks) -> Line:
+def fit_line(blocks: Blocks) -> Trend:
     """The median of all slopes, and the share of pairs of blocks in which the later one is higher."""
     levels, middles = blocks.levels, blocks.middles
     least = NEAR * (middles[-1] - middles[0])
     pairs = list(combinations(range(len(levels)), 2))
     if not pairs:
-        return Line(levels[0], levels[0], 0.0, 0.0)
+        return Trend(levels[0], levels[0], 0.0, 0.0)
     slope = median((levels[b] - levels[a]) / (middles[b] - middles[a]) for a, b in pairs)
     start = median(level - slope * middle for level, middle in zip(levels, middles, strict=True))
     misfit = sum(abs(level - start - slope * middle) for level, middle in zip(levels, middles, strict=True))
     apart = [(a, b) for a, b in pairs if middles[b] - middles[a] >= least]
     rising = sum(levels[b] > levels[a] for a, b in apart) / len(apart)
-    return Line(start + slope * middles[0], start + slope * middles[-1], misfit, rising)
+    return Trend(start + slope * middles[0], start + slope * middles[-1], misfit, rising)
 
 
 def is_straight(blocks: Blocks) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import ceil
 
-from ..model.live import Pace, Surroundings
-from ..model.profile import Machine, Series
-from ..model.progress import Progress
-from ..model.sample import Sample
+from ..model.instruments import Sample, Series
+from ..model.live import PacePoint, Progress, Surroundings
+from ..model.run import Machine
 from .host import FOREIGN_NOISE_CORES, rate
 from .steady import WARMUP_SHARE
 from .verdict import STEPS_AT_LEAST
@@ -27,7 +26,7 @@ def ranks_of(progress: Sequence[Progress]) -> list[Progress]:
     return [one for one in progress if one.steps >= ABREAST * progress[0].steps]
 
 
-def pace(before: Iterable[Progress], after: Sequence[Progress]) -> Pace:
+def pace(before: Iterable[Progress], after: Sequence[Progress]) -> PacePoint:
     """Between two looks: the step of the slowest rank, and the data wait of the one that waits most."""
     earlier = {one.pid: one for one in before}
     moved = [
@@ -37,8 +36,8 @@ def pace(before: Iterable[Progress], after: Sequence[Progress]) -> Pace:
     ]
     spans = [(then, one, one.last_ns - then.last_ns) for then, one in moved if one.last_ns > then.last_ns]
     if not spans:
-        return Pace(None, None)
-    return Pace(
+        return PacePoint(None, None)
+    return PacePoint(
         max(span / (one.steps - then.steps) / 1e9 for then, one, span in spans),
         max(min(1.0, max(0.0, (one.wait_ns - then.wait_ns) / span)) for then, one, span in spans),
     )

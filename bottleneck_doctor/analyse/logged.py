@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..model.diagnosis import Step
-from ..model.profile import Loop, Profile
+from ..model.loops import Loop
+from ..model.profile import Profile
 from .purpose import LOG, Purpose, purpose_at
 from .split import SAMPLES_AT_LEAST, own_samples
 

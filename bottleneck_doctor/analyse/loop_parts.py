@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from ..model.code import Location
+from ..model.instruments import Stack
 from ..model.loops import LoopBody
-from ..model.profile import Location, Profile, Stack
+from ..model.profile import Profile
 
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "<")
 OURS = ("/bottleneck_doctor/agent/", "/bottleneck_doctor/inject/")
@@ -39,7 +41,7 @@ OWN = ("user", "line")  # parts that only the user's source can name: a function
 
 
 @dataclass(frozen=True)
-class Sample:
+class LoopSample:
     """One call path of the loop's thread, within the training: its part, the loop's own line that it stands
     in (0 where the loop's source was not found), and the user's function that this line called, if any.
     ``depth`` is the place of the loop's own frame in the path."""
@@ -56,7 +58,7 @@ class Sample:
         return self.part in OWN
 
 
-def training_samples(profile: Profile, pid: int, body: LoopBody | None) -> list[Sample]:
+def training_samples(profile: Profile, pid: int, body: LoopBody | None) -> list[LoopSample]:
     """The samples of the process's main thread within the loop; all of them where the loop is not known."""
     stacks = [
         one for one in profile.stacks if one.pid == pid and one.role == "trainer" and "Main" in one.thread
@@ -66,14 +68,14 @@ def training_samples(profile: Profile, pid: int, body: LoopBody | None) -> list[
     return [replace(one, part="user") if _transforms(one, lines) else one for one in found]
 
 
-def data_samples(samples: Iterable[Sample], body: LoopBody | None) -> list[Sample]:
+def data_samples(samples: Iterable[LoopSample], body: LoopBody | None) -> list[LoopSample]:
     """Those in which a loop without a loader got its batch."""
     seen = list(samples)
     lines = _data_lines(seen, body)
     return [one for one in seen if one.own and _is_in(one.line, lines)]
 
 
-def _transforms(sample: Sample, lines: list[tuple[int, int]]) -> bool:
+def _transforms(sample: LoopSample, lines: list[tuple[int, int]]) -> bool:
     """Whether a function of the user's that gets a batch calls ``torch.nn.functional``: that is no loss."""
     return sample.part == "loss" and sample.called is not None and _is_in(sample.line, lines)
 
@@ -82,7 +84,7 @@ def _is_in(line: int, spans: list[tuple[int, int]]) -> bool:
     return any(first <= line <= last for first, last in spans)
 
 
-def _data_lines(samples: list[Sample], body: LoopBody | None) -> list[tuple[int, int]]:
+def _data_lines(samples: list[LoopSample], body: LoopBody | None) -> list[tuple[int, int]]:
     """Lines that the model's input comes from: what calls the model needs them, directly or through others,
     and they need nothing that the model gave. Where no line was seen calling it, those that need no other."""
     feeds = body.feeds if body is not None else []
@@ -105,7 +107,7 @@ def _data_lines(samples: list[Sample], body: LoopBody | None) -> list[tuple[int,
     return [(feeds[place].first, feeds[place].last) for place in found]
 
 
-def _calling(samples: list[Sample], body: LoopBody) -> set[int]:
+def _calling(samples: list[LoopSample], body: LoopBody) -> set[int]:
     """The feeds that were seen calling the model: a module, or functions where there is none."""
     seen: Counter[int] = Counter()
     calls = ("forward",) if any(one.part == "forward" for one in samples) else ("forward", "loss")
@@ -130,7 +132,7 @@ def _closure(begin: set[int], edges: dict[int, set[int]]) -> set[int]:
     return found
 
 
-def _sample(stack: Stack, body: LoopBody | None) -> Sample | None:
+def _sample(stack: Stack, body: LoopBody | None) -> LoopSample | None:
     frames, line, depth = stack.frames, 0, 0
     if body is not None:
         places = [n for n, frame in enumerate(frames) if _in_body(frame, body)]
@@ -144,7 +146,7 @@ def _sample(stack: Stack, body: LoopBody | None) -> Sample | None:
     part = next((one for one in parts if one != "compiled"), "forward" if parts else "")
     users = next((frame for frame in frames if not any(mark in frame for mark in LIBRARIES)), None)
     called = parse_frame(users) if users is not None else None
-    return Sample(part or ("user" if called is not None else "line"), line, called, stack, depth)
+    return LoopSample(part or ("user" if called is not None else "line"), line, called, stack, depth)
 
 
 def _in_body(frame: str, body: LoopBody) -> bool:

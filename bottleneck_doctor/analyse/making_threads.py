@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..model.diagnosis import Inputs, Step
-from ..model.profile import Loader, Profile
+from ..model.loops import Loader
+from ..model.profile import Profile
 from . import code
 from .hot_lines import hot_lines
 

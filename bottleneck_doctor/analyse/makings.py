@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..model.making import Making
-from ..model.profile import Loader, Loop, Profile
+from ..model.fetches import Making
+from ..model.loops import Loader, Loop
+from ..model.profile import Profile
 
 
 def making_of(profile: Profile, loader: Loader | None) -> Making:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
 from ..model.diagnosis import Diagnosis, Step
+from ..model.loops import Loop
 from ..model.picture import Mark
-from ..model.profile import Loop
 from .whole import evaluations_of
 
 MARKS_AT_MOST = 200  # of one kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..model.diagnosis import Inputs, Turn
+from ..model.diagnosis import Inputs, StepCost
 from ..model.profile import Profile
 from .host import rate
 
@@ -75,7 +75,7 @@ def loop_stall_s(shortage: Shortage, step_s: float) -> float:
     return min(seen * step_s, faults * DEAREST_FAULT_S)
 
 
-def with_stalls(turns: tuple[Turn, ...], stall_s: float) -> tuple[Turn, ...]:
+def with_stalls(turns: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, ...]:
     """The turns with that much of their idle time, where they have it, known to be waiting for memory."""
     if stall_s <= 0:
         return turns

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..model.device_view import DeviceView
-from ..model.diagnosis import Host, Inputs, Step
-from ..model.profile import Loader, Loop, Profile
+from ..model.derived import DeviceView
+from ..model.diagnosis import HostLoad, Inputs, Step
+from ..model.loops import Loader, Loop
+from ..model.profile import Profile
 from ..model.report import Metric
 from .arithmetic import utilisation
 from .device_metrics import exposed_wait, gpu_busy, gpu_memory
@@ -17,7 +18,7 @@ def measure(
     loader: Loader | None,
     steps: list[Step],
     inputs: Inputs,
-    host: Host,
+    host: HostLoad,
     loose: tuple[float, float] | None,
     device: DeviceView | None = None,
 ) -> dict[str, Metric]:

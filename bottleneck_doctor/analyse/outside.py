@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
 
-from ..model.loops import LoopBody
-from ..model.profile import Epochs, Location, Loop, Outside, Profile, Stack, StepTable
+from ..model.code import Location
+from ..model.instruments import Stack
+from ..model.loops import Epochs, Loop, LoopBody, Outside, StepTable
+from ..model.profile import Profile
 from .evaluated import find_evaluated
 from .hot import is_ours, is_users
-from .loop_parts import OWN, TORN, Sample, data_samples, is_queued, parse_frame, training_samples
+from .loop_parts import OWN, TORN, LoopSample, data_samples, is_queued, parse_frame, training_samples
 
 SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
@@ -26,7 +28,7 @@ APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part o
 
 
 @dataclass(frozen=True)
-class Gap:
+class InputGap:
     """When a loop gets its batch: in ``share`` of the gap before the model is called, and in ``beside`` of
     the rest of the step; the interval of both, as shares of the whole step; and the line that does it.
     ``busy`` is what getting it has of the loop's time on a core, where clocks do not tell that."""
@@ -39,7 +41,7 @@ class Gap:
     busy: float | None = None
 
 
-def judge_gap(profile: Profile, outside: Outside) -> Gap:
+def judge_gap(profile: Profile, outside: Outside) -> InputGap:
     """By stack samples. Of too few all of the gap is taken, half of a slight one; the interval says so."""
     timed = [(gap, wall) for gap, wall in zip(outside.gap_s, outside.wall_s, strict=True) if gap is not None]
     gap, wall = sum(one for one, _ in timed), sum(one for _, one in timed)
@@ -49,7 +51,7 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
         asleep = gap - _total(outside.gap_cpu_s) - _total(outside.gap_runq_s)
         queued = _total(outside.queued_s) / max(sum(outside.wall_s), 1e-12) * wall
         share = min(1.0, max(0.0, queued or asleep) / max(gap, 1e-12))
-        return Gap(share, share * of_step, of_step)
+        return InputGap(share, share * of_step, of_step)
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
     data = data_samples(samples, body)
@@ -64,20 +66,20 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     if not timed or _is_elsewhere(outside, samples, of_step, inside) or _measured_before(own, data):
         # samples alone can tell
         share, spread = _share(_count(data), _count(samples))
-        return Gap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
+        return InputGap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
     measured = _late_share(outside, samples, data, end)
     if measured is not None:
         beside, loose = measured, loose / 2
     least, most = (one * (1 - of_step) for one in _interval(beside, loose))
     if measured is not None and not inside:
-        return Gap(0.0, least, most, _hottest(data), beside)
+        return InputGap(0.0, least, most, _hottest(data), beside)
     if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
         share = 0.5 if of_step < SLIGHT else 1.0
         if inside:
             share = (inside + 0.5) / (_count(early) + 1)
         elif body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # a line never seen takes little
             share = min(1.0, 0.5 / (_count(samples) + 1) / max(of_step, 1e-12))
-        return Gap(share, 0.0, of_step + most, _hottest(data), beside)
+        return InputGap(share, 0.0, of_step + most, _hottest(data), beside)
     # A function that trains may do more before the model or after the backward pass: an update by hand, say.
     # As much of it is in the gap as the clock says more than the samples of other lines do.
     within = [one for one in samples if one.part in OWN and one.line in trains]
@@ -85,12 +87,12 @@ def judge_gap(profile: Profile, outside: Outside) -> Gap:
     more = min(hidden, max(0, round(of_step * _count(samples)) - _count(early)))
     share, spread = _share(inside, _count(early) + more)
     low, high = (one * of_step for one in _interval(share, spread))
-    return Gap(share, low + least, high + most, _hottest(data), beside)
+    return InputGap(share, low + least, high + most, _hottest(data), beside)
 
 
 def _before_model(
-    profile: Profile, samples: list[Sample], data: list[Sample], trains: tuple[int, int]
-) -> list[Sample]:
+    profile: Profile, samples: list[LoopSample], data: list[LoopSample], trains: tuple[int, int]
+) -> list[LoopSample]:
     """The samples in the gap: outside of the lines that train, and of what hooks time."""
     lines = {one.line for one in data}
     operations = [one for one in profile.operations if one.kind in APART]
@@ -104,14 +106,14 @@ def _before_model(
     ]  # fmt: skip
 
 
-def _innermost(one: Sample) -> tuple[str, int] | None:
+def _innermost(one: LoopSample) -> tuple[str, int] | None:
     """The line of the user's that a sample stands in: hooks time what is called there."""
     places = (parse_frame(frame) for frame in reversed(one.stack.frames[one.depth :]))
     users = (place for place in places if place and is_users(place.file) and not is_ours(place.file))
     return next(((place.file, place.line) for place in users), None)
 
 
-def _is_elsewhere(outside: Outside, samples: list[Sample], of_step: float, inside: int) -> bool:
+def _is_elsewhere(outside: Outside, samples: list[LoopSample], of_step: float, inside: int) -> bool:
     """Whether the timed gap is not where the batch is got: a measure calls the model before, or the batch is
     got in a closure that the optimizer calls, of whose many passes looks meet one gap."""
     seen, spread = _share(inside, _count(samples))
@@ -119,7 +121,7 @@ def _is_elsewhere(outside: Outside, samples: list[Sample], of_step: float, insid
     return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
 
 
-def _measured_before(samples: list[Sample], data: list[Sample]) -> bool:
+def _measured_before(samples: list[LoopSample], data: list[LoopSample]) -> bool:
     """Whether another call of the model, such as for an accuracy, closes the gap before a batch is got."""
     updates = _usual([one for one in samples if one.part in ("backward", "optimizer")])
     forwards = _usual([one for one in samples if one.part == "forward"])
@@ -131,7 +133,9 @@ def _measured_before(samples: list[Sample], data: list[Sample]) -> bool:
     )
 
 
-def _late_share(outside: Outside, samples: list[Sample], data: list[Sample], last: int) -> float | None:
+def _late_share(
+    outside: Outside, samples: list[LoopSample], data: list[LoopSample], last: int
+) -> float | None:
     """The share of the step beside the gap in which a batch is got between the model's return and the
     backward pass; None where no data line lies there, or nobody timed it."""
     rows = zip(outside.late_s, outside.gap_s, outside.wall_s, strict=True) if outside.late_s else ()
@@ -166,7 +170,7 @@ def body_of(profile: Profile, outside: Outside) -> LoopBody | None:
     return chosen
 
 
-def as_loop(profile: Profile, outside: Outside, gap: Gap) -> Loop:
+def as_loop(profile: Profile, outside: Outside, gap: InputGap) -> Loop:
     """The same loop as if a loader had been waited for."""
     table = StepTable()
     for place, wait in enumerate(_waits(profile, outside, gap)):
@@ -191,7 +195,7 @@ def got_s(profile: Profile, outside: Outside) -> float:
     return sum(_waits(profile, outside, judge_gap(profile, outside)))
 
 
-def _waits(profile: Profile, outside: Outside, gap: Gap) -> list[float]:
+def _waits(profile: Profile, outside: Outside, gap: InputGap) -> list[float]:
     """Seconds of each row in which the loop gets its batch: by the gap or, where queues are nearly all of
     that, in queues alone. Looks that tell the gap lengthen it; queues are timed in every step."""
     rows = [(timed or 0.0, wall) for timed, wall in zip(outside.gap_s, outside.wall_s, strict=True)]
@@ -212,7 +216,7 @@ def _queued_for_data(profile: Profile, outside: Outside) -> float:
     return data / waiting if waiting else 1.0
 
 
-def _append(table: StepTable, outside: Outside, place: int, gap: Gap, wait: float) -> None:
+def _append(table: StepTable, outside: Outside, place: int, gap: InputGap, wait: float) -> None:
     wall, timed = outside.wall_s[place], outside.gap_s[place] or 0.0
     rest, wait = max(0.0, wall - timed), min(wall, wait)
     cpu, queue = outside.cpu_s[place], outside.runq_s[place]
@@ -248,7 +252,7 @@ COPIED = (
 UNKNOWN = {"checkpoint_s": 0.0, "logging_s": 0.0, "collect_s": 0.0, "copy_s": 0.0}
 
 
-def _usual(samples: list[Sample]) -> set[int]:
+def _usual(samples: list[LoopSample]) -> set[int]:
     """The loop's lines in which these parts of a step are, without those of torn stacks."""
     lines, parts = Counter[int](), Counter[str]()
     both = Counter[tuple[int, str]]()
@@ -265,11 +269,11 @@ def _total(column: list[float | None]) -> float:
     return sum(value for value in column if value is not None)
 
 
-def _count(samples: Iterable[Sample]) -> int:
+def _count(samples: Iterable[LoopSample]) -> int:
     return sum(one.stack.count for one in samples)
 
 
-def _running(part: Iterable[Sample], whole: Iterable[Sample]) -> float | None:
+def _running(part: Iterable[LoopSample], whole: Iterable[LoopSample]) -> float | None:
     """The part's share of the samples that were running; None where nobody saw which were."""
     one, all_of_it = (sum(sample.stack.running or 0 for sample in some) for some in (part, whole))
     return one / all_of_it if all_of_it else None
@@ -285,7 +289,7 @@ def _interval(share: float, spread: float) -> tuple[float, float]:
     return max(0.0, share - spread), min(1.0, share + spread)
 
 
-def _hottest(data: list[Sample]) -> Location | None:
+def _hottest(data: list[LoopSample]) -> Location | None:
     """The function of the user's that was seen most, or the line of the loop itself."""
     seen: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], Counter[int]] = {}

@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from ..model.diagnosis import Inputs, Step, Work
-from ..model.profile import Loop, Profile
-from .inputs import Split, shares_of
+from ..model.diagnosis import BatchCost, Inputs, Step
+from ..model.loops import Loop
+from ..model.profile import Profile
+from .inputs import BlockedSplit, shares_of
 from .paging import paging_s
 from .turns import spaced
 
@@ -16,7 +17,7 @@ KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most 
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
 
 
-def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> Split:
+def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> BlockedSplit:
     """How the blocked time of a loop's thread divides, by looks from outside."""
     seen: Counter[str] = Counter()
     for blocked in profile.blocked:
@@ -24,7 +25,7 @@ def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> Split
             for t, counts in zip(blocked.t, blocked.counts, strict=True):
                 if begin - 0.5 <= t <= end:
                     seen.update(counts)
-    return shares_of(seen) or Split(0.0, 0.0, {"other": 1.0}, 0)
+    return shares_of(seen) or BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
 
 
 def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> float:
@@ -48,7 +49,7 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
     return abs(min(1.0, awake / wall) - running / (running + other))
 
 
-def with_feeders(split: Split, busy: float) -> Split:
+def with_feeders(split: BlockedSplit, busy: float) -> BlockedSplit:
     """Waiting in a lock for busy feeders is the making of batches: CPU, as far as they have any. The thread
     that wakes the loop may itself wait for those that compute: looks at it alone see too little of that."""
     asleep, seen = split.waits.get("lock", 0.0), split.made or 0.0
@@ -56,18 +57,18 @@ def with_feeders(split: Split, busy: float) -> Split:
     return replace(split, waits={**split.waits, "lock": asleep + seen - made}, made=made)
 
 
-def own_works(steps: list[Step], split: Split, read_bytes_per_s: float) -> tuple[Work, ...]:
+def own_works(steps: list[Step], split: BlockedSplit, read_bytes_per_s: float) -> tuple[BatchCost, ...]:
     """The batches as the replay wants them, net of waiting for a core."""
     return tuple(_work(step, split, read_bytes_per_s) for step in spaced(steps))
 
 
-def _work(step: Step, split: Split, read_bytes_per_s: float) -> Work:
+def _work(step: Step, split: BlockedSplit, read_bytes_per_s: float) -> BatchCost:
     cpu = min(step.wait, step.wait_cpu or 0.0)
     blocked = max(0.0, step.wait - cpu - step.wait_queue)
     making = cpu + blocked * (split.made or 0.0)
     kernel = max(0.0, (step.system or 0.0) - paging_s(step.system, step.faults))
     reading = min(making, kernel, KERNEL_S_PER_BYTE * read_bytes_per_s * step.wall)
-    return Work(
+    return BatchCost(
         cpu=making - reading,
         reading=reading,
         storage=blocked * split.storage,
@@ -76,7 +77,7 @@ def _work(step: Step, split: Split, read_bytes_per_s: float) -> Work:
     )
 
 
-def own_inputs(steps: list[Step], split: Split, read_bytes_per_s: float) -> Inputs:
+def own_inputs(steps: list[Step], split: BlockedSplit, read_bytes_per_s: float) -> Inputs:
     """The same as means per batch."""
     if not steps:
         return Inputs()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model.proof import Parity
-from ..model.trial import Losses, Trial
+from ..model.run import Losses, Trial
 
 # A sum in another order, or a fused kernel, differs by some units of single precision's 6e-8 at the first
 # step, which training then amplifies; another precision (TF32, bfloat16) by 1e-4 and more at once.

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from statistics import fmean
 
-from ..model.profile import FetchTable, Loop
+from ..model.fetches import FetchTable
+from ..model.loops import Loop
 
 BATCHES_AT_LEAST = 4  # sampled in an epoch, or it says nothing
 

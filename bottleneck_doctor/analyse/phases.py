@@ -9,14 +9,14 @@ from statistics import median
 
 from ..model.diagnosis import Diagnosis, Step
 from ..model.report import Phase
-from .steady import Window
+from .steady import SteadyWindow
 
 LAST_SHARE = 0.25  # of the time at least, or the last phase is no sign of what is to come (ours)
 
 Judge = Callable[[list[Step]], Diagnosis]
 
 
-def tell_apart(window: Window, judge: Judge) -> tuple[Diagnosis, list[Phase]]:
+def tell_apart(window: SteadyWindow, judge: Judge) -> tuple[Diagnosis, list[Phase]]:
     """The diagnosis of the phase that stands for the rest of the training, and all phases.
 
     Neighbours with the same bottleneck are one phase at two paces; a beginning stays apart in any case.
@@ -54,7 +54,7 @@ def _main(judged: list[Diagnosis], beginning: bool) -> int:
     return max(later, key=lambda place: walls[place])
 
 
-def _phases(judged: list[Diagnosis], main: int, window: Window) -> list[Phase]:
+def _phases(judged: list[Diagnosis], main: int, window: SteadyWindow) -> list[Phase]:
     counts = [sum(step.steps for step in one.steps) for one in judged]
     ends = [window.warmup_steps + end for end in accumulate(counts)]
     return [

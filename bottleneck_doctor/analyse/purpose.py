@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..model.profile import Location, Stack
-from ..model.source import Source
+from ..model.code import FunctionSource, Location
+from ..model.instruments import Stack
 from . import code
 from .hot import is_ours, is_users
 from .loop_parts import parse_frame
@@ -41,7 +41,7 @@ class Purpose:
     line: Location | None = None
 
 
-def purpose_of(sources: list[Source], stacks: list[Stack]) -> Purpose:
+def purpose_of(sources: list[FunctionSource], stacks: list[Stack]) -> Purpose:
     """What most of these samples are for."""
     votes: Counter[Purpose] = Counter()
     for stack in stacks:
@@ -59,7 +59,7 @@ def purpose_of(sources: list[Source], stacks: list[Stack]) -> Purpose:
     return replace(best, repeats=repeats)
 
 
-def purpose_at(sources: list[Source], stack: Stack) -> Purpose:
+def purpose_at(sources: list[FunctionSource], stack: Stack) -> Purpose:
     """What one call path is for."""
     return _purpose(tuple(sources), tuple(users_path(stack)))
 
@@ -71,7 +71,7 @@ def users_path(stack: Stack) -> list[Location]:
 
 
 @lru_cache(maxsize=4)
-def trainers(sources: tuple[Source, ...]) -> code.Names:
+def trainers(sources: tuple[FunctionSource, ...]) -> code.Names:
     """Functions that run a backward pass, themselves or by what they call."""
     known = code.NO_NAMES
     while True:
@@ -84,7 +84,7 @@ def trainers(sources: tuple[Source, ...]) -> code.Names:
 
 
 @lru_cache(maxsize=64)
-def taken_from_module(sources: tuple[Source, ...], caller: Source) -> code.Names:
+def taken_from_module(sources: tuple[FunctionSource, ...], caller: FunctionSource) -> code.Names:
     """Names through which the functions that run a backward pass for ``caller`` get what it does not hand
     them."""
     known = [one for one in sources if one is not caller and code.runs_backward(one, trainers(sources))]
@@ -98,7 +98,7 @@ def taken_from_module(sources: tuple[Source, ...], caller: Source) -> code.Names
 
 
 @lru_cache(maxsize=1024)
-def _purpose(sources: tuple[Source, ...], path: tuple[Location, ...]) -> Purpose:
+def _purpose(sources: tuple[FunctionSource, ...], path: tuple[Location, ...]) -> Purpose:
     """Follow a path from the loop that trains to the function that was seen."""
     found: Purpose | None = None
     for depth, place in enumerate(path):
@@ -116,7 +116,11 @@ def _purpose(sources: tuple[Source, ...], path: tuple[Location, ...]) -> Purpose
 
 
 def _at_training(
-    sources: tuple[Source, ...], path: tuple[Location, ...], depth: int, source: Source, statement: ast.stmt
+    sources: tuple[FunctionSource, ...],
+    path: tuple[Location, ...],
+    depth: int,
+    source: FunctionSource,
+    statement: ast.stmt,
 ) -> Purpose:
     """What a line of a function that trains is for."""
     training, place = trainers(sources), path[depth]
@@ -145,7 +149,7 @@ def _last(place: Location) -> str:
 
 
 def _may_change(
-    sources: tuple[Source, ...], below: Location | None, source: Source, statement: ast.stmt
+    sources: tuple[FunctionSource, ...], below: Location | None, source: FunctionSource, statement: ast.stmt
 ) -> bool:
     """Whether a call whose result nobody needs may change what the training needs, given to it."""
     needed = code.needed_to_train(source, trainers(sources), taken_from_module(sources, source))
@@ -163,7 +167,7 @@ def _may_change(
     return called is None or code.changes_arguments(called)
 
 
-def _below(what: str, source: Source, statement: ast.stmt, place: Location) -> str:
+def _below(what: str, source: FunctionSource, statement: ast.stmt, place: Location) -> str:
     """What is known from the loop's line, and from a function that it calls."""
     if what not in (BESIDE, MEASURE):
         return what

@@ -19,7 +19,8 @@ from statistics import fmean
 from typing import TypeVar
 
 from ..model.device import DeviceWindow
-from ..model.profile import Loop, Outside, Profile
+from ..model.loops import Loop, Outside
+from ..model.profile import Profile
 
 Beat = Loop | Outside  # a loop of one rank, with or without a loader
 AnyBeat = TypeVar("AnyBeat", Loop, Outside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.diagnosis import Host, Inputs
+from ..model.diagnosis import HostLoad, Inputs
 from ..model.profile import Profile
 from .served import reads_per_batch, served, serves_more
 
@@ -34,7 +34,9 @@ class Reads:
     each_s: float | None
 
 
-def judge_reads(profile: Profile, key: str, workers: int, inputs: Inputs, host: Host, step_s: float) -> Reads:
+def judge_reads(
+    profile: Profile, key: str, workers: int, inputs: Inputs, host: HostLoad, step_s: float
+) -> Reads:
     """How storage serves the loader ``key``, in the order of how surely it can be told."""
     readers = readers_of(workers, inputs)
     count = _device_reads(inputs)

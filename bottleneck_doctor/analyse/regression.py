@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 
-from ..model.outcome import CANNOT_SAY, EXCEEDED, HOLDS, Regression, Repeat
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Regression, Repeat
 from ..model.report import Report
 from .comparable import between, same_batches, samples_per_step
 from .repeats import NORMAL_95, Measured, change_between, repeats_to_see, would_see

@@ -30,7 +30,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Change:
+class MeasuredChange:
     """From ``base`` to ``new``; ``change`` is new / base - 1 with its 90 % interval.
 
     ``noise``: the standard deviation between runs, as a share; ``spread`` that of the change itself, in
@@ -47,7 +47,7 @@ class Change:
     freedom: float
 
 
-def change_between(base: Sequence[Measured], new: Sequence[Measured]) -> Change:
+def change_between(base: Sequence[Measured], new: Sequence[Measured]) -> MeasuredChange:
     """The change of the geometric mean from one side to the other; each side has at least one run.
 
     A run counts by how sure it is of itself: a disturbed one neither moves the mean nor hides a change.
@@ -58,7 +58,7 @@ def change_between(base: Sequence[Measured], new: Sequence[Measured]) -> Change:
     moved, spread = after - before, math.sqrt(unsure + unsure_too)
     reach = quantile_95(freedom) * spread
     change, low, high = (math.expm1(end) for end in (moved, moved - reach, moved + reach))
-    return Change(math.exp(before), math.exp(after), change, low, high, noise, spread, freedom)
+    return MeasuredChange(math.exp(before), math.exp(after), change, low, high, noise, spread, freedom)
 
 
 def would_see(spread: float, freedom: float, limit: float) -> float:

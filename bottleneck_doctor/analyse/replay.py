@@ -24,13 +24,13 @@ from math import ceil, log
 from operator import attrgetter, mul
 from typing import TypeVar
 
-from ..model.diagnosis import Change, Scenario, Turn, Work
+from ..model.diagnosis import BatchCost, Change, Scenario, StepCost
 from .served import at_depth
 
-Part = TypeVar("Part", Work, Turn)
+Part = TypeVar("Part", BatchCost, StepCost)
 SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")
-WORK_PARTS = tuple(one.name for one in fields(Work))
-TURN_PARTS = tuple(one.name for one in fields(Turn))
+WORK_PARTS = tuple(one.name for one in fields(BatchCost))
+TURN_PARTS = tuple(one.name for one in fields(StepCost))
 
 # Of what perfect sharing gains, threads gain (ours, measured on two cores: 0.34 in linear layers, 0.49 in a
 # transformer, nothing in small convolutions).
@@ -89,7 +89,7 @@ def _crowd_left(left: float, change: Change, base: Scenario) -> float:
     return min(1.0, left)
 
 
-def _making_left(works: tuple[Work, ...], change: Change, base: Scenario) -> float:
+def _making_left(works: tuple[BatchCost, ...], change: Change, base: Scenario) -> float:
     """How much of the CPU for making batches is left, as a share."""
     if not (base.feeding or base.crowded or base.spinning):
         return 1.0  # nobody asks
@@ -155,13 +155,13 @@ def _serial(scenario: Scenario) -> list[float]:
     return arrivals
 
 
-def _asleep(turn: Turn) -> float:
+def _asleep(turn: StepCost) -> float:
     """What of a turn passes without a core, checkpoints and logging apart."""
     exchange = 0.0 if turn.device else turn.comm + turn.straggler
     return turn.idle + turn.memory + turn.allocating + exchange
 
 
-def _accelerated(turn: Turn) -> float:
+def _accelerated(turn: StepCost) -> float:
     """What the accelerator goes through for a turn; with one, ranks wait for each other on it."""
     exchange = turn.comm + turn.straggler if turn.device else 0.0
     return turn.copying + turn.device + exchange

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from statistics import fmean, median
 
+from ..model.derived import Rhythm
 from ..model.diagnosis import Step
-from ..model.profile import Loop, Operation, Profile
-from ..model.rhythm import Rhythm
+from ..model.instruments import Operation
+from ..model.loops import Loop
+from ..model.profile import Profile
 
 LONG = 2.0  # median steps on top of the usual one, from which a step is a stall (ours)
 UNUSUAL = 6.0  # median deviations that it must lie outside of, besides: a wide spread is no stall (ours)

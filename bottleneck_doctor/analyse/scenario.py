@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean, median
 
-from ..model.device_view import DeviceView
-from ..model.diagnosis import Host, Inputs, Scenario, Step, Work
-from ..model.profile import Loader, Loop, Payload, Profile
+from ..model.derived import DeviceView
+from ..model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step
+from ..model.fetches import Payload
+from ..model.loops import Loader, Loop
+from ..model.profile import Profile
 from .accelerated import runs_ahead
 from .crowding import crowding
 from .feeders import NOBODY, Feeders
@@ -49,9 +51,9 @@ def build_scenario(
     loop: Loop | None,
     loader: Loader | None,
     steps: list[Step],
-    works: tuple[Work, ...],
+    works: tuple[BatchCost, ...],
     inputs: Inputs,
-    host: Host,
+    host: HostLoad,
     device: DeviceView | None = None,
     feeders: Feeders = NOBODY,
 ) -> Scenario:
@@ -106,7 +108,7 @@ def build_scenario(
     return _fed(base, feeders, steps, host) if feeders.count else base
 
 
-def _works(works: tuple[Work, ...], steps: list[Step], crowd: float) -> tuple[Work, ...]:
+def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:
     """What batches cost alone, though makers crowd the cores; of a loop without a loader, the waits."""
     alone = tuple(replace(work, cpu=work.cpu * crowd) for work in works)
     return alone or tuple(_work_from(step) for step in spaced(steps))
@@ -135,7 +137,7 @@ def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[St
     )
 
 
-def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: Host) -> Scenario:
+def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) -> Scenario:
     """The scenario with those who make its batches beside it."""
     step_s = fmean_wall(steps)
     taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
@@ -178,9 +180,9 @@ def _copied(profile: Profile, loop: Loop | None) -> float:
     return next((one.exchange_cpu_s for one in mine), 0.0)
 
 
-def _work_from(step: Step) -> Work:
+def _work_from(step: Step) -> BatchCost:
     cpu = min(step.wait, step.wait_cpu or 0.0)
-    return Work(cpu=cpu, wait=max(0.0, step.wait - cpu - step.wait_queue))
+    return BatchCost(cpu=cpu, wait=max(0.0, step.wait - cpu - step.wait_queue))
 
 
 def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, trainers: int) -> float:
@@ -241,7 +243,7 @@ def _epoch_start(loop: Loop | None, inputs: Inputs, workers: int) -> float:
 
 
 def _reads(
-    profile: Profile, loader: Loader | None, inputs: Inputs, host: Host, step_s: float
+    profile: Profile, loader: Loader | None, inputs: Inputs, host: HostLoad, step_s: float
 ) -> Reads | None:
     """How storage serves the loader; None where nothing is read from it."""
     if loader is None or inputs.storage <= 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ..model.calibration import Calibration
 from ..model.diagnosis import Inputs
+from ..model.instruments import Calibration
 from ..model.profile import Profile
 
 AGREES = 2.0  # timed sleep per read over the measured one, either way, or the probe read otherwise (ours)

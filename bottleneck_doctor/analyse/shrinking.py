@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import re
 
-from ..model.source import Source
+from ..model.code import FunctionSource
 from . import code
 from .code import Names
 
 SHRINKS = re.compile(r"crop|resi[zs]e|shr[iu]nk|thumbnail|downs(?:ample|cale)", re.I)
 
 
-def is_shrunk_later(source: Source, line: int) -> bool:
+def is_shrunk_later(source: FunctionSource, line: int) -> bool:
     """Whether a later statement of the function crops or resizes what the one at the line has made."""
     tree, made = code.tree_of(source), code.statement_at(source, line)
     if tree is None or made is None:

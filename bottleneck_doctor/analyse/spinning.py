@@ -9,7 +9,8 @@ from itertools import combinations
 from statistics import fmean, quantiles
 
 from ..model.diagnosis import Scenario, Step
-from ..model.profile import Loop, Profile
+from ..model.loops import Loop
+from ..model.profile import Profile
 from .threads import torch_threads
 
 STEPS_AT_LEAST = 12  # that were timed one by one (ours)

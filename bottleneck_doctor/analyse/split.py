@@ -11,12 +11,14 @@ import re
 from dataclasses import dataclass, replace
 from math import inf
 
-from ..model.computing import Anatomy
-from ..model.diagnosis import Host, Step
-from ..model.profile import Loop, Profile, Stack
+from ..model.computing import DispatchBreakdown
+from ..model.diagnosis import HostLoad, Step
+from ..model.instruments import Stack
+from ..model.loops import Loop
+from ..model.profile import Profile
 from . import code
 from .evaluated import find_evaluated
-from .loop_parts import Sample, data_samples, parse_frame, training_samples
+from .loop_parts import LoopSample, data_samples, parse_frame, training_samples
 from .purpose import BESIDE, LOG, MEASURE, purpose_at, users_path
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
@@ -32,7 +34,7 @@ PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a sin
 
 
 @dataclass(frozen=True)
-class Split:
+class LoopCpuSplit:
     """Shares of the loop's own CPU time; what is left is computation."""
 
     python: float = 0.0
@@ -44,12 +46,12 @@ TORCHS = re.compile(
 )  # not a user's folder
 NUMPYS, TENSORS = re.compile(r"\b(np|numpy)\."), re.compile(r"\b(torch|nn|F|functional)\.|tensor")
 SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (ours)
-NOTHING = Split()
+NOTHING = LoopCpuSplit()
 
 
 def split_of(
-    profile: Profile, loop: Loop | None, steps: list[Step], host: Host, stored: float = 0.0
-) -> Split:
+    profile: Profile, loop: Loop | None, steps: list[Step], host: HostLoad, stored: float = 0.0
+) -> LoopCpuSplit:
     """The split, or nothing where no step was profiled or where an accelerator makes clocks lie; ``stored``
     is the share of logging and checkpoint time in which the loop slept."""
     anatomy = anatomy_of(profile, loop)
@@ -57,7 +59,7 @@ def split_of(
     if loop is None or host.accelerated or own <= 0:
         return NOTHING
     if anatomy is None or not _is_like(anatomy, own):
-        return Split(python=max(_in_python(profile, loop) or 0.0, pure_python(profile, loop)))
+        return LoopCpuSplit(python=max(_in_python(profile, loop) or 0.0, pure_python(profile, loop)))
     python = min(_long_s(profile, loop, anatomy), witnessed(profile, loop) * own)
     python = max(python, pure_python(profile, loop) * own)
     seen = sum(stack.count for stack in own_stacks(profile, loop)) >= SAMPLES_AT_LEAST
@@ -72,7 +74,7 @@ def split_of(
     if anatomy.operators < CROWD:
         launch = 0.0  # any small model consists of small operators: a few of them are no ailment
     beside = min(max(0.0, launch), _beside(profile, loop) * own)
-    return Split((python + beside) / own, max(0.0, launch - beside) / own)
+    return LoopCpuSplit((python + beside) / own, max(0.0, launch - beside) / own)
 
 
 def _beside(profile: Profile, loop: Loop) -> float:
@@ -88,7 +90,7 @@ def _beside(profile: Profile, loop: Loop) -> float:
     return found / total if total >= SAMPLES_AT_LEAST else 0.0
 
 
-def _is_like(anatomy: Anatomy, own: float) -> bool:
+def _is_like(anatomy: DispatchBreakdown, own: float) -> bool:
     """Whether the profiled step was like the steady ones, and lost its core not too often to say where."""
     least, most = ALIKE
     if not least * own <= anatomy.cpu_s <= most * (own + PROFILED_S * anatomy.operators):
@@ -96,13 +98,13 @@ def _is_like(anatomy: Anatomy, own: float) -> bool:
     return anatomy.own_s + anatomy.short_s + anatomy.long_s <= ADDS_UP * anatomy.cpu_s
 
 
-def anatomy_of(profile: Profile, loop: Loop | None) -> Anatomy | None:
+def anatomy_of(profile: Profile, loop: Loop | None) -> DispatchBreakdown | None:
     """The profiled step of the loop's process, time without a core taken off."""
     found = next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
     return awake(found) if found is not None else None
 
 
-def _python_at_least(anatomy: Anatomy) -> float:
+def _python_at_least(anatomy: DispatchBreakdown) -> float:
     """The share of the loop's CPU below which long pauses are noise: more where the thread was off its core.
 
     All of it where calls outweigh them: freeing a graph of thousands of nodes is a long pause too, and for
@@ -117,7 +119,7 @@ def _python_at_least(anatomy: Anatomy) -> float:
     return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
 
 
-def awake(anatomy: Anatomy) -> Anatomy:
+def awake(anatomy: DispatchBreakdown) -> DispatchBreakdown:
     """The same step without the time that the thread slept or had no core.
 
     Where it did so nobody saw; a slice without a core is longer than most operators, and so is a sleep: the
@@ -153,7 +155,7 @@ def host_cpu_s(step: Step, stored: float, collect_s: float) -> float:
     return (1 - stored) * (step.checkpoint + step.logging) + collect_s
 
 
-def _long_s(profile: Profile, loop: Loop, anatomy: Anatomy) -> float:
+def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown) -> float:
     """Long pauses on the CPU: what hooks saw inside the window, or stacks of logging, is taken off."""
     windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
     hooked = sum(
@@ -244,7 +246,7 @@ def is_logged(profile: Profile, stack: Stack) -> bool:
     return bool(profile.sources) and purpose_at(profile.sources, stack).what == LOG
 
 
-def own_samples(profile: Profile, loop: Loop | None) -> list[Sample]:
+def own_samples(profile: Profile, loop: Loop | None) -> list[LoopSample]:
     """Samples of the loop's thread in which it trained and was not getting a batch."""
     if loop is None or loop.thread != 0:
         return []
@@ -254,11 +256,11 @@ def own_samples(profile: Profile, loop: Loop | None) -> list[Sample]:
     return saving([one for one in samples if one.part != "data" and one not in data and one.stack.frames])
 
 
-def saving(samples: list[Sample]) -> list[Sample]:
+def saving(samples: list[LoopSample]) -> list[LoopSample]:
     """The samples, with all of what a function does that saves called a checkpoint: it also copies weights,
     renames files and waits for the disk where no hook is. Where the loop was not found, that function may be
     the one around it."""
-    calls: dict[tuple[int, str], list[Sample]] = {}
+    calls: dict[tuple[int, str], list[LoopSample]] = {}
     for one in samples:
         if one.called is not None and one.line:
             calls.setdefault((one.line, one.called.function), []).append(one)

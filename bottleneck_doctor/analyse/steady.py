@@ -8,7 +8,8 @@ from itertools import pairwise
 from statistics import median
 
 from ..model.diagnosis import Step
-from ..model.profile import Loader, Loop, Outside, Profile, StepTable
+from ..model.loops import Loader, Loop, Outside, StepTable
+from ..model.profile import Profile
 from .levels import APART, find_cut
 from .outside import got_s
 from .ranks import exchanging, pick
@@ -25,7 +26,7 @@ STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (our
 
 
 @dataclass(frozen=True)
-class Window:
+class SteadyWindow:
     """The steps of one loop that count, in order, cut where their level changes. ``beginning`` says that the
     first stretch is the run's beginning, apart from all the rest."""
 
@@ -64,7 +65,7 @@ def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> L
     return next((one for one in profile.loaders if best and one.key == best.loader), None)
 
 
-def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: float = 0.0) -> Window:
+def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: float = 0.0) -> SteadyWindow:
     """Split warm-up, steps set aside, and the stretches of the rest; the first may be a beginning apart."""
     warmup = _warmup_of(steps, slots)
     rows, seen = [], 0
@@ -84,7 +85,7 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
     epoch = sum(step.t < first_epoch_s for step in kept)
     begins = [0, *cuts_of(kept, epoch)]
     stretches = [kept[begin:end] for begin, end in pairwise([*begins, len(kept)])] if kept else []
-    return Window(stretches, warmup, aside, len(begins) > 1 and is_early(kept, begins[1], epoch))
+    return SteadyWindow(stretches, warmup, aside, len(begins) > 1 and is_early(kept, begins[1], epoch))
 
 
 def _warmup_of(steps: list[Step], slots: int) -> int:

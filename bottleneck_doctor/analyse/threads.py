@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from ..model.diagnosis import Change, Host, Scenario
-from ..model.profile import Loop, Operator, Profile
+from ..model.diagnosis import Change, HostLoad, Scenario
+from ..model.instruments import Operator
+from ..model.loops import Loop
+from ..model.profile import Profile
 from .causes import gain
 from .crowding import busy_workers
 from .host import strangers
-from .loop_parts import Sample
+from .loop_parts import LoopSample
 from .replay import step_seconds
 from .split import anatomy_of, is_logged, own_samples
 
@@ -56,7 +58,7 @@ class Threads:
 
 
 def judge_threads(
-    profile: Profile, loop: Loop | None, scenario: Scenario | None, host: Host, held: float
+    profile: Profile, loop: Loop | None, scenario: Scenario | None, host: HostLoad, held: float
 ) -> Threads:
     """``held`` is the share of the step in which the loop was ready and had no core."""
     judged = _by_rule(profile, loop, scenario, host, held)
@@ -83,7 +85,7 @@ def _as_timed(judged: Threads, profile: Profile, scenario: Scenario) -> Threads:
 
 
 def _by_rule(
-    profile: Profile, loop: Loop | None, scenario: Scenario | None, host: Host, held: float
+    profile: Profile, loop: Loop | None, scenario: Scenario | None, host: HostLoad, held: float
 ) -> Threads:
     count, idle, large = torch_threads(profile, loop), idle_cores(host), large_share(profile, loop)
     known = Threads("", count, count or 0, idle, large)
@@ -106,7 +108,7 @@ def _by_rule(
 def _crowd(
     known: Threads,
     scenario: Scenario,
-    host: Host,
+    host: HostLoad,
     held: float,
     ranks: int,
     profile: Profile,
@@ -165,7 +167,7 @@ def resting_share(profile: Profile, loop: Loop | None) -> float:
     return (1 - locked) * rests
 
 
-def _share_asleep(profile: Profile, loop: Loop | None, wanted: Callable[[Sample], bool]) -> float:
+def _share_asleep(profile: Profile, loop: Loop | None, wanted: Callable[[LoopSample], bool]) -> float:
     slept = {True: 0, False: 0}
     for one in own_samples(profile, loop):
         if one.stack.running is not None:
@@ -189,7 +191,7 @@ def torch_threads(profile: Profile, loop: Loop | None) -> int | None:
     return next((count for count in mine if count), None)
 
 
-def idle_cores(host: Host) -> float | None:
+def idle_cores(host: HostLoad) -> float | None:
     """Whole-machine idleness is not ours to have: what the job may use, less what it and strangers used."""
     if host.job_cores is None or host.foreign_cores is None:
         return None

@@ -14,7 +14,7 @@ PREFETCHES = (2, 4, 8)
 
 
 @dataclass(frozen=True)
-class Setting:
+class LoaderSetting:
     """A loader setting with its predicted step time."""
 
     workers: int
@@ -37,14 +37,14 @@ def candidates(scenario: Scenario) -> list[int]:
     return sorted({count for count in counts if count <= top} | {scenario.workers} - {0})
 
 
-def best_setting(scenario: Scenario) -> Setting:
+def best_setting(scenario: Scenario) -> LoaderSetting:
     """The fewest workers within 3 % of the best predicted step; deeper prefetch only if it pays."""
-    tried = [Setting(count, 2, step_after(scenario, Change(workers=count, prefetch=2, startup=0.0)))
+    tried = [LoaderSetting(count, 2, step_after(scenario, Change(workers=count, prefetch=2, startup=0.0)))
              for count in candidates(scenario)]  # fmt: skip
     least = min(setting.step_s for setting in tried)
     chosen = next(setting for setting in tried if setting.step_s <= CLOSE_ENOUGH * least)
     for depth in PREFETCHES[1:]:
-        deeper = Setting(
+        deeper = LoaderSetting(
             chosen.workers,
             depth,
             step_after(scenario, Change(workers=chosen.workers, prefetch=depth, startup=0.0)),

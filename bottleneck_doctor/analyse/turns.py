@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..model.device_view import DeviceView
-from ..model.diagnosis import Step, Turn
+from ..model.derived import DeviceView
+from ..model.diagnosis import Step, StepCost
 from .accelerated import device_turn, undivided_turn
 from .paging import paging_s
-from .split import NOTHING, Split, host_cpu_s
+from .split import NOTHING, LoopCpuSplit, host_cpu_s
 
 TURNS_AT_MOST = 192
 HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
@@ -27,7 +27,7 @@ class Beside:
 
     accelerated: bool = False
     device: DeviceView | None = None
-    split: Split = NOTHING
+    split: LoopCpuSplit = NOTHING
     shares: tuple[float, float] = (1.0, 0.0)
     release: float = 0.0
     threads: float = 1.0
@@ -36,12 +36,12 @@ class Beside:
     fault_s: float | None = None
 
 
-def turns_of(steps: list[Step], beside: Beside) -> tuple[Turn, ...]:
+def turns_of(steps: list[Step], beside: Beside) -> tuple[StepCost, ...]:
     """One turn for each step, or for the mean of neighbours in a long run."""
     return tuple(turn_of(step, beside) for step in spaced(steps))
 
 
-def turn_of(step: Step, beside: Beside) -> Turn:
+def turn_of(step: Step, beside: Beside) -> StepCost:
     """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
 
     With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
@@ -60,7 +60,7 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     ranks = {"comm": step.exchange * beside.shares[0] + copied, "straggler": step.exchange * beside.shares[1]}
     own = step.compute + step.backward + step.optimizer + step.copy
     if beside.accelerated:
-        return Turn(0.0, own, *host, **ranks)
+        return StepCost(0.0, own, *host, **ranks)
     spent = host_cpu_s(step, beside.stored, collect)
     cpu = own if step.cpu is None else min(own, max(0.0, step.cpu - spent))
     idle = max(0.0, own - cpu - min(queue, own))
@@ -71,7 +71,7 @@ def turn_of(step: Step, beside: Beside) -> Turn:
     cpu -= paging
     python, launch = cpu * beside.split.python, cpu * beside.split.launch
     compute = max(0.0, cpu - python - launch)
-    return Turn(compute, idle, *host, python, launch, paging=paging, **ranks)
+    return StepCost(compute, idle, *host, python, launch, paging=paging, **ranks)
 
 
 def _collecting(step: Step, queue: float) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.device_view import DeviceView
-from ..model.diagnosis import Host, Inputs, Scenario
-from ..model.profile import Loader
+from ..model.derived import DeviceView
+from ..model.diagnosis import HostLoad, Inputs, Scenario
+from ..model.loops import Loader
 from ..model.report import Verdict
 from .accelerated import is_clocked
 from .causes import RESOURCE, cause_gains, gains, shared_out, side_gains, side_of, without_feeders
@@ -117,7 +117,7 @@ def decide(
     base: Scenario | None,
     inputs: Inputs,
     loader: Loader | None,
-    host: Host,
+    host: HostLoad,
     trust: Trust,
     threads: float = 1.0,
     device: DeviceView | None = None,
@@ -204,7 +204,7 @@ def _beside(cause: str, base: Scenario, waits: float) -> str:
     return _core_taken(base) if cause == "input.preprocess" else ""
 
 
-def _unclocked(cause: str, host: Host, device: DeviceView | None) -> str:
+def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
     """What can be said of a device whose step could not be divided; empty where that changes nothing."""
     if device is not None and device.clock is not None:
         return {"host.launch": AHEAD}.get(cause, UNDIVIDED if cause in UNCLOCKED else "")

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ..model.derived import Whole
 from ..model.diagnosis import Diagnosis
-from ..model.profile import Loop, Outside, Profile
+from ..model.loops import Loop, Outside
+from ..model.profile import Profile
 from ..model.report import Verdict
-from ..model.whole import Whole
 from .causes import gains
 from .evaluated import find_evaluated
 from .ledger import life_of

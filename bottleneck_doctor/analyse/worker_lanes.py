@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..model.lanes import Fetches
-from .inputs import Split
-from .lane import Piece, clipped, in_turn, one_at_a_time
+from ..model.picture import Fetches
+from .inputs import BlockedSplit
+from .lane import LanePiece, clipped, in_turn, one_at_a_time
 
-Waits = Mapping[int, Piece]  # the loop's wait for each batch
+Waits = Mapping[int, LanePiece]  # the loop's wait for each batch
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class _Fetch:
     end: float
 
 
-def fetch_pieces(table: Fetches, place: int, split: Split, batch: int | None) -> list[Piece]:
+def fetch_pieces(table: Fetches, place: int, split: BlockedSplit, batch: int | None) -> list[LanePiece]:
     """A fetch in parts that sum to its length: collating comes last, the rest stands in a fixed order. Other
     threads of the process computed while this one slept: that is CPU, not waiting."""
     wall = table.wall_s[place]
@@ -45,8 +45,8 @@ def fetch_pieces(table: Fetches, place: int, split: Split, batch: int | None) ->
 
 
 def worker_lanes(
-    table: Fetches, split: Split, waits: Waits, begin: float, end: float
-) -> dict[int, list[Piece]]:
+    table: Fetches, split: BlockedSplit, waits: Waits, begin: float, end: float
+) -> dict[int, list[LanePiece]]:
     """The pieces of each worker's lane, by its number; a fetch under way at either end is whole."""
     lanes: dict[int, list[_Fetch]] = {}
     for place, worker in enumerate(table.worker):
@@ -58,9 +58,9 @@ def worker_lanes(
 
 
 def _lane(
-    table: Fetches, fetches: list[_Fetch], split: Split, waits: Waits, begin: float, end: float
-) -> list[Piece]:
-    found: list[Piece] = []
+    table: Fetches, fetches: list[_Fetch], split: BlockedSplit, waits: Waits, begin: float, end: float
+) -> list[LanePiece]:
+    found: list[LanePiece] = []
     for one, later in pairwise([*fetches, None]):
         assert one is not None
         if one.end > begin and one.begin < end:
@@ -69,16 +69,16 @@ def _lane(
     return one_at_a_time(found)
 
 
-def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[Piece]:
+def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[LanePiece]:
     """What a worker did between two fetches. It takes the next order as soon as there is one, so what is not
     handing over is having none. A new process in its place says nothing of the time before."""
     if later is not None and later.number > one.number + 1:
-        return [Piece(one.end, later.begin, "unseen")]
+        return [LanePiece(one.end, later.begin, "unseen")]
     free = later.begin if later is not None else float("inf")
     awaited = waits.get(one.batch) if one.batch is not None else None
     given = one.end
     if awaited is not None and awaited.begin <= one.end < awaited.end:
         given = min(awaited.end, free)
-    handing = [Piece(one.end, given, "hand over", one.batch)]
+    handing = [LanePiece(one.end, given, "hand over", one.batch)]
     same = later is not None and later.number == one.number + 1
-    return [*handing, Piece(given, free, "idle")] if same else handing
+    return [*handing, LanePiece(given, free, "idle")] if same else handing

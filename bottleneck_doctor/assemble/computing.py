@@ -2,35 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from statistics import median
 from typing import Any, TypeVar
 
 from ..agent import wire
 from ..model.codec import as_type
 from ..model.computing import (
-    Anatomy,
+    AttentionShape,
     Compilation,
     Computing,
+    ConvolutionShape,
     Denormals,
+    DispatchBreakdown,
     GradientRows,
     Optimizer,
     Padding,
-    Switches,
+    ProductShape,
+    ScriptSettings,
+    Shapes,
 )
-from ..model.shapes import AttentionShape, ConvolutionShape, ProductShape, Shapes
-from .fetches import Crew
-from .rows import Diary
+from ..model.instruments import Operator
+from ..model.loops import Loop, Outside
+from ..model.run import Gap
+from .fetches import Fetchers
+from .rows import ProcessLog
 from .steps import S
+
+SHORT = 0.25  # of what the loop does with a batch, usually: a window that saw less saw no whole step (ours)
+SECONDS = "wall_s cpu_s own_s beyond_s large_s short_s long_s".split()
+LONGEST = "longest_operators_s longest_pauses_s longest_calls_s".split()
+WHAT = "one profiled step"
+LONGER = "let the training run longer"
+
+
+def is_step(anatomy: DispatchBreakdown, loops: list[Loop], outside: list[Outside]) -> bool:
+    """Whether the window saw a training step, where the run trains."""
+    trains = outside or any(one.backwards for one in loops)
+    if not trains or anatomy.backwards is None:
+        return True
+    mine = [one for one in loops if one.pid == anatomy.pid and one.role == "train"]
+    usual = max(map(_usual_s, mine), default=0.0)
+    return anatomy.backwards > 0 and anatomy.wall_s / anatomy.batches >= SHORT * usual
+
+
+def _usual_s(loop: Loop) -> float:
+    """What the loop usually does with a batch, waiting for it apart."""
+    table = loop.table
+    rows = zip(table.wall_s, table.wait_s, table.steps, strict=True)
+    return median([(wall - wait) / max(1, steps) for wall, wait, steps in rows] or [0.0])
+
+
+def per_batch(anatomy: DispatchBreakdown) -> DispatchBreakdown:
+    """One batch's part of a window."""
+    batches = anatomy.batches
+    if batches == 1:
+        return anatomy
+    parts: dict[str, Any] = {name: getattr(anatomy, name) / batches for name in SECONDS}
+    parts |= {name: [one / batches for one in getattr(anatomy, name)] for name in LONGEST}
+    return replace(anatomy, operators=round(anatomy.operators / batches), **parts)
+
+
+def operators_per_batch(operators: list[Operator], batches: int) -> list[Operator]:
+    """The same of its table."""
+    return [
+        replace(one, calls=one.calls / batches, self_cpu_s=one.self_cpu_s / batches,
+                self_device_s=one.self_device_s / batches)
+        for one in operators
+    ]  # fmt: skip
+
+
+def hold_up(
+    anatomies: list[DispatchBreakdown],
+    tables: dict[int, list[Operator]],
+    loops: list[Loop],
+    outside: list[Outside],
+) -> tuple[list[DispatchBreakdown], list[Operator], list[Gap]]:
+    """Windows and tables (process -> operators) as one batch's, without those that saw no training step."""
+    kept = {one.pid: one for one in anatomies if is_step(one, loops, outside)}
+    odd = {one.pid for one in anatomies} - kept.keys()
+    operators = [
+        one
+        for pid, table in tables.items() if pid not in odd
+        for one in operators_per_batch(table, kept[pid].batches if pid in kept else 1)
+    ]  # fmt: skip
+    gaps = [Gap(WHAT, f"the profiler's window in process {pid} saw no step of the training", LONGER)
+            for pid in sorted(odd)]  # fmt: skip
+    return [per_batch(one) for one in kept.values()], operators, gaps
+
 
 AT_MOST = 64  # of each kind in a profile
 COMPILATIONS_AT_MOST = 512  # rows of one process
 
-Fact = TypeVar("Fact", Anatomy, Denormals, GradientRows, Optimizer)
+Fact = TypeVar("Fact", DispatchBreakdown, Denormals, GradientRows, Optimizer)
 Shape = TypeVar("Shape", ProductShape, ConvolutionShape, AttentionShape)
 Made = TypeVar("Made")
 
 
-def read_computing(trainers: list[Diary], crews: dict[str, list[Crew]], origin: int) -> Computing:
+def read_computing(trainers: list[ProcessLog], crews: dict[str, list[Fetchers]], origin: int) -> Computing:
     """Facts of the training processes, and the padding in what their loaders gave them."""
     switches = [_switches(diary) for diary in trainers]
     paddings = [_padding(key, members) for key, members in crews.items()]
@@ -38,7 +107,7 @@ def read_computing(trainers: list[Diary], crews: dict[str, list[Crew]], origin: 
     return Computing(
         switches=[one for one in switches if one is not None][:AT_MOST],
         optimizers=_facts(trainers, "optimizer", Optimizer),
-        anatomies=_facts(trainers, "anatomy", Anatomy),
+        anatomies=_facts(trainers, "anatomy", DispatchBreakdown),
         denormals=_facts(trainers, "denormals", Denormals),
         gradient_rows=_facts(trainers, "gradient_rows", GradientRows),
         paddings=[one for one in paddings if one is not None][:AT_MOST],
@@ -47,7 +116,7 @@ def read_computing(trainers: list[Diary], crews: dict[str, list[Crew]], origin: 
     )
 
 
-def _shapes(trainers: list[Diary]) -> Shapes:
+def _shapes(trainers: list[ProcessLog]) -> Shapes:
     return Shapes(
         products=_of_kind(trainers, "product", ProductShape),
         convolutions=_of_kind(trainers, "convolution", ConvolutionShape),
@@ -55,7 +124,7 @@ def _shapes(trainers: list[Diary]) -> Shapes:
     )
 
 
-def _of_kind(trainers: list[Diary], name: str, kind: type[Shape]) -> list[Shape]:
+def _of_kind(trainers: list[ProcessLog], name: str, kind: type[Shape]) -> list[Shape]:
     found = [
         (diary.pid, fact) for diary in trainers for fact in diary.facts
         if fact.get("fact") == "shape" and fact.get("kind") == name
@@ -63,7 +132,7 @@ def _of_kind(trainers: list[Diary], name: str, kind: type[Shape]) -> list[Shape]
     return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
 
 
-def _facts(trainers: list[Diary], name: str, kind: type[Fact]) -> list[Fact]:
+def _facts(trainers: list[ProcessLog], name: str, kind: type[Fact]) -> list[Fact]:
     found = [(diary.pid, fact) for diary in trainers for fact in diary.facts if fact.get("fact") == name]
     return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
 
@@ -79,20 +148,20 @@ def _known(fact: dict[str, Any], kind: type) -> dict[str, Any]:
     return {name: value for name, value in fact.items() if name in names}
 
 
-def _switches(diary: Diary) -> Switches | None:
+def _switches(diary: ProcessLog) -> ScriptSettings | None:
     first = diary.first("switches")
     if not first:
         return None
     noticed = sorted({str(fact.get("switch")) for fact in diary.facts if fact.get("fact") == "noticed"})
     casts = diary.first("graph").get("casts_weights")
-    said = _known(first, Switches) | {"noticed": noticed}
+    said = _known(first, ScriptSettings) | {"noticed": noticed}
     said["autocast"] = (
         None if casts is None and not first.get("autocast") else bool(casts or first.get("autocast"))
     )
-    return as_type(Switches, {"pid": diary.pid, **said})
+    return as_type(ScriptSettings, {"pid": diary.pid, **said})
 
 
-def _padding(key: str, crews: list[Crew]) -> Padding | None:
+def _padding(key: str, crews: list[Fetchers]) -> Padding | None:
     rows = [
         row for crew in crews for row in crew.diary.rows
         if row.kind == wire.PADDING and crew.thing in (None, row.thing)
@@ -102,7 +171,7 @@ def _padding(key: str, crews: list[Crew]) -> Padding | None:
     return Padding(key, len(rows), sum(row.a for row in rows), sum(row.b for row in rows))
 
 
-def _compilation(diary: Diary, origin: int) -> Compilation:
+def _compilation(diary: ProcessLog, origin: int) -> Compilation:
     rows = [row for row in diary.of(wire.COMPILED) if min(row.a, row.b, row.c) >= 0]
     rows = rows[:: -(-len(rows) // COMPILATIONS_AT_MOST) or 1]
     return Compilation(

@@ -3,21 +3,81 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ..agent import wire
-from ..model.device import Allocator, DeviceFacts, Switches
-from ..model.profile import Window
-from .arrivals import Iteration
-from .device_table import emptied, read_copies, read_syncs, tabulate
-from .drivers import Drivers
-from .looks import Look, read_looks
-from .products import passing_shapes
-from .rows import Diary
+from ..model.device import Allocator, DeviceFacts, TorchSettings
+from ..model.instruments import InstrumentWindow, Sample
+from ..model.run import Gap, Process
+from .device_steps import SampledStep, emptied, read_copies, read_looks, read_syncs, tabulate
+from .iterators import Iteration
+from .kernels import passing_shapes
+from .rows import ProcessLog
 from .steps import S
-from .trace import TraceTable
-from .traces import Traced
+from .trace import TraceTable, read_window
+
+KIND = re.compile(r"^(?:(?:gpu|mig)-)+")
+DOUBT = "which gpu is which"  # what sense calls it, who knows numbers only
+HIDDEN = Gap(
+    DOUBT,
+    "CUDA_VISIBLE_DEVICES hides the training's GPU from bdoc: its utilisation, power and clocks are unknown",
+    "start bdoc with the CUDA_VISIBLE_DEVICES of the training",
+)
+SERIES = re.compile(r"gpu(\d+)_(whole_)?uuid")
+
+
+@dataclass(frozen=True)
+class Drivers:
+    """Which of the driver's series, ``gpu0_`` and on, is which device."""
+
+    by_uuid: dict[str, int]
+    several_ranks: bool
+
+    def find(self, kind: str, uuid: str, index: int) -> int | None:
+        """Its number there; by torch's index where no name is known, unless each rank counts for itself."""
+        if kind != "cuda":
+            return None
+        if plain(uuid) in self.by_uuid:
+            return self.by_uuid[plain(uuid)]
+        known = bool(uuid and self.by_uuid) or self.several_ranks
+        return None if known else index
+
+
+def plain(uuid: str) -> str:
+    """A device's name without what NVML puts before it and torch does not."""
+    return KIND.sub("", uuid.lower()).replace("-", "")
+
+
+def read_drivers(samples: Iterable[Sample], diaries: list[ProcessLog]) -> Drivers:
+    """From what the driver says once, at the start. A slice (MIG) goes by its own name and, where it is the
+    only one of its GPU, by the GPU's as well: torch may say either."""
+    said = [pair for sample in samples if sample.sensor == "gpu_static" for pair in sample.values.items()]
+    found = [(SERIES.fullmatch(name), plain(str(uuid))) for name, uuid in said]
+    named = [(match[2] is not None, uuid, int(match[1])) for match, uuid in found if match is not None]
+    times = Counter(uuid for _, uuid, _ in named)
+    of_wholes = {uuid: number for whole, uuid, number in named if whole and times[uuid] == 1}
+    own = {uuid: number for whole, uuid, number in named if not whole}
+    ranks = [diary for diary in diaries if diary.first("device")]
+    return Drivers({**of_wholes, **own}, len(ranks) > 1)
+
+
+def settle(
+    gaps: list[Gap], drivers: Drivers, devices: list[DeviceFacts], processes: list[Process]
+) -> list[Gap]:
+    """The gaps without the doubt about numbers, where names have settled it or nobody uses a GPU; and with
+    one about a GPU that the driver was not asked about."""
+    used = any(process.device == "cuda" for process in processes)
+    named = bool(devices) and all(plain(one.uuid) in drivers.by_uuid for one in devices)
+    hidden = bool(drivers.by_uuid) and any(one.uuid and one.driver is None for one in devices)
+    kept = [gap for gap in gaps if gap.what != DOUBT or (used and not named and not hidden)]
+    return [*kept, HIDDEN] if hidden else kept
+
 
 ROWS_AT_MOST = 512  # of the main rank's table
 ROWS_OF_OTHERS = 64
@@ -27,10 +87,10 @@ WARM_SHARE = 0.34  # of a short run at most
 
 
 def read_devices(
-    trainers: list[Diary],
+    trainers: list[ProcessLog],
     iterations: dict[int, list[Iteration]],
     drivers: Drivers,
-    windows: list[Window],
+    windows: list[InstrumentWindow],
     origin: int,
     traces: dict[int, Traced],
 ) -> tuple[DeviceFacts | None, list[DeviceFacts]]:
@@ -52,14 +112,14 @@ def read_devices(
     return (facts[0], facts[1:]) if facts else (None, [])
 
 
-def _longest(loops: dict[str, list[Look]]) -> tuple[str, list[Look]]:
+def _longest(loops: dict[str, list[SampledStep]]) -> tuple[str, list[SampledStep]]:
     """The loop that took longest, as the analysis chooses it."""
-    empty: tuple[str, list[Look]] = ("", [])
+    empty: tuple[str, list[SampledStep]] = ("", [])
     return max(loops.items(), key=lambda one: sum(look.host * look.steps for look in one[1]), default=empty)
 
 
 def _facts(
-    diary: Diary, key: str, looks: list[Look], drivers: Drivers, trace: TraceTable | None
+    diary: ProcessLog, key: str, looks: list[SampledStep], drivers: Drivers, trace: TraceTable | None
 ) -> DeviceFacts:
     said = diary.first("device")
     kind, uuid, index = str(said.get("kind", "")), str(said.get("uuid") or ""), _count(said.get("index")) or 0
@@ -90,7 +150,7 @@ def _facts(
     )
 
 
-def _settled(looks: list[Look]) -> int:
+def _settled(looks: list[SampledStep]) -> int:
     """The first look after warm-up."""
     left = min(WARM_STEPS, int(WARM_SHARE * sum(look.steps for look in looks)))
     for place, look in enumerate(looks):
@@ -100,7 +160,7 @@ def _settled(looks: list[Look]) -> int:
     return len(looks)
 
 
-def _allocator(diary: Diary, looks: list[Look]) -> Allocator | None:
+def _allocator(diary: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
     """What its counters rose by over the steady steps; the peak alone where it was asked too rarely."""
     asked = diary.of(wire.ALLOCATOR)
     if not asked:
@@ -121,7 +181,7 @@ def _allocator(diary: Diary, looks: list[Look]) -> Allocator | None:
     return Allocator(steps, retries, allocations, calls, max(0, peak), max(0, reserved))
 
 
-def _switches(diary: Diary, trace: TraceTable | None) -> Switches | None:
+def _switches(diary: ProcessLog, trace: TraceTable | None) -> TorchSettings | None:
     said = diary.first("switches")
     if not said:
         return None
@@ -129,7 +189,7 @@ def _switches(diary: Diary, trace: TraceTable | None) -> Switches | None:
     mixed = None if casts is None and not said.get("autocast") else bool(casts or said.get("autocast"))
     seen = trace.convolutions if trace is not None else []
     precision, tuned = said.get("matmul_precision"), said.get("cudnn_benchmark")
-    return Switches(
+    return TorchSettings(
         matmul_precision=None if precision is None else str(precision),
         autocast={None: None, True: "on", False: ""}[mixed],
         compiled=bool(diary.of(wire.COMPILED)),
@@ -145,3 +205,48 @@ def _pair(value: Any) -> tuple[int, int] | None:
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+TRACES_BYTES_AT_MOST = 256 << 20  # of a run: four seconds to read; ranks are many, and much alike
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A trace that was read, and the number of the loader whose loop it shows, 0 = of none."""
+
+    loader: int
+    table: TraceTable
+
+
+def read_traces(diaries: list[ProcessLog], folder: Path | None) -> dict[int, Traced]:
+    """By process: the first of its traces that holds whole steps."""
+    found: dict[int, Traced] = {}
+    left = TRACES_BYTES_AT_MOST
+    if folder is None:
+        return found
+    for diary in diaries:
+        for fact in (fact for fact in diary.facts if fact.get("fact") == "trace"):
+            file = folder / os.path.basename(str(fact.get("file")))
+            left -= os.path.getsize(file) if os.path.isfile(file) else 0
+            if left < 0 or diary.pid in found:
+                break
+            table = read_window(file)
+            if table is not None:
+                loader = fact.get("loader")
+                found[diary.pid] = Traced(loader if isinstance(loader, int) else 0, table)
+    return found
+
+
+def find_untraced(diaries: list[ProcessLog], traces: dict[int, Traced]) -> list[Gap]:
+    """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
+    whys = [str(diary.first("trace_refused").get("why", "")) for diary in diaries]
+    if any(diary.first("trace") for diary in diaries):
+        whys.append(
+            "the trace holds no two whole steps, or is too large to be read, or times the device by a clock "
+            "that disagrees with the host's"
+        )
+    why = next((one for one in whys if one), "")
+    if traces or not why:
+        return []
+    do = "run again without another profiler, and with room under TMPDIR"
+    return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]

@@ -10,12 +10,87 @@ from statistics import median
 from typing import NamedTuple
 
 from ..agent import wire
-from ..model.elapsed import Elapsed
-from ..model.profile import Loader
-from .arrivals import Iteration
-from .fetches import Crew
-from .rows import Diary
+from ..model.loops import Loader
+from ..model.run import Elapsed, Startup
+from .fetches import Fetchers
+from .iterators import Iteration
+from .rows import ProcessLog
 from .steps import S
+
+Stretch = tuple[float, float]
+
+
+def joined(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """The same time in stretches that neither touch nor overlap, in order."""
+    found: list[Stretch] = []
+    for begin, end in sorted(stretches):
+        if found and begin <= found[-1][1]:
+            if end > found[-1][1]:
+                found[-1] = (found[-1][0], end)
+        elif end > begin:
+            found.append((begin, end))
+    return found
+
+
+def gaps(stretches: list[Stretch], begin: float, end: float) -> list[Stretch]:
+    """What joined stretches leave free of [begin, end)."""
+    found, reached = [], begin
+    for place in range(max(0, bisect_right(stretches, (begin, begin)) - 1), len(stretches)):
+        first, last = stretches[place]
+        if first >= end:
+            break
+        if first > reached:
+            found.append((reached, first))
+        reached = max(reached, last)
+    if reached < end:
+        found.append((reached, end))
+    return found
+
+
+def shared(stretches: list[Stretch], begin: float, end: float) -> list[Stretch]:
+    """What joined stretches have in [begin, end)."""
+    found = []
+    for place in range(max(0, bisect_right(stretches, (begin, begin)) - 1), len(stretches)):
+        first, last = stretches[place]
+        if first >= end:
+            break
+        if last > begin:
+            found.append((max(first, begin), min(last, end)))
+    return found
+
+
+def length(stretches: Iterable[Stretch]) -> float:
+    """The time in them."""
+    return sum(end - begin for begin, end in stretches)
+
+
+NEVER = 1 << 62
+
+
+def read_startups(diaries: list[ProcessLog], origin: int) -> list[Startup]:
+    """One entry per process that began to train and imported torch under our eyes."""
+    return [found for diary in diaries if (found := _read(diary, origin)) is not None]
+
+
+def _read(diary: ProcessLog, origin: int) -> Startup | None:
+    told = diary.first("startup")
+    instants = [told.get(name) for name in ("torch_begin_ns", "torch_end_ns", "first_batch_ns")]
+    begin, end, batch = (value if isinstance(value, int) else 0 for value in instants)
+    learning = (row.t for row in diary.rows if row.kind in (wire.BACKWARD, wire.OPTIMIZER))
+    batch = min(batch or NEVER, min(learning, default=NEVER))  # the first step may have no batch of a loader
+    if not begin or not end or batch == NEVER:
+        return None
+    built = [fact.get("at_ns") for fact in diary.facts if fact.get("fact") == "loader"]
+    loader = min((at for at in built if isinstance(at, int)), default=batch)
+    marks = [origin, diary.start_ns, begin, end, min(loader, batch), batch]
+    launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
+    imports, late = (_seconds(told.get(name)) for name in ("imports_ns", "torch_late_ns"))
+    return Startup(diary.pid, launch, before, torch, loading, first, imports, late)
+
+
+def _seconds(value: object) -> float:
+    return max(0, value) * S if isinstance(value, int) else 0.0
+
 
 # Where stretches overlap, the later kind is what the time is counted as.
 KINDS = (
@@ -27,7 +102,7 @@ TRAINING, EVALUATION, STARTING, STARTING_EVALUATION, STOPPING, PROFILED, CHECKPO
 SPREAD = 2.0  # times the steps between the last two looks may pass until the next: the stride grows (ours)
 
 
-class Stretch(NamedTuple):
+class TimedSpan(NamedTuple):
     """From one instant to another, in nanoseconds, and the place of its kind in ``KINDS``."""
 
     begin: int
@@ -35,23 +110,23 @@ class Stretch(NamedTuple):
     kind: int
 
 
-class Crews(NamedTuple):
+class LoaderWorkers(NamedTuple):
     """Of a loader: its number of workers, and what one of its batches usually takes to make."""
 
     workers: int
     fetch: int
 
 
-def read_crews(loaders: list[Loader], crews: dict[str, list[Crew]]) -> dict[str, Crews]:
+def read_crews(loaders: list[Loader], crews: dict[str, list[Fetchers]]) -> dict[str, LoaderWorkers]:
     """The loaders that have workers."""
     return {
-        one.key: Crews(one.num_workers, _usual_fetch(crews.get(one.key, [])))
+        one.key: LoaderWorkers(one.num_workers, _usual_fetch(crews.get(one.key, [])))
         for one in loaders
         if one.num_workers
     }
 
 
-def _usual_fetch(crew: list[Crew]) -> int:
+def _usual_fetch(crew: list[Fetchers]) -> int:
     """The median, each worker's first apart: what it prepares then belongs to its start."""
     every = [[row.duration for row in one.diary.of(wire.FETCH)] for one in crew]
     later = [taken for one in every for taken in one[1:]]
@@ -60,7 +135,7 @@ def _usual_fetch(crew: list[Crew]) -> int:
 
 
 def read_elapsed(
-    diary: Diary, iterations: list[Iteration], crews: dict[str, Crews], origin: int, run_end: int
+    diary: ProcessLog, iterations: list[Iteration], crews: dict[str, LoaderWorkers], origin: int, run_end: int
 ) -> Elapsed | None:
     """None for a process in which nothing was seen to be trained."""
     thread = _thread(diary, iterations)
@@ -76,7 +151,7 @@ def read_elapsed(
         return None
     starts = list(_starts(mine, crews))
     beside = [*_stops(diary, thread), *_profiled(diary), *_checkpoints(diary, thread)]
-    every = [Stretch(one.begin, min(one.end, until), one.kind) for one in passes + alone + starts + beside]
+    every = [TimedSpan(one.begin, min(one.end, until), one.kind) for one in passes + alone + starts + beside]
     first = min(one.begin for one in training)
     last = max(first, *(one.end for one in every))
     before, between, spent = paint(every, first)
@@ -94,7 +169,7 @@ def read_elapsed(
     )
 
 
-def _thread(diary: Diary, iterations: list[Iteration]) -> int:
+def _thread(diary: ProcessLog, iterations: list[Iteration]) -> int:
     """The thread that trains: the one with most batches of training, else the one that steps or derives."""
     batches: Counter[int] = Counter()
     for one in iterations:
@@ -111,7 +186,7 @@ def _after(mine: list[Iteration], initial: int) -> int:
     return min((one.begin for one in mine if one.begin > initial), default=1 << 62)
 
 
-def paint(stretches: Iterable[Stretch], first: int) -> tuple[int, int, list[int]]:
+def paint(stretches: Iterable[TimedSpan], first: int) -> tuple[int, int, list[int]]:
     """(what is covered before ``first``, what is not from there on, the time of each kind)."""
     edges = sorted(
         edge
@@ -132,19 +207,19 @@ def paint(stretches: Iterable[Stretch], first: int) -> tuple[int, int, list[int]
     return before, bare, spent
 
 
-def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[Stretch]:
+def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[TimedSpan]:
     """Training from a pass's begin to its end; evaluation without pieces in which training batches came."""
     trained = sorted(arrival.t for one in mine if one.role == "train" for arrival in one.arrivals)
     for one in mine:
         begin = one.begin
         end = one.end.t if one.end is not None else one.finish + tails.get(one.number, 0)
         if one.role == "train":
-            yield Stretch(begin, end, TRAINING)
+            yield TimedSpan(begin, end, TRAINING)
             continue
         events = [begin, *(arrival.t for arrival in one.arrivals), end]
         for t, later in pairwise(events):
             if bisect_left(trained, t) == bisect_left(trained, later):
-                yield Stretch(t, later, EVALUATION)
+                yield TimedSpan(t, later, EVALUATION)
 
 
 def _tails(mine: list[Iteration], told: dict[str, object], until: int) -> dict[int, int]:
@@ -175,7 +250,7 @@ def _pace(one: Iteration) -> tuple[float, int]:
     return (last.t - first.t) / max(1, last.next.a - first.next.a), max(0, last.next.a - before.next.a - 1)
 
 
-def _alone(diary: Diary, thread: int, passes: bool, told: dict[str, object]) -> list[Stretch]:
+def _alone(diary: ProcessLog, thread: int, passes: bool, told: dict[str, object]) -> list[TimedSpan]:
     """The training of a thread without a loader: from its first backward pass or optimizer step on."""
     kinds = (wire.BACKWARD, wire.OPTIMIZER)
     mine = [row for row in diary.rows if row.kind in kinds and row.thread == thread]
@@ -183,17 +258,17 @@ def _alone(diary: Diary, thread: int, passes: bool, told: dict[str, object]) -> 
     ends = [row for row in diary.of(wire.PASS) if row.thread == thread]
     if len(ends) < 2:
         seen = not passes and len(moves) >= 2
-        return [Stretch(min(moves)[0], max(end for _, end in moves), TRAINING)] if seen else []
+        return [TimedSpan(min(moves)[0], max(end for _, end in moves), TRAINING)] if seen else []
     first, last = ends[0], ends[-1]
     step = (last.t - first.t) / max(1, last.a - first.a)
     counted = told.get("trained")
     more = max(0, counted - last.a) if isinstance(counted, int) else last.a - ends[-2].a
     early = [t for t, _ in moves if t < first.t]
     begin = min(early, default=first.t) if not passes else first.t
-    return [Stretch(begin, round(last.t + step * more), TRAINING)]
+    return [TimedSpan(begin, round(last.t + step * more), TRAINING)]
 
 
-def _starts(mine: list[Iteration], crews: dict[str, Crews]) -> Iterator[Stretch]:
+def _starts(mine: list[Iteration], crews: dict[str, LoaderWorkers]) -> Iterator[TimedSpan]:
     """What beginning a pass takes: building the iterator, and each worker's first batch, beyond the usual."""
     for one in mine:
         crew = crews.get(one.loader)
@@ -201,18 +276,18 @@ def _starts(mine: list[Iteration], crews: dict[str, Crews]) -> Iterator[Stretch]
             continue
         kind = STARTING if one.role == "train" else STARTING_EVALUATION
         first = one.arrivals[0]
-        yield Stretch(one.begin, one.begin + one.build, kind)
-        yield Stretch(first.next.t, first.t - min(crew.fetch, first.next.duration), kind)
+        yield TimedSpan(one.begin, one.begin + one.build, kind)
+        yield TimedSpan(first.next.t, first.t - min(crew.fetch, first.next.duration), kind)
         usual, seen = _usual_wait(one, crew), first
         for arrival in one.arrivals[1:]:
             if seen.next.a >= crew.workers:
                 break
             extra = arrival.next.c - seen.next.c - usual * (arrival.next.a - seen.next.a)
-            yield Stretch(arrival.t - max(0, round(extra)), arrival.t, kind)
+            yield TimedSpan(arrival.t - max(0, round(extra)), arrival.t, kind)
             seen = arrival
 
 
-def _usual_wait(one: Iteration, crew: Crews) -> float:
+def _usual_wait(one: Iteration, crew: LoaderWorkers) -> float:
     """Nanoseconds per batch after each worker gave its first; of a shorter pass, what making it takes."""
     later = [arrival.next for arrival in one.arrivals if arrival.next.a >= crew.workers]
     if len(later) < 2 or later[-1].a == later[0].a:
@@ -220,22 +295,22 @@ def _usual_wait(one: Iteration, crew: Crews) -> float:
     return (later[-1].c - later[0].c) / (later[-1].a - later[0].a)
 
 
-def _stops(diary: Diary, thread: int) -> Iterator[Stretch]:
+def _stops(diary: ProcessLog, thread: int) -> Iterator[TimedSpan]:
     """Waits for a loader's workers to end."""
     for row in diary.rows:
         if row.kind == wire.STOPPED_WORKERS and row.thread == thread:
-            yield Stretch(row.t, row.t + row.duration, STOPPING)
+            yield TimedSpan(row.t, row.t + row.duration, STOPPING)
 
 
-def _profiled(diary: Diary) -> Iterator[Stretch]:
+def _profiled(diary: ProcessLog) -> Iterator[TimedSpan]:
     """Windows of torch.profiler."""
     for row in diary.rows:
         if row.kind == wire.WINDOWED:
-            yield Stretch(row.t, row.t + row.duration, PROFILED)
+            yield TimedSpan(row.t, row.t + row.duration, PROFILED)
 
 
-def _checkpoints(diary: Diary, thread: int) -> Iterator[Stretch]:
+def _checkpoints(diary: ProcessLog, thread: int) -> Iterator[TimedSpan]:
     which = wire.OPERATIONS.index("checkpoint")
     for row in diary.rows:
         if row.kind == wire.OPERATION and row.c == which and row.thread == thread:
-            yield Stretch(row.t, row.t + row.duration, CHECKPOINT)
+            yield TimedSpan(row.t, row.t + row.duration, CHECKPOINT)

@@ -1,14 +1,95 @@
-"""Chooses the consecutive steps of a loop that are kept as they were: seen densely, and like the rest."""
+"""Keeps some consecutive steps of each loop as they were, so that who waits for whom can be drawn."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from statistics import median
 
-from .steps import Point, Sums
+from ..agent import wire
+from ..model.instruments import InstrumentWindow
+from ..model.loops import Loader, Loop
+from ..model.picture import Excerpt, Fetches, Spans
+from .fetches import Fetchers, books_of
+from .iterators import Iteration, one_after_another
+from .loops import evaluations, waits_for_others
+from .rows import ProcessLog, Row
+from .steps import ArrivalPoint, S, Sums, line_up
+
+
+@dataclass(frozen=True)
+class BatchAssignment:
+    """The batches of one pass as its workers got them: the n-th fetch of worker w is batch (n - 1) x workers
+    + w of the pass, ``base`` batches of the loop having gone before. ``before`` = fetches that the process
+    had made by then."""
+
+    begin: int
+    base: int
+    workers: int
+    worker: int
+    before: int
+    batches: int
+
+    def batch(self, number: int) -> int | None:
+        """The batch, counted over the whole loop; None for one that never arrived."""
+        place = (number - self.before - 1) * self.workers + self.worker
+        return self.base + place if 0 <= place < self.batches else None
+
+
+Deals = dict[int, list[BatchAssignment]]  # by the worker's process, in order of begin
+
+
+def bases(group: list[Iteration]) -> dict[int, int]:
+    """How many batches of a loop arrived before each of its iterations."""
+    found, before = {}, 0
+    for one in group:
+        found[one.number] = before
+        before += one.batches
+    return found
+
+
+def read_deals(
+    diary: ProcessLog, group: list[Iteration], loader: Loader | None, made: Mapping[int, int] | None = None
+) -> Deals:
+    """Who got which batches in each pass of a loop; empty where the order is not certain, as batches are
+    handed over as they come. ``made`` = how many fetches each worker process is known to have made: where
+    each iterates through the data for itself, turns are kept until the first may have run dry, and
+    what it then adds up to over several passes is not known."""
+    runs_dry = loader is not None and loader.dataset_kind != "map"
+    if loader is None or not loader.in_order or (runs_dry and loader.persistent_workers):
+        return {}
+    crews: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for row in diary.of(wire.WORKERS):
+        crews.setdefault((row.t, row.thing), []).append((row.a, row.b))
+    begun = {t: crew for (t, _), crew in crews.items()}
+    base, deals = bases(group), Deals()
+    broken: set[int] = set()
+    for one in group:
+        crew = begun.get(one.begin, [])
+        least = min(((made or {}).get(pid, 0) for pid, _ in crew), default=0) * len(crew)
+        batches = min(one.batches, least) if runs_dry else one.batches
+        for pid, worker in crew:
+            known = deals.setdefault(pid, [])
+            if pid not in broken:
+                before = known[-1].before + _dealt(known[-1]) if known else 0
+                known.append(BatchAssignment(one.begin, base[one.number], len(crew), worker, before, batches))
+        if one.end is None or one.end.b != 1:  # left early: what was made ahead and thrown away is not known
+            broken.update(pid for pid, _ in crew)
+    return deals
+
+
+def _dealt(deal: BatchAssignment) -> int:
+    """How many batches of a whole pass one worker makes."""
+    return max(0, -(-(deal.batches - deal.worker) // deal.workers))
+
+
+def batch_of(deals: Deals, pid: int, begin: int, number: int) -> int | None:
+    """The batch that this fetch of a process made, if that is certain."""
+    deal = next((one for one in reversed(deals.get(pid, [])) if one.begin <= begin), None)
+    return deal.batch(number) if deal is not None else None
+
 
 STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apart on a screen (ours)
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
@@ -22,7 +103,7 @@ SHORT_COSTS = 0.1  # the same, had it no steps (ours)
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ExcerptRange:
     """From one arrival of a loop to a later one: places among its points, and what lies between."""
 
     first: int
@@ -45,8 +126,8 @@ class Stretch:
 
 
 def choose(
-    points: list[Point], slots: int, disturbed: list[tuple[int, int]], evaluation: Sums, aimed_at: int
-) -> Stretch | None:
+    points: list[ArrivalPoint], slots: int, disturbed: list[tuple[int, int]], evaluation: Sums, aimed_at: int
+) -> ExcerptRange | None:
     """The stretch of about so many steps that is most like the loop as a whole and best seen; None where none
     will do. ``slots`` batches may be made ahead, ``disturbed`` are stretches of time, in nanoseconds.
 
@@ -68,20 +149,20 @@ def choose(
 class _Track:
     """A loop's points with sums over them; the first point's own step and wait lie before it."""
 
-    def __init__(self, points: list[Point], evaluation: Sums) -> None:
+    def __init__(self, points: list[ArrivalPoint], evaluation: Sums) -> None:
         self.points, self.evaluation = points, evaluation
         self.steps = list(accumulate((max(1, point.steps) for point in points[1:]), initial=0))
         self.waits = list(accumulate((point.wait for point in points[1:]), initial=0))
 
-    def stretch(self, first: int, last: int) -> Stretch:
+    def stretch(self, first: int, last: int) -> ExcerptRange:
         """What lies between two points; evaluation is none of its time."""
         begin, end = self.points[first].arrival.t, self.points[last].arrival.t
         steps, wait = self.steps[last] - self.steps[first], self.waits[last] - self.waits[first]
         wall = end - begin - self.evaluation.between(begin, end)
-        return Stretch(first, last, begin, end, steps, wait, max(1, wall))
+        return ExcerptRange(first, last, begin, end, steps, wait, max(1, wall))
 
 
-def _stretches(track: _Track, warmup: int, aimed_at: int) -> Iterator[Stretch]:
+def _stretches(track: _Track, warmup: int, aimed_at: int) -> Iterator[ExcerptRange]:
     """One stretch from each point on: as many steps as are aimed at, or what is left at the loop's end."""
     begin, end = bisect_left(track.steps, warmup), len(track.steps) - 1
     for first in range(begin, end, max(1, (end - begin) // TRIED_AT_MOST)):
@@ -91,7 +172,7 @@ def _stretches(track: _Track, warmup: int, aimed_at: int) -> Iterator[Stretch]:
             yield one
 
 
-def _overlaps(one: Stretch, disturbed: list[tuple[int, int]]) -> bool:
+def _overlaps(one: ExcerptRange, disturbed: list[tuple[int, int]]) -> bool:
     return any(begin < one.end and one.begin < end for begin, end in disturbed)
 
 
@@ -105,9 +186,189 @@ def _typical(track: _Track, warmup: int) -> tuple[float, float]:
     return median(one.waiting for one in parts), median(one.wall / one.steps for one in parts)
 
 
-def _oddness(one: Stretch, waiting: float, pace: float) -> float:
+def _oddness(one: ExcerptRange, waiting: float, pace: float) -> float:
     """How unlike the rest of the loop a stretch is, how much of it nobody saw, and how little it shows."""
     off = min(1.0, abs(one.wall / one.steps / pace - 1))
     unseen = 1 - one.looks / one.steps
     short = max(0.0, 1 - one.steps / STEPS_AIMED_AT)
     return abs(one.waiting - waiting) + PACE_COUNTS * off + UNSEEN_COSTS * unseen + SHORT_COSTS * short
+
+
+LOOPS_AT_MOST = 8  # the longest training loops of a run: ranks beyond that are not drawn
+SPANS_AT_MOST, FETCHES_AT_MOST = 800, 1200  # of all loops together
+PART = 2  # of these at most for one loop, even if it is alone
+
+HOST_WORK = wire.OPERATIONS[:3]  # what else is forced to the disk is the loop's own time
+
+Found = tuple[int, int, str, int | None]  # begin, duration, what, batch: of the loop's thread
+Fetched = tuple[Row, Row, Row, Fetchers]
+KINDS = {
+    wire.BACKWARD: "backward", wire.OPTIMIZER: "optimizer", wire.COLLECTION: "collect",
+    wire.COLLECTIVE: "exchange", wire.DEVICE_COPY: "copy", wire.DEVICE_WAIT: "sync",
+}  # fmt: skip
+
+
+def read_excerpts(
+    loops: list[Loop],
+    loaders: list[Loader],
+    crews: dict[str, list[Fetchers]],
+    diaries: list[ProcessLog],
+    iterations: dict[int, list[Iteration]],
+    windows: list[InstrumentWindow],
+    origin: int,
+) -> list[Excerpt]:
+    """One excerpt of each of the longest training loops, where some of its steps were seen densely enough."""
+    training = sorted((one for one in loops if one.role == "train"), key=lambda one: -one.wall_s)
+    training = training[:LOOPS_AT_MOST]
+    by_pid = {diary.pid: diary for diary in diaries}
+    room = max(PART, len(training))
+    found = []
+    for loop in training:
+        loader = next((one for one in loaders if one.key == loop.loader), None)
+        reader = _Reader(loop, loader, by_pid[loop.pid], iterations[loop.pid], crews.get(loop.loader, []))
+        found.append(reader.read(windows, origin, SPANS_AT_MOST // room, FETCHES_AT_MOST // room))
+    return [one for one in found if one is not None]
+
+
+class _Reader:
+    """The rows about one loop."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        loader: Loader | None,
+        diary: ProcessLog,
+        everything: list[Iteration],
+        crew: list[Fetchers],
+    ) -> None:
+        self.loop, self.loader, self.diary, self.everything = loop, loader, diary, everything
+        self.group = one_after_another(
+            [
+                one
+                for one in everything
+                if (one.thread, one.loader, one.role) == (loop.thread, loop.loader, loop.role)
+            ]
+        )
+        self.crew = [one for one in crew if one.thing is None or one.diary.pid == loop.pid]
+        self.points = _with_all_waits(line_up(self.group), waits_for_others(self.group, everything))
+        self.base = bases(self.group)
+        self.deals = read_deals(diary, self.group, loader, _made(self.crew))
+
+    def read(self, windows: list[InstrumentWindow], origin: int, spans: int, fetches: int) -> Excerpt | None:
+        """Some typical steps, as many as there is room for; None where none were seen well enough."""
+        workers, ahead = (
+            (self.loader.num_workers, self.loader.prefetch_factor or 2) if self.loader else (0, 0)
+        )
+        disturbed = [(int(one.start_s / S) + origin, int(one.end_s / S) + origin) for one in windows]
+        away = evaluations(self.group[0], self.everything)
+        aimed_at = STEPS_AIMED_AT
+        while aimed_at >= STEPS_AT_LEAST:
+            stretch = choose(self.points, workers * ahead, disturbed, away, aimed_at)
+            if stretch is None:
+                return None
+            mine = sorted(self._spans(stretch))
+            made = self._fetches(stretch)
+            if len(mine) <= spans and len(made) <= fetches:
+                return self._excerpt(stretch, mine, made, origin)
+            aimed_at //= 2
+        return None
+
+    def _excerpt(self, stretch: ExcerptRange, mine: list[Found], made: list[Fetched], origin: int) -> Excerpt:
+        spans = Spans()
+        for begin, duration, what, batch in mine:
+            spans.t.append(_seconds(begin - origin))
+            spans.length_s.append(_seconds(duration))
+            spans.what.append(what)
+            spans.batch.append(batch)
+        fetches = Fetches()
+        for fetch, batch_row, count, crew in made:
+            self._append(fetches, fetch, batch_row, count, crew, origin)
+        return Excerpt(
+            loader=self.loop.loader, pid=self.loop.pid, thread=self.loop.thread,
+            start_s=_seconds(stretch.begin - origin), end_s=_seconds(stretch.end - origin),
+            steps=stretch.steps, looks=stretch.looks, wait_s=_seconds(stretch.wait),
+            spans=spans, fetches=fetches,
+        )  # fmt: skip
+
+    def _spans(self, stretch: ExcerptRange) -> Iterator[Found]:
+        """Everything that the loop's thread was seen in, from the wait that the stretch begins after to the
+        one that it ends with. What is summed up over several calls has no instant, and is left out."""
+        thread = self.loop.thread
+        mine = {arrival.next.t: (one, arrival) for one in self.group for arrival in one.arrivals}
+        first = self.points[stretch.first].arrival.next.t
+        evaluating = [one for one in self.everything if one.thread == thread and one.role == "evaluation"]
+        for one in evaluating:
+            if one.finish > stretch.begin and one.begin < stretch.end:
+                yield one.begin, one.finish - one.begin, "evaluation", None
+        for row in self.diary.rows:
+            if row.thread != thread or not (stretch.begin <= row.t < stretch.end or row.t == first):
+                continue
+            if row.kind == wire.NEXT and row.t in mine:
+                iteration, arrival = mine[row.t]
+                yield row.t, row.duration, "wait", self.base[iteration.number] + arrival.next.a - 1
+            elif any(one.begin <= row.t < one.finish for one in evaluating):
+                continue
+            elif row.kind in (wire.NEXT, wire.END):
+                yield row.t, row.duration, "wait", None
+            elif row.kind == wire.EPOCH:
+                yield row.t, row.duration, "opening", None
+            elif row.kind == wire.OPERATION and row.d <= 1 and 0 <= row.c < len(HOST_WORK):
+                yield row.t, row.duration, HOST_WORK[row.c], None
+            elif row.kind == wire.EXCHANGE and row.thing:
+                yield row.t, row.duration, "exchange", None
+            elif row.kind in KINDS:
+                yield row.t, row.duration, KINDS[row.kind], None
+
+    def _fetches(self, stretch: ExcerptRange) -> list[Fetched]:
+        """The fetches under way in the stretch, and of each process the one before and the one after."""
+        found: list[Fetched] = []
+        for crew in self.crew:
+            mine = [
+                row for row in crew.diary.rows if row.kind == wire.FETCH and crew.thing in (None, row.thing)
+            ]
+            mine.sort()
+            early = sum(row.t + row.duration <= stretch.begin for row in mine)
+            late = sum(row.t < stretch.end for row in mine)
+            if early < late or 0 < late < len(mine):  # in it, or idle all through it
+                wanted = {row.t for row in mine[max(0, early - 1) : late + 1]}
+                found += [(*rows, crew) for rows in books_of(crew, wanted)]
+        return sorted(found, key=lambda rows: rows[0].t)
+
+    def _append(
+        self, table: Fetches, fetch: Row, batch: Row, count: Row, crew: Fetchers, origin: int
+    ) -> None:
+        known = batch_of(self.deals, crew.diary.pid, fetch.t, count.a) if crew.thing is None else None
+        table.t.append(_seconds(fetch.t - origin))
+        table.worker.append(crew.worker)
+        table.number.append(max(0, count.a))
+        table.wall_s.append(_seconds(fetch.duration))
+        table.cpu_s.append(_seconds(min(max(0, fetch.a), fetch.duration)))
+        table.other_cpu_s.append(_seconds(max(0, fetch.c - fetch.a)))
+        table.runq_s.append(_seconds(fetch.b) if fetch.b >= 0 else None)
+        table.collate_s.append(_seconds(max(0, batch.duration)))
+        table.collate_cpu_s.append(_seconds(max(0, batch.a)))
+        table.batch.append(known)
+
+
+def _with_all_waits(points: list[ArrivalPoint], others: Sums) -> list[ArrivalPoint]:
+    """The points with what the loop waited for other loaders of the same steps, as its table has it."""
+    pairs = pairwise(points)
+    more = (
+        replace(point, wait=point.wait + others.between(one.arrival.t, point.arrival.t))
+        for one, point in pairs
+    )
+    return [*points[:1], *more]
+
+
+def _made(crew: list[Fetchers]) -> dict[int, int]:
+    """How many fetches each worker process is known to have made."""
+    return {
+        one.diary.pid: max((row.a for row in one.diary.rows if row.kind == wire.COUNT), default=0)
+        for one in crew
+        if one.thing is None
+    }
+
+
+def _seconds(nanoseconds: int) -> float:
+    """Rounded to what was measured: so a profile stays small."""
+    return round(nanoseconds * S, 9)

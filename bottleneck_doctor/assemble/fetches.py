@@ -1,47 +1,203 @@
-"""Builds, for each loader, the table of fetches, what its batches are made of, and which samples repeat."""
+"""Builds, for each loader, the table of fetches, and sums up what hooks inside of fetches wrote down."""
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import PurePosixPath
+from statistics import fmean, median
 
 from ..agent import wire
-from ..model.profile import FetchTable, Payload, Repeats
+from ..model.fetches import FetchTable, HotFiles, Making, Payload, Repeats
+from ..model.instruments import Sample
 from .loaders import Numbering
-from .rows import Diary, Row
+from .rows import ProcessLog, Row
 from .steps import S
+
+EPOCHS_AT_MOST = 256
+NAMES_AT_MOST = 32
+UNPACK, TRANSFORM, SAMPLER = (wire.MAKINGS.index(name) for name in ("unpack", "transform", "sampler"))
+
+
+def read_making(key: str, crews: list[Fetchers], diaries: list[ProcessLog], numbering: Numbering) -> Making:
+    """The loader's own draws stand in the process that built it, everything else with those who fetched."""
+    fetches = sum(_for(crew, row) for crew in crews for row in crew.diary.by_kind.get(wire.FETCH, ()))
+    unpacks = [row for crew in crews for row in _rows(crew, UNPACK)]
+    draws = [
+        row
+        for diary in diaries
+        for row in diary.by_kind.get(wire.MAKING, ())
+        if row.c == SAMPLER and numbering.get((diary.pid, row.thing)) == key
+    ]
+    usual, first = [row for row in draws if not row.d], [row for row in draws if row.d]
+    return Making(
+        loader=key,
+        batches=fetches,
+        unpack_cpu_s=sum(row.a for row in unpacks) * S / max(1, fetches),
+        unpacked_bytes=sum(row.b for row in unpacks) / max(1, fetches),
+        transforms=_transforms(crews),
+        draw_s=fmean([row.duration for row in usual]) * S if usual else None,
+        draw_cpu_s=fmean([row.a for row in usual]) * S if usual else None,
+        first_draws_s=_first_draws(first, usual),
+        firstlings=_firstlings(crews),
+    )
+
+
+def _for(crew: Fetchers, row: Row) -> bool:
+    return crew.thing is None or crew.thing == row.thing
+
+
+def _rows(crew: Fetchers, kind: int) -> list[Row]:
+    makings = crew.diary.by_kind.get(wire.MAKING, ())
+    return [row for row in makings if row.c == kind and _for(crew, row)]
+
+
+def _transforms(crews: list[Fetchers]) -> dict[str, float]:
+    """Mean CPU per batch by class, over the fetches whose transforms were timed."""
+    spent: dict[str, int] = defaultdict(int)
+    timed = 0
+    for crew in crews:
+        names = {
+            one.get("number"): str(one.get("name"))
+            for one in crew.diary.facts
+            if one.get("fact") == "transform"
+        }
+        rows = _rows(crew, TRANSFORM)
+        timed += len({row.t for row in rows})
+        for row in rows:
+            spent[names.get(row.d, "?")] += row.a
+    found = sorted(spent.items(), key=lambda item: -item[1])[:NAMES_AT_MOST]
+    return {name: total * S / timed for name, total in found}
+
+
+def _first_draws(first: list[Row], usual: list[Row]) -> list[float]:
+    """What the draws at each epoch's start took beyond as many usual ones: shuffling, weighing, sorting.
+
+    An epoch writes two rows, from building its iterator and from its first batch.
+    """
+    each = median([row.duration / max(1, row.b) for row in usual]) if usual else 0.0
+    rows = sorted(first, key=lambda row: row.t)[: 2 * EPOCHS_AT_MOST]
+    return [max(0.0, row.duration - each * row.b) * S for row in rows]
+
+
+def _firstlings(crews: list[Fetchers]) -> tuple[int, int]:
+    """Of two workers' first batches, those at the same place: how many, and how many with the same content.
+
+    A worker whose batches are all alike says nothing: two such workers would agree on anything.
+    """
+    seen = [
+        {row.b: row.a for row in crew.diary.by_kind.get(wire.FIRSTLING, ()) if _for(crew, row)}
+        for crew in crews
+    ]
+    telling = [batches for batches in seen if len(set(batches.values())) > 1]
+    compared = equal = 0
+    for one, other in combinations(telling[:16], 2):
+        both = one.keys() & other.keys()
+        compared += len(both)
+        equal += sum(one[place] == other[place] for place in both)
+    return compared, equal
+
+
+PATHS_AT_MOST = 64  # names of files in a profile, of all loaders together
+
+
+@dataclass
+class _Touched:
+    """The files of one loader: file system and size by path, where known."""
+
+    mounts: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    decoders: set[str] = field(default_factory=set)
+    direct: bool = False
+    rotational: bool | None = None
+
+
+def read_hot_files(
+    diaries: list[ProcessLog], samples: Iterable[Sample], loader_of: dict[int, str]
+) -> list[HotFiles]:
+    """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
+    touched: dict[str, _Touched] = {}
+    for diary in diaries:
+        if key := loader_of.get(diary.pid):
+            _told(touched.setdefault(key, _Touched()), diary)
+    for sample in samples:
+        if sample.sensor == "file" and (key := loader_of.get(int(float(sample.values.get("pid", 0))))):
+            _seen(touched.setdefault(key, _Touched()), sample)
+    known = {key: one for key, one in touched.items() if one.mounts}
+    kept = max(1, PATHS_AT_MOST // max(1, len(known)))
+    return [_summed_up(key, one, kept) for key, one in known.items()]
+
+
+def _told(touched: _Touched, diary: ProcessLog) -> None:
+    """What the agent said."""
+    for fact in diary.facts:
+        if fact.get("fact") == "file":
+            touched.mounts.setdefault(str(fact.get("path")), "")
+            touched.direct = touched.direct or bool(fact.get("direct"))
+        elif fact.get("fact") == "decoder":
+            touched.decoders.add(str(fact.get("module")))
+
+
+def _seen(touched: _Touched, sample: Sample) -> None:
+    """What was seen from outside."""
+    path = str(sample.values.get("path"))
+    touched.mounts[path] = str(sample.values.get("fstype", ""))
+    touched.sizes[path] = int(float(sample.values.get("bytes", 0)))
+    spins = float(sample.values.get("rotational", -1))
+    if spins >= 0:
+        touched.rotational = bool(spins)
+
+
+def _summed_up(key: str, touched: _Touched, kept: int) -> HotFiles:
+    paths, sizes = touched.mounts, touched.sizes
+    suffixes = Counter(PurePosixPath(path).suffix.lower() for path in paths)
+    return HotFiles(
+        loader=key,
+        files=len(paths),
+        bytes=sum(sizes.values()) if len(sizes) == len(paths) and all(sizes.values()) else 0,
+        suffixes=dict(suffixes.most_common(8)),
+        mounts=dict(Counter(fstype for fstype in paths.values() if fstype)),
+        example=min(paths),
+        rotational=touched.rotational,
+        paths=sorted(paths)[:: -(-len(paths) // kept)],
+        direct=touched.direct,
+        decoders=sorted(touched.decoders),
+    )
+
 
 FETCHES_AT_MOST = 4096
 FULL_SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True)
-class Crew:
+class Fetchers:
     """Who fetched for a loader: (diary, worker number, the loader's number there or None for all)."""
 
-    diary: Diary
+    diary: ProcessLog
     worker: int
     thing: int | None
 
 
-def find_crews(diaries: list[Diary], numbering: Numbering) -> dict[str, list[Crew]]:
+def find_crews(diaries: list[ProcessLog], numbering: Numbering) -> dict[str, list[Fetchers]]:
     """The processes that made batches for each loader; worker -1 is the training process itself."""
-    crews: dict[str, list[Crew]] = {}
+    crews: dict[str, list[Fetchers]] = {}
     owners: dict[int, tuple[str, int]] = {}
     for diary in diaries:
         for row in diary.of(wire.WORKERS):
             owners[row.a] = (numbering.get((diary.pid, row.thing), ""), row.b)
         inline = {row.thing for row in diary.rows if row.kind == wire.FETCH and row.thing}
         for thing in inline:
-            crews.setdefault(numbering.get((diary.pid, thing), ""), []).append(Crew(diary, -1, thing))
+            crews.setdefault(numbering.get((diary.pid, thing), ""), []).append(Fetchers(diary, -1, thing))
     for diary in diaries:
         if diary.pid in owners and diary.first("worker"):
             key, number = owners[diary.pid]
-            crews.setdefault(key, []).append(Crew(diary, number, None))
+            crews.setdefault(key, []).append(Fetchers(diary, number, None))
     return {key: crew for key, crew in crews.items() if key}
 
 
-def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHES_AT_MOST) -> FetchTable:
+def read_fetches(key: str, crews: list[Fetchers], origin: int, at_most: int = FETCHES_AT_MOST) -> FetchTable:
     """A uniform sample of the loader's fetches in order of time."""
     triples = []
     opened: dict[tuple[int, int], Row] = {}
@@ -61,7 +217,7 @@ def read_fetches(key: str, crews: list[Crew], origin: int, at_most: int = FETCHE
     return table
 
 
-def books_of(crew: Crew, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
+def books_of(crew: Fetchers, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
     """FETCH, BATCH and COUNT of each fetch, which share their start; of all fetches, or of those that began
     at ``wanted`` instants."""
     found: dict[int, dict[int, Row]] = {}
@@ -109,7 +265,7 @@ def _count(value: int) -> int | None:
     return None if value < 0 else value
 
 
-def read_payload(key: str, crews: list[Crew]) -> Payload | None:
+def read_payload(key: str, crews: list[Fetchers]) -> Payload | None:
     """Means over the batches whose content or serialisation was looked at."""
     cargo = [row for crew in crews for row in crew.diary.by_kind.get(wire.CARGO, ()) if _for(crew, row)]
     pickles = [row for crew in crews for row in crew.diary.by_kind.get(wire.PICKLE, ())]
@@ -127,15 +283,11 @@ def read_payload(key: str, crews: list[Crew]) -> Payload | None:
     )
 
 
-def _for(crew: Crew, row: Row) -> bool:
-    return crew.thing is None or crew.thing == row.thing
-
-
 def _mean(values: list[int]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def read_repeats(key: str, crews: list[Crew]) -> Repeats | None:
+def read_repeats(key: str, crews: list[Fetchers]) -> Repeats | None:
     """Compare the checksums of indices that were fetched more than once."""
     samples: dict[int, list[Row]] = {}
     for crew in crews:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model.profile import Loader, Location
-from .calls import Site, read_call
-from .quotes import Mask
-from .rows import LARGEST, Diary
+from ..model.code import Location
+from ..model.loops import Loader
+from .rows import LARGEST, ProcessLog
+from .source_calls import Mask, Site, read_call
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
 CONSTRUCTION = ("arguments", "file", "line", "function", "columns", "through")  # of a call that built one
@@ -15,7 +15,7 @@ NUMBERED = ("length", "batch_size", "num_workers", "prefetch_factor", "line")
 
 
 def read_loaders(
-    diaries: list[Diary], cwd: str = "", mask: Mask | None = None
+    diaries: list[ProcessLog], cwd: str = "", mask: Mask | None = None
 ) -> tuple[list[Loader], Numbering]:
     """The loaders of all processes and the key of each numbered construction.
 

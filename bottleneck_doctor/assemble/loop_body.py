@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from ..model.code import Location
 from ..model.loops import Feed, LoopBody
-from ..model.profile import Location
-from .calls import source_of
-from .quotes import parsed
+from .source_calls import parsed, source_of
 
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "<")
 LOOPS_AT_MOST = 4

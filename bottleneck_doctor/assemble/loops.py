@@ -7,18 +7,16 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from ..agent import wire
-from ..model.loops import LoopBody
-from ..model.profile import Epochs, Loop
-from .arrivals import Iteration
-from .rows import Diary
-from .side_by_side import one_after_another
+from ..model.loops import Epochs, Loop, LoopBody
+from .iterators import Iteration, one_after_another
+from .rows import ProcessLog
 from .steps import Gone, S, Sums, line_up, read_marks, sums, tabulate
 
 EPOCHS_AT_MOST = 256
 
 
 def read_loops(
-    diary: Diary, iterations: list[Iteration], origin: int, body: LoopBody | None = None
+    diary: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
 ) -> list[Loop]:
     """One loop per (thread, loader, role)."""
     groups: dict[tuple[int, str, str], list[Iteration]] = {}
@@ -28,7 +26,7 @@ def read_loops(
     return [replace(loop, body=body) if loop.role == "train" else loop for loop in loops]
 
 
-def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
+def _loop(diary: ProcessLog, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
     first = group[0]
     points = line_up(group)
     away = evaluations(first, everything) if first.role == "train" else _between(group, everything)
@@ -54,7 +52,7 @@ def _loop(diary: Diary, group: list[Iteration], everything: list[Iteration], ori
     )
 
 
-def _looks(diary: Diary, group: list[Iteration]) -> Sums:
+def _looks(diary: ProcessLog, group: list[Iteration]) -> Sums:
     """What our own close looks took of the loop's time, by the arrival that they belong to."""
     mine = {arrival.t for one in group for arrival in one.arrivals}
     return sums((row.t, row.duration) for row in diary.of(wire.LOOK) if row.t in mine)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..agent import wire
-from ..model.profile import Operation, Operator, Window
+from ..model.instruments import InstrumentWindow, Operation, Operator
 from .loaders import locate
-from .rows import Diary, Row
+from .rows import ProcessLog, Row
 from .steps import S
 
 EVENTS_AT_MOST = 256
@@ -15,7 +15,7 @@ OPERATIONS_AT_MOST = 64
 FULL = 2  # the generation whose collection visits every object
 
 
-def read_operations(diary: Diary, origin: int) -> list[Operation]:
+def read_operations(diary: ProcessLog, origin: int) -> list[Operation]:
     """The heaviest operations of one process."""
     sites = {fact.get("site"): fact for fact in diary.facts if fact.get("fact") == "site"}
     groups: dict[tuple[str, int, int], list[Row]] = {}
@@ -29,7 +29,11 @@ def read_operations(diary: Diary, origin: int) -> list[Operation]:
 
 
 def _operation(
-    diary: Diary, key: tuple[str, int, int], rows: list[Row], sites: dict[Any, dict[str, Any]], origin: int
+    diary: ProcessLog,
+    key: tuple[str, int, int],
+    rows: list[Row],
+    sites: dict[Any, dict[str, Any]],
+    origin: int,
 ) -> Operation:
     kind, which, thread = key
     longest = sorted(rows, key=lambda row: -row.duration)[:EVENTS_AT_MOST]
@@ -50,7 +54,7 @@ def _operation(
     )
 
 
-def read_operators(diary: Diary) -> list[Operator]:
+def read_operators(diary: ProcessLog) -> list[Operator]:
     """The table that a torch.profiler window left."""
     lines = (fact for fact in diary.facts if fact.get("fact") == "operator")
     return [
@@ -59,9 +63,10 @@ def read_operators(diary: Diary) -> list[Operator]:
     ][:64]
 
 
-def read_windows(diary: Diary, origin: int) -> list[Window]:
+def read_windows(diary: ProcessLog, origin: int) -> list[InstrumentWindow]:
     """When torch.profiler ran in this process."""
     rows = diary.of(wire.WINDOWED)
     return [
-        Window("torch.profiler", (row.t - origin) * S, (row.t + row.duration - origin) * S) for row in rows
+        InstrumentWindow("torch.profiler", (row.t - origin) * S, (row.t + row.duration - origin) * S)
+        for row in rows
     ]

@@ -1,17 +1,17 @@
-"""Says which processes a run had and what each one was."""
+"""Says which processes a run had, what each one was, and what became of a trial in it."""
 
 from __future__ import annotations
 
 from ..agent import wire
-from ..model.profile import Process
+from ..model.run import Losses, Order, Process, Treated, Trial
 from .loaders import Numbering
-from .rows import Diary
+from .rows import ProcessLog
 from .steps import S
 
 PROCESSES_AT_MOST = 256
 
 
-def read_processes(diaries: list[Diary], numbering: Numbering, origin: int) -> list[Process]:
+def read_processes(diaries: list[ProcessLog], numbering: Numbering, origin: int) -> list[Process]:
     """One entry per process that carried the agent; trainers first."""
     births = {
         row.a: (numbering.get((diary.pid, row.thing)), row.b)
@@ -23,7 +23,7 @@ def read_processes(diaries: list[Diary], numbering: Numbering, origin: int) -> l
     return sorted(processes, key=lambda process: order[process.role])[:PROCESSES_AT_MOST]
 
 
-def _process(diary: Diary, birth: tuple[str | None, int], origin: int) -> Process:
+def _process(diary: ProcessLog, birth: tuple[str | None, int], origin: int) -> Process:
     worker, torch, who = diary.first("worker"), diary.first("torch"), diary.first("process")
     settled, ranks = diary.first("settled"), diary.first("ranks")
     ends = [row.t + (0 if row.kind == wire.LOOP else row.duration) for row in diary.rows]
@@ -50,7 +50,7 @@ def _process(diary: Diary, birth: tuple[str | None, int], origin: int) -> Proces
     )
 
 
-def _device(diary: Diary) -> str | None:
+def _device(diary: ProcessLog) -> str | None:
     """What it computes on: where its optimizers' parameters are, unless on the host, where they may be kept
     for want of room; else the accelerator that it had begun to use."""
     kinds = [fact.get("device") for fact in diary.facts if fact.get("fact") == "optimizer"]
@@ -59,8 +59,37 @@ def _device(diary: Diary) -> str | None:
     return str(known) if known else None
 
 
-def _role(diary: Diary) -> str:
+def _role(diary: ProcessLog) -> str:
     if diary.first("worker"):
         return "worker"
     moving = {wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.PASS}
     return "trainer" if any(row.kind in moving for row in diary.rows) else "other"
+
+
+AT_MOST = 64  # processes, of each sort
+LOSSES_AT_MOST = 256
+
+
+def read_trial(order: Order | None, diaries: list[ProcessLog]) -> Trial | None:
+    """None where the run was no trial."""
+    if order is None:
+        return None
+    treated = [
+        Treated(str(fact.get("name", "")), diary.pid, str(fact.get("why", "")))
+        for diary in diaries
+        for fact in diary.facts
+        if fact.get("fact") == "treated"
+    ]
+    return Trial(
+        order, treated[:AT_MOST], [one for one in map(_losses, diaries) if one is not None][:AT_MOST]
+    )
+
+
+def _losses(diary: ProcessLog) -> Losses | None:
+    """Several facts of one process follow each other: each holds what came since the last."""
+    values = [value for fact in diary.facts if fact.get("fact") == "losses" for value in fact["values"]]
+    batches = [value for fact in diary.facts if fact.get("fact") == "batches" for value in fact["checksums"]]
+    if not values and not batches:
+        return None
+    rank = diary.first("ranks").get("rank", diary.first("process").get("rank"))
+    return Losses(diary.pid, rank, values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST])

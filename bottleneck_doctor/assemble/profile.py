@@ -5,49 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.loops import LoopBody
-from ..model.profile import (
-    Cost,
-    Gap,
-    Loop,
-    Machine,
-    Operation,
-    Operator,
-    Outside,
-    Process,
-    Profile,
-    Run,
-    Stack,
-    Window,
+from ..model.instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Sample, Stack
+from ..model.loops import Loop, LoopBody, Outside
+from ..model.profile import Profile
+from ..model.run import Gap, Machine, Order, Process, Run
+from .computing import hold_up, read_computing
+from .device import Traced, find_untraced, read_devices, read_drivers, read_traces, settle
+from .elapsed import read_crews, read_elapsed, read_startups
+from .excerpts import read_excerpts
+from .fetches import (
+    FETCHES_AT_MOST,
+    Fetchers,
+    find_crews,
+    read_fetches,
+    read_hot_files,
+    read_making,
+    read_payload,
+    read_repeats,
 )
-from ..model.sample import Sample
-from ..model.trial import Order
-from .arrivals import Iteration, read_iterations
-from .computing import read_computing
-from .device import read_devices
-from .drivers import read_drivers, settle
-from .elapsed import read_crews, read_elapsed
-from .fetches import FETCHES_AT_MOST, Crew, find_crews, read_fetches, read_payload, read_repeats
-from .hot_files import read_hot_files
-from .lanes import read_excerpts
+from .iterators import Iteration, read_iterations
 from .loaders import read_loaders
 from .loop_body import around
+from .loop_without_loader import find_body, places_told, read_outside
 from .loops import read_loops
-from .making import read_making
 from .operations import read_operations, read_operators, read_windows
-from .own_loop import find_body, places_told, read_outside
-from .processes import read_processes
-from .profiled import hold_up
-from .quotes import Mask
+from .processes import read_processes, read_trial
 from .ranks import read_collectives, read_ranks
-from .rows import Diary, read_diaries
-from .samples import read_blocked, read_series
+from .rows import ProcessLog, read_diaries
+from .samples import read_blocked, read_series, read_stacks
+from .source_calls import Mask
 from .sources import read_sources
-from .stacks import read_stacks
-from .startup import read_startups
 from .steps import ROWS_AT_MOST, flag, thin
-from .traces import Traced, find_untraced, read_traces
-from .trial import read_trial
 
 
 @dataclass(frozen=True)
@@ -64,7 +52,7 @@ class Remains:
     origin_ns: int
     samples: list[Sample] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
-    windows: list[Window] = field(default_factory=list)
+    windows: list[InstrumentWindow] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     supervisor_cpu_s: float | None = None
     mask: Mask | None = None
@@ -134,10 +122,10 @@ def assemble(remains: Remains) -> Profile:
 
 
 def _loops(
-    diaries: list[Diary],
+    diaries: list[ProcessLog],
     iterations: dict[int, list[Iteration]],
     bodies: dict[int, LoopBody | None],
-    windows: list[Window],
+    windows: list[InstrumentWindow],
     origin: int,
 ) -> list[Loop]:
     """The loops over loaders, those with most steps first; steps under torch.profiler are set aside. py-spy
@@ -153,7 +141,7 @@ def _loops(
 
 
 def _outside(
-    trainers: list[Diary],
+    trainers: list[ProcessLog],
     iterations: dict[int, list[Iteration]],
     bodies: dict[int, LoopBody | None],
     origin: int,
@@ -171,30 +159,30 @@ def _fitting(loops: list[Loop]) -> list[Loop]:
     return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
 
 
-def _operations(trainers: list[Diary], origin: int) -> list[Operation]:
+def _operations(trainers: list[ProcessLog], origin: int) -> list[Operation]:
     calls = (one for diary in trainers for one in read_operations(diary, origin) + read_collectives(diary))
     return list(calls)[:128]
 
 
-def _operators(diary: Diary, traces: dict[int, Traced]) -> list[Operator]:
+def _operators(diary: ProcessLog, traces: dict[int, Traced]) -> list[Operator]:
     """What a process's step was made of: by its trace, which knows the device's time, or by its own table."""
     traced = traces.get(diary.pid)
     return traced.table.operators if traced is not None else read_operators(diary)
 
 
-def _loader_of(crews: dict[str, list[Crew]]) -> dict[int, str]:
+def _loader_of(crews: dict[str, list[Fetchers]]) -> dict[int, str]:
     """Which loader a worker works for."""
     return {crew.diary.pid: key for key, members in crews.items() for crew in members}
 
 
-def _cost(diaries: list[Diary], supervisor_cpu_s: float | None) -> Cost:
+def _cost(diaries: list[ProcessLog], supervisor_cpu_s: float | None) -> InstrumentCost:
     busiest = max(diaries, key=lambda diary: diary.board.get("steps", 0), default=None)
     steps = busiest.board.get("steps", 0) if busiest else 0
     per_step = busiest.board["cost_ns"] * 1e-9 / steps if busiest and steps > 0 else None
-    return Cost(agent_s_per_step=per_step, supervisor_cpu_s=supervisor_cpu_s)
+    return InstrumentCost(agent_s_per_step=per_step, supervisor_cpu_s=supervisor_cpu_s)
 
 
-def _silences(diaries: list[Diary], remains: Remains) -> list[Gap]:
+def _silences(diaries: list[ProcessLog], remains: Remains) -> list[Gap]:
     """What the agents could not say."""
     gaps = []
     if not diaries and remains.folder is not None:

@@ -7,24 +7,24 @@ from statistics import median
 from typing import Any
 
 from ..agent import wire
-from ..model.profile import Operation
-from ..model.ranks import Parallel, Passes, Ranks
+from ..model.instruments import Operation
+from ..model.loops import Parallel, Passes, Ranks
 from .loaders import locate
-from .rows import Diary, Row
+from .rows import ProcessLog, Row
 from .steps import S, asleep
 
 PARALLEL_AT_MOST = 128
 COLLECTIVES_AT_MOST = 64  # lines and modules per process
 
 
-def read_ranks(diaries: list[Diary]) -> Ranks:
+def read_ranks(diaries: list[ProcessLog]) -> Ranks:
     """All wrapped models and the backward passes of all processes."""
     parallel = [one for diary in diaries for one in _parallel(diary)]
     passes = [one for diary in diaries for one in _passes(diary)]
     return Ranks(parallel[:PARALLEL_AT_MOST], passes[:PARALLEL_AT_MOST])
 
 
-def _parallel(diary: Diary) -> list[Parallel]:
+def _parallel(diary: ProcessLog) -> list[Parallel]:
     facts = [fact for fact in diary.facts if fact.get("fact") == "parallel"]
     books = {fact.get("model"): fact for fact in diary.facts if fact.get("fact") == "ddp_books"}
     shared = [fact for fact in facts if fact.get("kind") == "ddp"]
@@ -75,7 +75,7 @@ def _wrapped(pid: int, fact: dict[str, Any], books: dict[str, Any]) -> Parallel:
     )
 
 
-def _passes(diary: Diary) -> list[Passes]:
+def _passes(diary: ProcessLog) -> list[Passes]:
     rows = diary.of(wire.EXCHANGE)
     steps = [row for row in diary.of(wire.OPTIMIZER) if rows and row.t + row.duration >= rows[0].t]
     groups = ((bool(which), [row for row in rows if row.thing == which]) for which in (0, 1))
@@ -104,7 +104,7 @@ def _within(row: Row, steps: list[Row], begins: list[int]) -> bool:
     return place >= 0 and row.t < steps[place].t + steps[place].duration
 
 
-def read_collectives(diary: Diary) -> list[Operation]:
+def read_collectives(diary: ProcessLog) -> list[Operation]:
     """The lines of a process that call collectives, the costliest first."""
     sites = {fact.get("site"): fact for fact in diary.facts if fact.get("fact") == "site"}
     groups: dict[tuple[int, int], list[Row]] = {}

@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Diary:
+class ProcessLog:
     """Everything that one process wrote."""
 
     pid: int
@@ -82,10 +82,10 @@ BOARD = {
 }  # fmt: skip
 
 
-def read_diaries(folder: Path) -> list[Diary]:
+def read_diaries(folder: Path) -> list[ProcessLog]:
     """All processes of a run, oldest first; of more than can be held those that train, and the first others.
     Files of another version or without a header are left out."""
-    found = sorted((head for path in folder.glob("*.rows") if (head := _head(path))), key=_Head.order)
+    found = sorted((head for path in folder.glob("*.rows") if (head := _head(path))), key=_FileHeader.order)
     found = found[:FILES_AT_MOST]
     most = max(OTHERS_ROWS_AT_LEAST, ROWS_AT_MOST - sum(head.rows for head in found if head.trains))
     one_in = 1 + sum(head.rows for head in found if not head.trains) // most
@@ -94,7 +94,7 @@ def read_diaries(folder: Path) -> list[Diary]:
 
 
 @dataclass(frozen=True)
-class _Head:
+class _FileHeader:
     """What the header of a file says; ``rows`` have room in it."""
 
     path: Path
@@ -112,7 +112,7 @@ class _Head:
         return not self.trains, self.start_ns
 
 
-def _head(path: Path) -> _Head | None:
+def _head(path: Path) -> _FileHeader | None:
     try:
         with open(path, "rb") as file:
             header, blocks = file.read(wire.HEADER_BYTES), os.fstat(file.fileno()).st_blocks
@@ -126,10 +126,10 @@ def _head(path: Path) -> _Head | None:
     if not all(0 <= one < LARGEST for one in (pid, parent, start)):
         return None
     board = {name: wire.WORD.unpack_from(header, offset)[0] for name, offset in BOARD.items()}
-    return _Head(path, pid, parent, start, board, blocks * 512 // wire.ROW.size)
+    return _FileHeader(path, pid, parent, start, board, blocks * 512 // wire.ROW.size)
 
 
-def _read(head: _Head, one_in: int) -> Diary | None:
+def _read(head: _FileHeader, one_in: int) -> ProcessLog | None:
     try:
         with open(head.path, "rb") as file:
             file.seek(wire.HEADER_BYTES)
@@ -137,7 +137,7 @@ def _read(head: _Head, one_in: int) -> Diary | None:
     except OSError:
         return None
     facts = list(_facts(head.path.with_suffix(".facts")))
-    return Diary(head.pid, head.parent, head.start_ns, rows, facts, head.board)
+    return ProcessLog(head.pid, head.parent, head.start_ns, rows, facts, head.board)
 
 
 def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:

@@ -4,10 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
-from ..model.profile import Blocked, Series
-from ..model.sample import Sample
+from ..model.fetches import Blocked
+from ..model.instruments import Sample, Series, Stack
+from ..model.run import Process
 from .steps import S
+
+BIRTH = ("_worker_loop ", "_life.<locals>._worker_loop ")
+# Since then an interpreter keeps its threads' system ids; before, py-spy takes all but one thread for awake.
+SAYS_WHO_SLEEPS = (3, 11)
+
+
+def read_stacks(stacks: list[Stack], processes: list[Process]) -> list[Stack]:
+    """A worker's path begins in its loop; forked processes carry their parent's frames above it."""
+    pythons = {one.pid: one.python for one in processes}
+    usual = processes[0].python if processes else ""
+    return [_believed(_placed(stack), pythons.get(stack.pid) or usual) for stack in stacks]
+
+
+def _placed(stack: Stack) -> Stack:
+    births = [place for place, frame in enumerate(stack.frames) if frame.startswith(BIRTH)]
+    if not births:
+        return replace(stack, role="trainer")
+    return replace(stack, role="worker", frames=stack.frames[births[-1] :])
+
+
+def _believed(stack: Stack, python: str) -> Stack:
+    parts = [int(part) for part in python.split(".")[:2] if part.isdigit()]
+    old = bool(parts) and tuple(parts) < SAYS_WHO_SLEEPS
+    return replace(stack, running=None) if old else stack
+
 
 POINTS_AT_MOST = 1024
 CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave a profile its size (ours)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from ..model.profile import Operation, Stack
-from ..model.source import Source
-from .calls import source_of
-from .quotes import Mask, masked, parsed
+from ..model.code import FunctionSource
+from ..model.instruments import Operation, Stack
+from .source_calls import Mask, masked, parsed, source_of
 
 FUNCTIONS_AT_MOST = 24  # with the most samples
 LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the line that was seen
@@ -43,9 +42,9 @@ class Place:
 
 def read_sources(
     stacks: list[Stack], operations: list[Operation], cwd: str, mask: Mask | None
-) -> list[Source]:
+) -> list[FunctionSource]:
     """The functions, most samples first, none twice. Without a ``mask`` for secrets nothing is kept."""
-    found: dict[tuple[str, int], Source] = {}
+    found: dict[tuple[str, int], FunctionSource] = {}
     for place in _places(stacks, operations) if mask is not None else ():
         if len(found) >= FUNCTIONS_AT_MOST:
             break
@@ -69,7 +68,7 @@ def _callers(stacks: list[Stack]) -> dict[tuple[str, str], Place]:
     return found
 
 
-def _alias(source: Source, callers: dict[tuple[str, str], Place], cwd: str) -> str:
+def _alias(source: FunctionSource, callers: dict[tuple[str, str], Place], cwd: str) -> str:
     """The variable that a call of the function was written with, if that is how it was called."""
     caller = callers.get((source.file, source.function))
     written = _calls_at(caller, cwd) if caller is not None else set()
@@ -112,7 +111,7 @@ def _place(frame: str) -> Place | None:
     return Place(file, int(line), function)
 
 
-def _is_kept(place: Place, found: dict[tuple[str, int], Source]) -> bool:
+def _is_kept(place: Place, found: dict[tuple[str, int], FunctionSource]) -> bool:
     return any(
         one.file == place.file and one.first <= place.line < one.first + one.text.count("\n") + 1
         and one.function == _last(place.function)
@@ -120,7 +119,7 @@ def _is_kept(place: Place, found: dict[tuple[str, int], Source]) -> bool:
     )  # fmt: skip
 
 
-def _read(place: Place, cwd: str, mask: Mask) -> Source | None:
+def _read(place: Place, cwd: str, mask: Mask) -> FunctionSource | None:
     text = source_of(os.path.join(cwd, place.file))
     tree = _tree(text) if text is not None else None
     node = _around(tree, place) if tree is not None else None
@@ -133,7 +132,7 @@ def _read(place: Place, cwd: str, mask: Mask) -> Source | None:
         return None
     hidden = _hidden(kept, mask)
     name = node.name if isinstance(node, Function) else _last(place.function)  # never "<listcomp>"
-    return Source(place.file, name, first, hidden) if hidden else None
+    return FunctionSource(place.file, name, first, hidden) if hidden else None
 
 
 def _hidden(text: str, mask: Mask) -> str | None:

@@ -3,15 +3,67 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import sqrt
+from statistics import fmean
 
 from ..agent import wire
-from ..model.profile import StepTable
-from .arrivals import Arrival, Iteration
-from .estimate import estimate_rows
-from .rows import Diary, Row
+from ..model.loops import StepTable
+from .iterators import Iteration, SampledArrival
+from .rows import ProcessLog, Row
+
+BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met (ours)
+ENOUGH = 8  # looked-at steps that tell how a part and the step vary together (ours)
+
+
+@dataclass(frozen=True)
+class PartEstimate:
+    """How a part is estimated from the step: both means, and how much of what a step takes beyond its mean is
+    that part. A slope of 0 says that steps tell nothing of it."""
+
+    part: float = 0.0
+    step: float = 0.0
+    slope: float = 0.0
+
+    @classmethod
+    def of(cls, parts: Sequence[float], steps: Sequence[float], rest: float, count: int) -> PartEstimate:
+        """From looked-at steps, for ``count`` others that took ``rest`` together, in the same unit."""
+        part, step = fmean(parts), fmean(steps)
+        spread = sum((one - step) ** 2 for one in steps)
+        if len(steps) < ENOUGH or not spread or not count:
+            return cls(part, step)
+        error = sqrt(spread / (len(steps) - 1) * count * (1 + count / len(steps)))
+        if rest - count * step > BEYOND * error:
+            return cls(part, step)
+        if count * step - rest > BEYOND * error:  # a look empties caches, which lengthens all that follows
+            return cls(part * rest / (count * step), rest / count)
+        together = sum((one - part) * (other - step) for one, other in zip(parts, steps, strict=True))
+        return cls(part, step, min(1.0, max(0.0, together / spread)))
+
+    def estimate(self, rest: float, count: int) -> float:
+        """The part's time in ``count`` steps that took ``rest`` together."""
+        found = count * self.part + self.slope * (rest - count * self.step)
+        return min(rest, max(0.0, found))
+
+
+def estimate_rows(
+    column: list[float] | list[float | None], own: list[float], steps: list[int], counted: Iterable[int]
+) -> None:
+    """Estimate a part in the rows of several steps, of which one was looked at, by what these took as a whole
+    (``own``). Where that tells nothing of the part, all of them are taken to be like the one."""
+    places = list(counted)
+    single = [place for place in places if steps[place] == 1]
+    several = [place for place in places if steps[place] > 1]
+    if not single or not several:
+        return
+    rest, count = sum(own[place] for place in several), sum(steps[place] for place in several)
+    parts = [column[place] or 0.0 for place in single]
+    line = PartEstimate.of(parts, [own[place] for place in single], rest, count)
+    for place in several if line.slope else ():
+        column[place] = line.estimate(max(0.0, own[place]), steps[place])
+
 
 S = 1e-9
 ROWS_AT_MOST = 4096
@@ -56,7 +108,7 @@ class Marks:
     usage: dict[int, Row]  # by the instant of the look that it belongs to
 
 
-def read_marks(diary: Diary, thread: int) -> Marks:
+def read_marks(diary: ProcessLog, thread: int) -> Marks:
     """Index the rows of one thread."""
 
     def of(kind: int, which: int | None = None) -> Sums:
@@ -90,7 +142,7 @@ def _within_closures(steps: list[Row], passes: list[Row]) -> Iterator[int]:
         yield min(step.duration, last - step.t)
 
 
-def exchanges(diary: Diary, thread: int) -> list[tuple[int, int]]:
+def exchanges(diary: ProcessLog, thread: int) -> list[tuple[int, int]]:
     """(instant, nanoseconds asleep) of everything in which a thread waited for other ranks; what a backward
     pass calls while it exchanges gradients is part of that exchange."""
     passes = [row for row in diary.rows if row.kind == wire.EXCHANGE and row.thread == thread and row.thing]
@@ -115,28 +167,28 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Point:
+class ArrivalPoint:
     """An arrival on the loop's time line, with the steps and the wait since the last point."""
 
-    arrival: Arrival
+    arrival: SampledArrival
     epoch: int
     steps: int
     wait: int
 
 
-def line_up(iterations: list[Iteration]) -> list[Point]:
+def line_up(iterations: list[Iteration]) -> list[ArrivalPoint]:
     """All arrivals of a loop in order, with the steps and the wait since the previous one.
 
     ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end, its last
     steps that were not looked at, and what building the next one took belong to the row that spans the two.
     """
-    points: list[Point] = []
+    points: list[ArrivalPoint] = []
     left_over = unseen = 0
     for epoch, one in enumerate(iterations):
         seen, waited = 0, 0
         for arrival in one.arrivals:
             wait = arrival.next.c - waited + left_over
-            points.append(Point(arrival, epoch, arrival.next.a - seen + unseen, wait))
+            points.append(ArrivalPoint(arrival, epoch, arrival.next.a - seen + unseen, wait))
             seen, waited, left_over, unseen = arrival.next.a, arrival.next.c, 0, 0
         if one.end is not None:
             left_over += max(0, one.end.c - waited)
@@ -144,7 +196,7 @@ def line_up(iterations: list[Iteration]) -> list[Point]:
     return points
 
 
-def tabulate(points: list[Point], marks: Marks, gone: Gone, others: Sums, origin: int) -> StepTable:
+def tabulate(points: list[ArrivalPoint], marks: Marks, gone: Gone, others: Sums, origin: int) -> StepTable:
     """One row per point after the first. ``others`` are the waits for further training loaders of the same
     loop."""
     table = StepTable()
@@ -167,8 +219,8 @@ def _estimate(table: StepTable, column: list[float] | list[float | None]) -> Non
 
 def _append(
     table: StepTable,
-    before: Point,
-    point: Point,
+    before: ArrivalPoint,
+    point: ArrivalPoint,
     marks: Marks,
     gone: Gone,
     others: Sums,
@@ -245,19 +297,3 @@ def flag(table: StepTable, windows: list[tuple[float, float]], reason: str) -> N
     for place, (end, wall) in enumerate(zip(table.t, table.wall_s, strict=True)):
         if any(begin < end and end - wall < stop for begin, stop in windows):
             table.set_aside[place] = table.set_aside[place] or reason
-
-
-__all__ = [
-    "Gone",
-    "Marks",
-    "Point",
-    "Row",
-    "Sums",
-    "flag",
-    "line_up",
-    "read_marks",
-    "sums",
-    "tabulate",
-    "thin",
-    "used_between",
-]

@@ -5,21 +5,112 @@ Not yet proven on a device of our own: checked against traces that others publis
 
 from __future__ import annotations
 
+import math
+import re
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
 from ..model.device import Convolution, DeviceWindow, Kernels, Product
 from ..model.instruments import Operator
-from .gaps import Host, Idle, computes, is_collective, read_host, share_out, waiting
-from .kernels import TENSOR_KINDS, kind_of, precision_of, uses_tensor_cores
-from .operators import read_operators
-from .products import Timed, read_convolutions, read_products, types_of
-from .recompute import repeated_us
-from .stretches import Stretch, gaps, joined, length, shared
-from .timeline import Range, Timeline, Work, read_timeline
-from .trace_steps import Steps, backward_threads, find_steps, issue_times, reached
+from .device_idle import HostTrace, Idle, computes, is_collective, read_host, share_out, waiting
+from .elapsed import Stretch, gaps, joined, length, shared
+from .kernels import (
+    TENSOR_KINDS,
+    Timed,
+    kind_of,
+    precision_of,
+    read_convolutions,
+    read_products,
+    types_of,
+    uses_tensor_cores,
+)
+from .trace_file import DeviceTimeline, DeviceWork, Range, read_timeline
+
+OPERATORS_AT_MOST = 40
+OURS = "bdoc#"
+
+
+def read_operators(
+    timeline: DeviceTimeline, begin: float, end: float, steps: int, device_us: dict[str, float]
+) -> list[Operator]:
+    """Means per step of operators that begin in [begin, end), those of the most device time first."""
+    calls, own = own_times(one for one in timeline.ranges if begin <= one.begin < end)
+    found = [
+        Operator(
+            name,
+            calls[name] / steps,
+            own.get(name, 0.0) * US / steps,
+            device_us.get(name, 0.0) * US / steps,
+        )
+        for name in calls
+        if not name.startswith(OURS)
+    ]
+    return sorted(found, key=lambda one: (-one.self_device_s, -one.self_cpu_s))[:OPERATORS_AT_MOST]
+
+
+def own_times(ranges: Iterable[Range]) -> tuple[dict[str, int], dict[str, float]]:
+    """({name: calls}, {name: microseconds that no range inside took}); in the order of their beginnings."""
+    calls: dict[str, int] = {}
+    own: dict[str, float] = {}
+    stacks: dict[str, list[Range]] = {}
+    for one in ranges:
+        stack = stacks.setdefault(one.thread, [])
+        while stack and stack[-1].end <= one.begin:
+            stack.pop()
+        taken = one.end - one.begin
+        calls[one.name] = calls.get(one.name, 0) + 1
+        own[one.name] = own.get(one.name, 0.0) + taken
+        if stack:
+            own[stack[-1].name] -= min(taken, stack[-1].end - one.begin)
+        stack.append(one)
+    return calls, own
+
+
+NODE = "autograd::engine::evaluate_function"
+COMPILED = ("Torch-Compiled Region", "CompiledFunction")  # what is repeated in there bears no names
+
+
+def repeated_us(
+    timeline: DeviceTimeline, host: HostTrace, work: list[DeviceWork], thread: str
+) -> float | None:
+    """Microseconds of this work that repeat operators of the loop's thread; None where names are missing."""
+    if any(one.name.startswith(COMPILED) for one in timeline.ranges):
+        return None
+    forward = {_likeness(one) for one in timeline.ranges if one.thread == thread and _recorded(one)}
+    again: dict[str, list[Stretch]] = {}
+    passes: dict[str, list[Stretch]] = {}
+    for one in timeline.ranges:
+        if one.name.startswith(NODE):
+            passes.setdefault(one.thread, []).append((one.begin, one.end))
+        elif _recorded(one) and _likeness(one) in forward:
+            again.setdefault(one.thread, []).append((one.begin, one.end))
+    inside = {}
+    for name, mine in passes.items():
+        whole = joined(mine)
+        inside[name] = [
+            part for begin, end in joined(again.get(name, [])) for part in shared(whole, begin, end)
+        ]
+    return sum(one.end - one.begin for one in work if _is_in(host, one, inside))
+
+
+def _recorded(one: Range) -> bool:
+    """Whether it is an operator of a forward pass that torch recorded; nodes name the thread of theirs."""
+    return "Sequence number" in one.given and not one.given.get("Fwd thread id") and "::" in one.name
+
+
+def _likeness(one: Range) -> tuple[str, str]:
+    return one.name, str(one.given.get("Input Dims"))
+
+
+def _is_in(host: HostTrace, work: DeviceWork, stretches: dict[str, list[Stretch]]) -> bool:
+    call = host.launched.get(work.correlation)
+    return call is not None and bool(shared(stretches.get(call.thread, []), call.begin, call.end))
+
 
 SOUND = 0.5  # of the kernels' time must say how many blocks it has, for the share of multiprocessors (ours)
 US = 1e-6
@@ -43,7 +134,7 @@ class TraceTable:
 class Kernel:
     """One kernel, or copy within the device, and what is known of it."""
 
-    work: Work
+    work: DeviceWork
     kind: str
     precision: str
     cores: bool | None
@@ -85,7 +176,7 @@ def read_window(source: Path | str) -> TraceTable | None:
     )
 
 
-def _kernels(timeline: Timeline, mine: list[Work], steps: Steps) -> list[Kernel]:
+def _kernels(timeline: DeviceTimeline, mine: list[DeviceWork], steps: Steps) -> list[Kernel]:
     operators = {one.number: one for one in timeline.ranges if one.number}
     updates = joined(
         (one.begin, one.end) for one in timeline.ranges if one.name.startswith("Optimizer.step#")
@@ -127,7 +218,7 @@ def _tensor_core_share(kernels: list[Kernel]) -> float | None:
 
 
 def _window(
-    steps: Steps, kernels: list[Kernel], idle: Idle, host: Host, busy: list[Stretch], edges: Stretch
+    steps: Steps, kernels: list[Kernel], idle: Idle, host: HostTrace, busy: list[Stretch], edges: Stretch
 ) -> DeviceWindow:
     own = [one for one in kernels if not is_collective(one.work)]
     each = US / steps.count
@@ -179,3 +270,66 @@ def _by_operator(kernels: list[Kernel]) -> dict[str, float]:
         name = one.operator.name if one.operator is not None else ""
         sums[name] = sums.get(name, 0.0) + one.us
     return sums
+
+
+STEP = re.compile(r"bdoc#step#(\d+)")
+MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (ours)
+EARLY_US = 50  # a kernel that begins so long before its launch was timed by another clock (ours)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Whole steps of one loop, on the host's side: it runs in ``thread``, from ``begin`` to ``end``."""
+
+    count: int
+    thread: str
+    begin: float
+    end: float
+
+
+def find_steps(timeline: DeviceTimeline) -> Steps | None:
+    """The steps between the second mark and the last one whose launches left their kernels: where the device
+    stands at the first, nothing says."""
+    marks = [one for one in timeline.ranges if STEP.match(one.name)]
+    if marks:
+        marks = [one for one in marks if (one.thread, one.name) == (marks[0].thread, marks[0].name)]
+    if len(marks) < 3:
+        return None
+    left = {one.correlation: one.begin for one in timeline.work}
+    launches = [one for one in timeline.calls if "Launch" in one.name and one.correlation]
+    if any(left.get(one.correlation, one.begin) < one.begin - EARLY_US for one in launches):
+        return None  # after idling, the tracer's device clock may drift from the host's (pytorch #192021)
+    begins = [one.begin for one in launches]
+    whole = 1
+    for first, last in pairwise(marks[1:]):
+        mine = launches[bisect_left(begins, first.begin) : bisect_left(begins, last.begin)]
+        if sum(one.correlation in left for one in mine) < MATCHED * len(mine):
+            break
+        whole += 1
+    if whole < 2:
+        return None
+    return Steps(whole - 1, marks[0].thread, marks[1].begin, marks[whole].begin)
+
+
+def backward_threads(timeline: DeviceTimeline) -> set[str]:
+    """Threads in which torch runs backward passes."""
+    return {
+        one.thread for one in timeline.ranges if one.name.startswith("autograd::engine::evaluate_function")
+    }
+
+
+def issue_times(timeline: DeviceTimeline, host: HostTrace) -> list[float]:
+    """When the host launched each piece of work. Where the trace does not hold the launch, it was that of the
+    work before; the first were launched before the trace began, by a loop that is far ahead."""
+    issued, latest = [], -math.inf
+    for one in timeline.work:
+        call = host.launched.get(one.correlation)
+        latest = call.begin if call is not None else latest
+        issued.append(latest)
+    return issued
+
+
+def reached(timeline: DeviceTimeline, issued: list[float], instant: float) -> float:
+    """Where the device stood when it had done all that was issued before an instant of the host."""
+    work = zip(timeline.work, issued, strict=True)
+    return max((one.end for one, t in work if computes(one) and t < instant), default=instant)

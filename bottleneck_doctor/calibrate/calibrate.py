@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..model.calibration import Calibration
-from ..model.profile import Gap, Profile
+from ..model.instruments import Calibration
+from ..model.profile import Profile
+from ..model.run import Gap
 from .ask import Answer, ask
 from .computing import WAYS, computing_request, only
 from .subjects import Request, Subject, choose, files_of, moving_request, pictures_request, reads_request

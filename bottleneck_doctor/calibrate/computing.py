@@ -7,9 +7,9 @@ from dataclasses import asdict
 from math import ceil, prod
 from typing import Any
 
-from ..model.computing import Optimizer, Switches
-from ..model.profile import Process, Profile
-from ..model.shapes import AttentionShape, ConvolutionShape, ProductShape
+from ..model.computing import AttentionShape, ConvolutionShape, Optimizer, ProductShape, ScriptSettings
+from ..model.profile import Profile
+from ..model.run import Process
 from .subjects import Request
 
 Shape = ProductShape | ConvolutionShape | AttentionShape
@@ -89,7 +89,7 @@ def _waits(profile: Profile, pid: int) -> bool:
 
 def _settings(profile: Profile, pid: int, device: str) -> Request:
     """What holds in the training: threads, precision, layout; and what this processor could do."""
-    unknown = Switches(pid), Process(pid, 0, "trainer", 0.0)
+    unknown = ScriptSettings(pid), Process(pid, 0, "trainer", 0.0)
     switches = next((one for one in profile.computing.switches if one.pid == pid), unknown[0])
     trainer = next((one for one in profile.processes if one.pid == pid), unknown[1])
     cores, threads = int(profile.machine.cores), trainer.torch_threads or 1

@@ -11,7 +11,9 @@ from pathlib import PurePosixPath
 from statistics import fmean
 from typing import Any
 
-from ..model.profile import FetchTable, HotFiles, Loader, Payload, Profile
+from ..model.fetches import FetchTable, HotFiles, Payload
+from ..model.loops import Loader
+from ..model.profile import Profile
 
 NO_DATA = frozenset((".py", ".pyc", ".so", ".pth", ".toml", ".cfg"))  # opened by imports inside a fetch
 NO_DISK = ("/proc/", "/sys/", "/dev/")

@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import __version__
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from . import settings
 from .options import Format
 from .output import complain, say, screen, write
 from .reading import printed_format
 
 if TYPE_CHECKING:
-    from ..model.profile import Process, Profile, Run, Stack
+    from ..model.instruments import Stack
+    from ..model.profile import Profile
+    from ..model.run import Process, Run
 
 HOOKS = "steps, waits, operators and predictions"
 FIRST_LOOK_S = 0.5
@@ -65,7 +67,7 @@ def main(
 
 def _require_sight(pid: int) -> None:
     """Refuse, with what would allow it, a process that is not there or may not be looked at."""
-    from ..sense.stacks import start_window
+    from ..sense.pyspy import start_window
 
     if pid <= 0 or not os.path.exists(f"/proc/{pid}"):
         raise UsageError(f"no process {pid} runs here")
@@ -82,8 +84,8 @@ def looked_at(pid: int, seconds: float) -> Profile:
     """The profile of so many seconds of a running job; it ends earlier with the job, or on Ctrl-C."""
     from ..assemble.profile import Remains, assemble
     from ..launch.masking import mask
-    from ..model.profile import Gap
-    from ..model.progress import Progress
+    from ..model.live import Progress
+    from ..model.run import Gap
     from ..sense.machine import describe_machine
     from ..sense.sensors import open_sensors
     from ..sense.windows import Windows
@@ -130,8 +132,8 @@ def _described(pid: int) -> Run:
     from pathlib import Path
 
     from ..launch.masking import mask
-    from ..model.profile import Run
-    from ..sense.reading import read_text
+    from ..model.run import Run
+    from ..sense.proc_files import read_text
     from .session import bounded
 
     words = (read_text(Path(f"/proc/{pid}/cmdline")) or "").rstrip("\0").split("\0")
@@ -152,7 +154,7 @@ def _lasted(run: Run, seconds: float) -> Run:
 
 def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
     """Processes that were seen in torch and are no loader's workers, and those that are."""
-    from ..assemble.stacks import read_stacks
+    from ..assemble.samples import read_stacks
 
     placed = read_stacks(stacks, [])
     workers = {one.pid for one in placed if one.role == "worker"}
@@ -161,7 +163,7 @@ def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
 
 
 def _processes(stacks: list[Stack], pid: int) -> list[Process]:
-    from ..model.profile import Process
+    from ..model.run import Process
 
     trainers, workers = _told_apart(stacks, pid)
     roles = {**dict.fromkeys(sorted(trainers), "trainer"), **dict.fromkeys(sorted(workers), "worker")}

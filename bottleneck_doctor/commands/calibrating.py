@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.profile import Gap, Profile
+from ..model.profile import Profile
+from ..model.run import Gap
 
 
 def calibrated(profile: Profile, python: str, asked: bool) -> Profile:
@@ -13,7 +14,7 @@ def calibrated(profile: Profile, python: str, asked: bool) -> Profile:
     try:
         from ..calibrate.calibrate import calibrate, unasked_s
         from ..prescribe import write_up
-        from ..sense.mounts import is_network, mount_of, read_mounts
+        from ..sense.files import is_network, mount_of, read_mounts
 
         if not asked and not unasked_s(profile):
             return profile

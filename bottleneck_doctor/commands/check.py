@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from . import settings
 from .gate_files import GateFiles, asked, hand_over
 from .gating import allowed_differences, conditions, regression_limit

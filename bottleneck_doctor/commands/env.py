@@ -14,7 +14,7 @@ def main(
     python: Python = None,
 ) -> int:
     """Show what can be measured on this machine, what cannot, why, and how to allow it."""
-    from ..launch.interpreter import choose
+    from ..launch.command import choose
     from ..render.capabilities import capabilities_text
     from ..sense.capabilities import list_capabilities
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from .output import say
 
 NEAREST = 3

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import __version__
-from ..model.outcome import Gate
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
+from ..model.gate import Gate
 from .output import append, say, writable, write
 
 ANNOTATIONS = ("github",)

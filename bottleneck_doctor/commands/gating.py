@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
-from ..model.outcome import Condition
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
+from ..model.gate import Condition
 from .settings import Settings, origin
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..launch.masking import mask
-from ..launch.onlookers import read_handover
-from ..launch.runs import Running
+from ..launch.run_registry import Running, read_handover
 from ..model.live import Handover
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _judged(run: Running, now_ns: int) -> Report | str:
 def _remains(run: Running, seen: Handover, now_ns: int) -> Remains:
     """All that the report would be made of."""
     from ..assemble.profile import Remains
-    from ..model.profile import Run
+    from ..model.run import Run
 
     said = run.announcement
     return Remains(

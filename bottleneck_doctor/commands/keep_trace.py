@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..launch.folder import RunFolder
-from ..model.refusal import Refused
+from ..model.errors import Refused
 from .output import complain, write
 
 TRACES = "*.trace.json"  # as the agent names them, each after the process that wrote it

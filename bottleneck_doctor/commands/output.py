@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 
 DEFAULT_WIDTH = 80
 

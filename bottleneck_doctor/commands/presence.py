@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..launch import announce
+from ..launch import run_registry
 from ..launch.masking import mask
-from ..launch.onlookers import Onlookers
+from ..launch.run_registry import Onlookers
 from ..launch.supervise import Ended
 from ..model.live import Announcement, Ending, Handover, Lifetime
 from ..sense.machine import describe_machine
 
 if TYPE_CHECKING:
-    from ..model.profile import Gap, Machine
+    from ..model.run import Gap, Machine
     from .session import Session
 
 
@@ -26,9 +26,9 @@ class Presence:
         self._folder, self._session = folder, session
         self._onlookers = Onlookers(folder)
         self._described: tuple[Machine, list[Gap]] | None = None
-        ourselves = announce.lifetime(os.getpid())
+        ourselves = run_registry.lifetime(os.getpid())
         if ourselves is not None:  # without /proc nobody could tell us from a later process
-            announce.announce(folder, _said(session, ourselves, child))
+            run_registry.announce(folder, _said(session, ourselves, child))
 
     def look(self, now_ns: int) -> None:
         """Called now and then while the training runs."""
@@ -36,7 +36,7 @@ class Presence:
 
     def end(self, ended: Ended, stopped_by: str | None) -> None:
         """The training has ended."""
-        announce.announce_end(self._folder, Ending(ended.exit_status, ended.signal, stopped_by))
+        run_registry.announce_end(self._folder, Ending(ended.exit_status, ended.signal, stopped_by))
 
     def _seen(self, now_ns: int) -> Handover:
         """What a watcher needs to say the same as the report would."""
@@ -63,14 +63,14 @@ def _said(session: Session, ourselves: Lifetime, child: int) -> Announcement:
 
     return Announcement(
         supervisor=ourselves,
-        place=announce.here(),
+        place=run_registry.here(),
         command=bounded(mask(session.command)),
         script=session.script,
         cwd=session.cwd,
         started_at=session.started_at,
         origin_ns=session.origin_ns,
         output=os.path.join(session.cwd, session.options.output),
-        training=announce.lifetime(child),
+        training=run_registry.lifetime(child),
         max_steps=session.options.max_steps,
         max_seconds=session.options.max_seconds,
         bdoc=__version__,

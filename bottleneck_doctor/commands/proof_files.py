@@ -6,9 +6,9 @@ import os
 import sys
 from dataclasses import replace
 
+from ..model.errors import UsageError
 from ..model.profile import Profile
 from ..model.proof import Plan, Proof
-from ..model.refusal import UsageError
 from ..model.report import Report
 from .output import Screen, complain, say, screen, write
 from .prove import ProveOptions

@@ -20,7 +20,7 @@ from typing import Annotated
 
 import typer
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from . import settings
 from .options import DataFn, Format, Module, Python
 from .output import writable

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..launch.command import choose
 from ..launch.command import plan as command_of
-from ..launch.interpreter import choose
-from ..model.outcome import CANNOT_SAY
-from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Plan, Proof
-from ..model.trial import Order
+from ..model.gate import CANNOT_SAY
+from ..model.proof import BASELINE, Arm, Attempt, Expected, Plan, Proof, ProofCost
+from ..model.run import Order
 from ..prove.keeping import Keeping
 from . import settings
 from .output import complain, screen, write
@@ -147,7 +147,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
 def _keep(profile: Profile, line: ProvingLine) -> None:
     """The profile of the first run, where ``bdoc run`` would leave it: `--profile` saves making it again."""
     from ..model.codec import encode_profile
-    from ..model.refusal import Refused
+    from ..model.errors import Refused
 
     path = settings.load().output
     try:
@@ -222,7 +222,7 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     from ..prove.proof import prove
 
     notes = [*proving.notes, *proving.keeping.restored(), *proving.keeping.failures()]
-    cost = Cost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
+    cost = ProofCost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
     return prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected, parity)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from . import settings
 from .settings import Settings
 

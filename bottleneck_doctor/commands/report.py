@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from . import settings
 from .output import Screen, say, screen, write
 from .reading import known_format, report_and_picture, report_of

@@ -7,23 +7,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..launch.command import Command, plan
-from ..launch.environment import instrumented
+from ..launch.command import Command, choose, instrumented, plan
 from ..launch.folder import RunFolder, run_folder, usual_places
-from ..launch.interpreter import choose
 from ..launch.supervise import Ended, supervise
-from ..sense.mounts import local_first
-from ..sense.ptrace import tracer
+from ..sense.files import local_first
+from ..sense.pyspy import tracer
 from .keep_trace import keep_trace
 from .output import complain, screen, write
 from .run_options import RunOptions
-from .session import Line, Session
+from .session import ProgressLine, Session
 from .under_cprofile import keep_cprofile, under_cprofile, why_not
 
 if TYPE_CHECKING:  # the training waits for what is imported here
     from ..model.profile import Profile
     from ..model.report import Report
-    from ..model.trial import Order
+    from ..model.run import Order
 
 PACKAGE = Path(__file__).resolve().parent.parent
 CANNOT_SAY = 3
@@ -66,7 +64,7 @@ def run_command(options: RunOptions) -> int:
 
 def _prove(options: RunOptions, seconds: float) -> None:
     """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
-    from ..model.refusal import Refused
+    from ..model.errors import Refused
     from .prove import ProveOptions
     from .proving import prove_command
 
@@ -103,7 +101,7 @@ def _train(
     options: RunOptions, command: Command, started: Command, folder: RunFolder
 ) -> tuple[Session, Ended]:
     """From start to end of the training; ``command`` is what was asked for, ``started`` what is run."""
-    line = Line() if sys.stderr.isatty() and not options.quiet else None
+    line = ProgressLine() if sys.stderr.isatty() and not options.quiet else None
     session = Session(
         options, Path(folder.path) if folder.path else None, line, command=command.argv, script=command.script
     )
@@ -129,7 +127,7 @@ def _train(
 
 def _variables(order: Order) -> dict[str, str]:
     """What a trial sets in the environment of the training."""
-    from ..model.trial import ENVIRONMENT
+    from ..model.run import ENVIRONMENT
 
     named = [one.options for one in order.treatments if one.name == ENVIRONMENT]
     hashing = {} if order.seed is None else {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", order.seed)}
@@ -141,7 +139,7 @@ def _profile(
 ) -> tuple[Profile | None, str]:
     """The profile, or why there is none: a mistake of ours must not cost the user the script's status."""
     from ..assemble.profile import assemble
-    from ..model.profile import Gap
+    from ..model.run import Gap
 
     gaps = [Gap(what, why) for what, why in missing]
     try:
@@ -169,7 +167,7 @@ def _conclude(
 
 def _save(options: RunOptions, profile: Profile) -> bool:
     from ..model.codec import encode_profile
-    from ..model.refusal import Refused
+    from ..model.errors import Refused
 
     try:
         write(options.output, encode_profile(profile), private=True)

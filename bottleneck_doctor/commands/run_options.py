@@ -8,14 +8,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from . import settings
 from .reading import printed_format
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from ..model.outcome import Condition
-    from ..model.trial import Order
+    from ..model.gate import Condition
+    from ..model.run import Order
 
 
 LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)

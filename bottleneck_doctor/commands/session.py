@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..launch.board import Board
-from ..launch.limit import Limit
+from ..launch.limits import Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
-    from ..launch.enough import Enough
-    from ..model.profile import Gap
-    from ..model.progress import Progress
+    from ..launch.limits import Enough
+    from ..model.live import Progress
+    from ..model.run import Gap
     from .presence import Presence
     from .run_options import RunOptions
 
@@ -61,7 +61,7 @@ class Session:
             self.limit = Limit(self.board, self.options.max_steps, self.options.max_seconds)
             self.limit.arm()
             if self.options.until_steady:
-                from ..launch.enough import Enough
+                from ..launch.limits import Enough
 
                 self.enough = Enough()
 
@@ -86,7 +86,7 @@ class Session:
         except StopIteration:
             self._cpu_before_ns = time.process_time_ns()
         except Exception as error:
-            from ..model.profile import Gap
+            from ..model.run import Gap
 
             self.gaps.append(Gap("watching", f"it began incompletely: {type(error).__name__}: {error}"))
             self._cpu_before_ns = time.process_time_ns()
@@ -127,11 +127,11 @@ class Session:
         try:
             if self.presence is not None:
                 self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
-            from ..launch.runs import leavings, sweep
+            from ..launch.run_registry import leavings, sweep
 
             sweep(leavings())
         except Exception as error:  # whatever fails of this, the script's status is to be told
-            from ..model.profile import Gap
+            from ..model.run import Gap
 
             self.gaps.append(Gap("watching", f"its end was not told: {type(error).__name__}: {error}"))
 
@@ -168,7 +168,7 @@ class Session:
     def remains(self, ended: Ended, argv: list[str], script: str | None, gaps: list[Gap]) -> Remains:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
-        from ..model.profile import Run
+        from ..model.run import Run
         from ..sense.machine import describe_machine, fault_s
 
         spent = self.spent_s()
@@ -210,7 +210,7 @@ class Session:
 
     def _unlimited(self, ended: Ended) -> list[Gap]:
         """Why a limit that was asked for ended nothing, where that was not for want of steps or time."""
-        from ..model.profile import Gap
+        from ..model.run import Gap
 
         options = self.options
         if self.board is None and (options.max_steps or options.max_seconds):
@@ -244,7 +244,7 @@ def here() -> str:
         return ""
 
 
-class Line:
+class ProgressLine:
     """The quiet progress line on a terminal's stderr; gone when the run is over."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 
 TABLE = "[tool.bdoc]"
 KINDS: dict[str, tuple[type, ...]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ..model.outcome import Repeat
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
+from ..model.gate import Repeat
 from .reading import report_of
 
 

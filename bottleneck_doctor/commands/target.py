@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from ..model.sample import Capability
+from ..model.instruments import Capability
 
 PATIENCE_S = 20.0
 QUESTION = """

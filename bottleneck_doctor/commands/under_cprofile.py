@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..launch.command import Command
 from ..launch.folder import RunFolder
-from ..model.refusal import Refused
+from ..model.errors import Refused
 from .output import complain, write
 
 RUNNER = Path(__file__).resolve().parent.parent / "agent" / "under_cprofile.py"

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from . import settings
 from .output import complain, say, write
 from .reading import report_and_picture

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
 from .output import complain, screen
 
 if TYPE_CHECKING:
-    from ..launch.runs import Running
-    from ..model.live import Look
+    from ..launch.run_registry import Running
+    from ..model.live import LiveView
     from .watching import Follower
 
 EVERY_S = 1.0  # on a terminal
@@ -78,7 +78,7 @@ def main(
 
 def _choose(wanted: str | None, wait: bool) -> Running | None:
     """The run that is meant; None after a list of several."""
-    from ..launch.runs import find_runs, matching
+    from ..launch.run_registry import find_runs, matching
     from ..render.watch import listed
 
     while True:
@@ -169,7 +169,7 @@ def _live(follower: Follower, every_s: float) -> None:
             time.sleep(max(0.0, min(LONGEST_PAUSE_S, due - time.monotonic())))
 
 
-def _over(look: Look) -> bool:
+def _over(look: LiveView) -> bool:
     from .watching import OVER
 
     return look.state in OVER

@@ -9,12 +9,10 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..launch import announce
+from ..launch import run_registry
 from ..launch.board import Board
-from ..launch.onlookers import HANDED_OVER, read_handover, show_interest
-from ..launch.runs import Running, lives
-from ..model.live import Ending, Handover, Look, Pace, Surroundings
-from ..model.progress import Progress
+from ..launch.run_registry import HANDED_OVER, Running, lives, read_handover, show_interest
+from ..model.live import Ending, Handover, LiveView, PacePoint, Progress, Surroundings
 from .judging import Judge
 
 if TYPE_CHECKING:
@@ -32,14 +30,14 @@ class Follower:
         self.run = run
         self.judge = Judge(run)
         self._board = Board(run.folder, in_command=False)
-        self._end = announce.hold_ending(run.folder)
+        self._end = run_registry.hold_ending(run.folder)
         self._output_before = _stamp(run.announcement.output)
         self._looks: deque[tuple[int, list[Progress]]] = deque()
-        self._history: deque[Pace] = deque(maxlen=LOOKS_AT_MOST)
+        self._history: deque[PacePoint] = deque(maxlen=LOOKS_AT_MOST)
         self._handover: Handover | None = None
         self._handed_over: tuple[int, int] | None = None
         self._around = Surroundings()
-        self._last: Look | None = None
+        self._last: LiveView | None = None
 
     @property
     def report(self) -> Report | None:
@@ -53,12 +51,12 @@ class Follower:
         judged = early or self.judge.report is not None or bool(self.judge.problem)
         return self._handover is not None and judged
 
-    def look(self) -> Look:
+    def look(self) -> LiveView:
         """The run as it is now; once it is over, as it was last."""
         from ..analyse.live import ENOUGH_STEPS, is_stalled, ranks_of
 
         now_ns = time.monotonic_ns()
-        ending = announce.read_ending(self._end) if self._end is not None else None
+        ending = run_registry.read_ending(self._end) if self._end is not None else None
         if self._last is not None and (ending or not lives(self.run.announcement.supervisor)):
             return self._finish(self._last, ending)
         show_interest(self.run.folder)
@@ -70,7 +68,7 @@ class Follower:
             self.judge.look(now_ns)
         silent_s = (now_ns - max(one.last_ns for one in progress)) / 1e9 if progress else 0.0
         state = "starting" if front is None else "stalled" if is_stalled(silent_s, now.step_s) else "running"
-        self._last = Look(
+        self._last = LiveView(
             self.run.announcement,
             "stopped" if self._is_stopped() else state,
             elapsed_s=(now_ns - self.run.announcement.origin_ns) / 1e9,
@@ -93,14 +91,14 @@ class Follower:
         if self._end is not None:
             os.close(self._end)
 
-    def _finish(self, last: Look, ending: Ending | None) -> Look:
+    def _finish(self, last: LiveView, ending: Ending | None) -> LiveView:
         """The training is over, or its supervisor is gone."""
         from dataclasses import replace
 
         said = self.run.announcement
         gone = not lives(said.supervisor)
         if ending is None and self._end is not None:  # it may have been said while we waited for a core
-            ending = announce.read_ending(self._end)
+            ending = run_registry.read_ending(self._end)
         if ending is None:
             survivor = said.training.pid if said.training and lives(said.training) else None
             self._last = replace(last, state="killed", survivor=survivor)
@@ -115,10 +113,10 @@ class Follower:
         """Of the processes that live: a launcher may train one after the other."""
         self._board.refresh()
         progress = self._board.progress()
-        living = [one for one in progress if announce.lifetime(one.pid) is not None]
+        living = [one for one in progress if run_registry.lifetime(one.pid) is not None]
         return living or progress
 
-    def _pace(self, now_ns: int, progress: list[Progress]) -> Pace:
+    def _pace(self, now_ns: int, progress: list[Progress]) -> PacePoint:
         """Of the last seconds; of the whole run where a step takes longer than these."""
         from ..analyse.live import beginning, pace
 
@@ -150,7 +148,7 @@ class Follower:
     def _is_stopped(self) -> bool:
         said = self.run.announcement
         pids = [one.pid for one in (said.supervisor, said.training) if one is not None]
-        return any(announce.stat_of(pid)[:1] in (["T"], ["t"]) for pid in pids)
+        return any(run_registry.stat_of(pid)[:1] in (["T"], ["t"]) for pid in pids)
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

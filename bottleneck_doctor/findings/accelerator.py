@@ -5,9 +5,9 @@ A run without an accelerator has no ``DeviceView``: these findings are silent th
 
 from __future__ import annotations
 
-from ..model.device_view import Beat, DeviceView
+from ..model.code import Location
+from ..model.derived import DeviceStepBreakdown, DeviceView
 from ..model.diagnosis import Abstention, Diagnosis
-from ..model.profile import Location
 
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
@@ -31,7 +31,7 @@ def unclocked(diagnosis: Diagnosis, finding: str) -> Abstention | None:
     return None
 
 
-def beat_of(diagnosis: Diagnosis) -> Beat:
+def beat_of(diagnosis: Diagnosis) -> DeviceStepBreakdown:
     """The device's mean step. Only after ``unclocked`` had nothing to say."""
     assert diagnosis.device is not None, "ask `unclocked` first"
     assert diagnosis.device.beat is not None, "ask `unclocked` first"

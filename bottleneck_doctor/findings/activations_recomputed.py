@@ -34,10 +34,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.split import SAMPLES_AT_LEAST, own_samples
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Series, Stack
+from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposal, StepCost
+from ..model.instruments import Series, Stack
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import spread
 from .case import patient
 from .computing import blind, own_s, spared
@@ -77,7 +77,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("memory left at the least", "memory_left_share", min(1.0, left / whole), "/proc/meminfo"),
     ]  # fmt: skip
     low, likely, high = (spared(scenario, part * share * own_s(scenario)) for part in SPARED)
-    cure = Cure(
+    cure = Proposal(
         id="checkpointing-off",
         title="keep activations instead of computing them twice",
         fix=Fix("call the blocks directly, all or as many as fit",
@@ -112,7 +112,7 @@ FRAMES = {
 
 def _case(counts: dict[str, int], left: int | None = 16) -> Diagnosis:
     """Samples by what the loop's thread did, on a machine of 24 GiB; ``left`` in GiB."""
-    base = patient(Work(2e-4), Turn(0.1))
+    base = patient(BatchCost(2e-4), StepCost(0.1))
     stacks = [Stack(1, "trainer", "MainThread", FRAMES[name], count) for name, count in counts.items()]
     values: dict[str, list[float | None]] = {}
     if left is not None:

@@ -11,10 +11,13 @@ from ..analyse.reads import UNSURE, Reads
 from ..analyse.replay import apply, step_seconds
 from ..analyse.served import serves_more
 from ..analyse.tune import best_setting
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Inputs, Scenario
-from ..model.profile import Loader, Location, Operation, Payload, Repeats
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
+from ..model.fetches import Payload, Repeats
+from ..model.instruments import Operation
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .rewriting import loader_call as loader_call
 
 HOOK = "hook on the loader's next"
@@ -86,7 +89,7 @@ def making_s(inputs: Inputs) -> float:
     return max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
 
 
-def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str = "") -> list[Cure]:
+def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str = "") -> list[Proposal]:
     """The loader setting that the replay likes best, with ``streams`` reads served side by side at most."""
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if loader is None or scenario is None or loader.kind != "dataloader":
@@ -102,7 +105,7 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     call = loader_call(
         loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
     )
-    cure = Cure(
+    cure = Proposal(
         id="workers-auto",
         title=title or f"wait side by side: make batches in {count}",
         fix=Fix("let more workers wait at the same time", call, loader.location),
@@ -119,7 +122,7 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     return [as_served(diagnosis, cure)]
 
 
-def as_served(diagnosis: Diagnosis, cure: Cure) -> Cure:
+def as_served(diagnosis: Diagnosis, cure: Proposal) -> Proposal:
     """More workers; no more than a bound where they ask a server for far more at once than it was seen to
     serve, and where the loop's thread sleeps while threads of a decoder make its batch: what a second decoder
     leaves of the cores was not seen."""
@@ -216,10 +219,12 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
     return next((one for one in known if is_users(one.file)), known[-1] if known else None)
 
 
-def staging(diagnosis: Diagnosis, title: str, factor: tuple[float, float, float], id: str = STAGE) -> Cure:
+def staging(
+    diagnosis: Diagnosis, title: str, factor: tuple[float, float, float], id: str = STAGE
+) -> Proposal:
     """Copy the data set to where reads are fast, once, before training."""
     snippet = "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset"
-    return Cure(
+    return Proposal(
         id=id,
         title=title,
         fix=Fix("copy the data set once and read the copy", snippet, place_of(diagnosis)),

@@ -36,11 +36,11 @@ torch.cuda.memory_stats.
 from __future__ import annotations
 
 from ..analyse.causes import gain
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from ..model.trial import ENVIRONMENT, Treatment
+from ..model.run import ENVIRONMENT, Treatment
 from .accelerator import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -80,8 +80,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "device.memory", evidence, [cure])
 
 
-def _drop() -> Cure:
-    return Cure(
+def _drop() -> Proposal:
+    return Proposal(
         id="drop-empty-cache",
         title="leave freed device memory with the allocator",
         fix=Fix("delete the call from the loop; dropping references is what frees memory",
@@ -93,9 +93,9 @@ def _drop() -> Cure:
     )  # fmt: skip
 
 
-def _expand(scenario: Scenario) -> Cure:
+def _expand(scenario: Scenario) -> Proposal:
     changes = [Change(allocating=one) for one in MENDED]
-    return Cure(
+    return Proposal(
         id="expandable-segments",
         title="let the allocator grow its blocks instead of looking for new ones",
         fix=Fix("set before the first use of the device",
@@ -109,7 +109,7 @@ def _expand(scenario: Scenario) -> Cure:
     )  # fmt: skip
 
 
-CHURNING = Beat(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
+CHURNING = DeviceStepBreakdown(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
 
 
 CALLED = {"device_allocs": 900, "empty_cache_calls": 400}

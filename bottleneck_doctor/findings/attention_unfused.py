@@ -35,8 +35,8 @@ from __future__ import annotations
 
 from ..analyse.causes import gain
 from ..model.computing import Computing
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Operator
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH
 from .computing import PROFILER, anatomy_like, blind, case_of, faster, operators, own_s, share_of, spared
@@ -70,7 +70,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < ATTENTION_SHARE or each < SOFTMAX_S or products < PRODUCTS * calls:
         return None
     whole = min(1.0, share + _scaling(diagnosis, each))
-    cure = Cure(
+    cure = Proposal(
         id="sdpa-attention",
         title="compute attention in one operator",
         fix=Fix("in place of product, softmax and product", SNIPPET),
@@ -113,7 +113,7 @@ def _timed(diagnosis: Diagnosis, scenario: Scenario, measured_s: float) -> Chang
     return spared(scenario, measured_s - fused_s)
 
 
-TURN = Turn(0.05, launch=0.001)
+TURN = StepCost(0.05, launch=0.001)
 BY_HAND = [
     Operator("aten::bmm", 12.0, 0.016),
     Operator("aten::_softmax", 2.0, 0.006),

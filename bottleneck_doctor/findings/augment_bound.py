@@ -38,9 +38,18 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.makings import making_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.making import Making
-from ..model.profile import Repeats
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
 from .advice import WORTH, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
 from .case import patient
@@ -91,13 +100,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _cures(
     diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
-) -> list[Cure]:
+) -> list[Proposal]:
     place, gone = place_of(diagnosis), Change(cpu=1 - share)
     half = Change(cpu=1 - HALF * share)
     first = _reordered(diagnosis, scenario, share, transforms)
     if not diagnosis.host.accelerated:
         return first
-    batched = Cure(
+    batched = Proposal(
         id="aug-gpu-batch",
         title="transform whole batches on the accelerator",
         fix=Fix("take the transforms out of the data set and apply them to the batch", BATCHED, place),
@@ -111,7 +120,7 @@ def _cures(
 
 def _reordered(
     diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
-) -> list[Cure]:
+) -> list[Proposal]:
     """What makes samples smaller comes first, where there is such a transform and one that can wait."""
     smaller = [name for name in transforms if SHRINKS.search(name)]
     others = [name for name in transforms if not SHRINKS.search(name) and not CONVERTS.search(name)]
@@ -120,7 +129,7 @@ def _reordered(
     if not smaller or gain(scenario, Change(cpu=1 - part)) < WORTH:
         return []
     names = ", ".join(f"{name}(...)" for name in [*smaller, *others][:LISTED])
-    first = Cure(
+    first = Proposal(
         id="aug-reorder",
         title="transform fewer pixels: crop and resize before colours and blur",
         fix=Fix(
@@ -143,7 +152,7 @@ def _case(
     name: str = "ColorJitter",
 ) -> Diagnosis:
     """Two workers, 20 ms of CPU a batch, so much of it in one transform; half of 64 samples were compared."""
-    base = patient(Work(0.02), Turn(0.0, own_s), workers=2)
+    base = patient(BatchCost(0.02), StepCost(0.0, own_s), workers=2)
     makings = [Making("1:1", 400, transforms={name: colour_s, "RandomCrop": 0.0004})]
     facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
     return replace(base, profile=facts, host=replace(base.host, accelerated=accelerated))

@@ -38,8 +38,18 @@ from math import exp, log, sqrt
 
 from ..analyse.causes import gain
 from ..analyse.inputs import fetches_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.profile import Loader
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import dearest, loader_call, loader_with, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
@@ -81,9 +91,9 @@ def _longest(diagnosis: Diagnosis) -> float | None:
     return max(table.wall_s, default=None) if table is not None else None
 
 
-def _cures(scenario: Scenario, loader: Loader) -> list[Cure]:
+def _cures(scenario: Scenario, loader: Loader) -> list[Proposal]:
     depth = DEEPER * scenario.prefetch
-    deeper = Cure(
+    deeper = Proposal(
         id="prefetch-deeper",
         title=f"let each worker be {depth} batches ahead",
         fix=Fix(
@@ -94,7 +104,7 @@ def _cures(scenario: Scenario, loader: Loader) -> list[Cure]:
         treatments=(loader_with(loader, prefetch_factor=depth),),
         risk=f"up to {depth * scenario.workers} finished batches lie in shared memory",
     )
-    unordered = Cure(
+    unordered = Proposal(
         id="unordered-batches",
         title="take batches as they come",
         fix=Fix("give up the order of batches", loader_call(loader, in_order=False), loader.location),
@@ -106,11 +116,11 @@ def _cures(scenario: Scenario, loader: Loader) -> list[Cure]:
     return [deeper, unordered] if scenario.in_order else [deeper]
 
 
-def _works(spread: float) -> tuple[Work, ...]:
+def _works(spread: float) -> tuple[BatchCost, ...]:
     """Waits of 20 ms on average, lognormal by quantiles in a scrambled order."""
     quantiles = [((7 * place) % 31 + 0.5) / 31 for place in range(31)]
     normal = [sqrt(2) * _inverse_erf(2 * one - 1) for one in quantiles]
-    return tuple(Work(0.0005, wait=0.02 * exp(spread * one - spread * spread / 2)) for one in normal)
+    return tuple(BatchCost(0.0005, wait=0.02 * exp(spread * one - spread * spread / 2)) for one in normal)
 
 
 def _inverse_erf(x: float) -> float:
@@ -122,10 +132,10 @@ def _inverse_erf(x: float) -> float:
 
 def _case(spread: float, workers: int = 4, batches: int = 400) -> Diagnosis:
     """Workers that sleep 20 ms on average; the loop needs 6 ms."""
-    works, turn = _works(spread), Turn(0.0, 0.006)
+    works, turn = _works(spread), StepCost(0.0, 0.006)
     scene = Scenario(works, (turn,), workers=workers, cores=2.0)
-    inputs = inputs_of(Work(0.0005, wait=0.02), workers, 0.01, variation=spread, batches=batches)
-    return patient(Work(0.0005, wait=0.02), turn, workers=workers, inputs=inputs, scenario=scene)
+    inputs = inputs_of(BatchCost(0.0005, wait=0.02), workers, 0.01, variation=spread, batches=batches)
+    return patient(BatchCost(0.0005, wait=0.02), turn, workers=workers, inputs=inputs, scenario=scene)
 
 
 def cases() -> tuple[Case, ...]:

@@ -41,9 +41,9 @@ from math import sqrt
 
 from ..analyse.accelerated import FILLED
 from ..analyse.causes import gain
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
 from .advice import loader_call, spread
@@ -101,14 +101,14 @@ def _otherwise_held_up(diagnosis: Diagnosis) -> bool:
     return of_step(diagnosis, waits) >= IDLE_SHARE
 
 
-def _larger(diagnosis: Diagnosis, scenario: Scenario, times: int, filled: float) -> Cure:
+def _larger(diagnosis: Diagnosis, scenario: Scenario, times: int, filled: float) -> Proposal:
     """Per sample: what is paid once per batch is paid once for that many times as many samples."""
     fixed, loader = 1 / times, diagnosis.loader
     likely, best = max(fixed, sqrt(filled)), max(fixed, filled)
     halfway = (1 + fixed) / 2
     size = f" ({times} times the size)"
     call = loader_call(loader, batch_size=times * loader.batch_size) if loader and loader.batch_size else ""
-    return Cure(
+    return Proposal(
         id="bigger-batch",
         title=f"use larger batches{size if not call else ''}",
         fix=Fix("then scale the learning rate and validate again", call, loader.location if loader else None),
@@ -122,7 +122,7 @@ def _larger(diagnosis: Diagnosis, scenario: Scenario, times: int, filled: float)
 
 
 GIB = 2**30  # bytes, for the cases
-SMALL_KERNELS = Beat(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.006)
+SMALL_KERNELS = DeviceStepBreakdown(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.006)
 
 
 def _facts(peak: int = 10 * GIB, filled: float | None = 0.2) -> DeviceFacts:

@@ -6,10 +6,11 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.ranks import Balance, compare, world_size
-from ..model.diagnosis import Abstention, Diagnosis, Turn, Work
-from ..model.profile import Location, Loop, Process, StepTable
-from ..model.ranks import Parallel, Passes, Ranks
+from ..model.code import Location
+from ..model.diagnosis import Abstention, BatchCost, Diagnosis, StepCost
+from ..model.loops import Loop, Parallel, Passes, Ranks, StepTable
 from ..model.report import Evidence
+from ..model.run import Process
 from .advice import operations_of
 from .case import patient
 
@@ -158,7 +159,7 @@ PASSES = Passes(1, True, 400, 0, 1.0, 0.008, 0.009, 0.0, 0.001)
 
 
 def pair(
-    turn: Turn,
+    turn: StepCost,
     slower: float = 0.0,
     model: Parallel | None = MODEL,
     passes: tuple[Passes, ...] = (PASSES,),
@@ -167,7 +168,7 @@ def pair(
 ) -> Diagnosis:
     """Two ranks in step, as a finding's case: the other one's own work takes ``slower`` seconds longer, in
     every step, or where it is ``rotating`` in every second one, this rank's in those between."""
-    sick = patient(Work(2e-4), turn)
+    sick = patient(BatchCost(2e-4), turn)
     loop = sick.loop
     assert loop is not None
     slept = turn.comm + turn.straggler

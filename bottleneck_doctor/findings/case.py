@@ -6,27 +6,20 @@ from dataclasses import astuple, replace
 
 from ..analyse.replay import step_seconds
 from ..analyse.verdict import Trust, decide
-from ..model.diagnosis import Diagnosis, Host, Inputs, Scenario, Step, Turn, Work
-from ..model.profile import (
-    Epochs,
-    Loader,
-    Location,
-    Loop,
-    Machine,
-    Operation,
-    Process,
-    Profile,
-    Run,
-    StepTable,
-)
+from ..model.code import Location
+from ..model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, Scenario, Step, StepCost
+from ..model.instruments import Operation
+from ..model.loops import Epochs, Loader, Loop, StepTable
+from ..model.profile import Profile
 from ..model.report import Overhead, Quality
+from ..model.run import Machine, Process, Run
 
 PLACE = Location("train.py", 12, "main")
 
 
 def patient(
-    work: Work,
-    turn: Turn,
+    work: BatchCost,
+    turn: StepCost,
     workers: int = 0,
     cores: float = 2.0,
     inputs: Inputs | None = None,
@@ -53,21 +46,23 @@ def patient(
     source = loader or photos
     source = replace(source, num_workers=workers, prefetch_factor=2 if workers else None)
     made = inputs or inputs_of(work, workers, step_s)
-    verdict, causes = decide(scene, made, source, Host(cores), Trust(steps, steps * step_s, 0.05, 100, 0.02))
+    verdict, causes = decide(
+        scene, made, source, HostLoad(cores), Trust(steps, steps * step_s, 0.05, 100, 0.02)
+    )
     run = Run(["python", "train.py"], "train.py", "/", "", 60.0, 0)
     facts = profile or Profile(run, Machine("", "", "", int(cores), cores))
     processes = facts.processes or [Process(1, 0, "trainer", 0.0)]
     facts = replace(facts, operations=list(operations), loaders=[source], processes=processes)
     return Diagnosis(
         profile=facts, loop=loop_of(steps), outside=None, source=None, loader=source, steps=[row] * steps,
-        inputs=made, host=Host(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene, step_s=step_s,
-        wait_s=wait,
+        inputs=made, host=HostLoad(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene,
+        step_s=step_s, wait_s=wait,
         model_error=0.05, metrics={}, budget=[], quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
         verdict=verdict, causes=causes,
     )  # fmt: skip
 
 
-def inputs_of(work: Work, workers: int, step_s: float, **more: object) -> Inputs:
+def inputs_of(work: BatchCost, workers: int, step_s: float, **more: object) -> Inputs:
     """The inputs that a fetch of ``work`` would have left; further fields by name."""
     wall = work.cpu + work.collate + work.storage + work.network + work.wait
     base = Inputs(

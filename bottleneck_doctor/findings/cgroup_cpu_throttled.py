@@ -37,9 +37,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
-from ..model.profile import Process
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    HostLoad,
+    Proposal,
+    Scenario,
+    StepCost,
+)
 from ..model.report import Evidence, Fix
+from ..model.run import Process
 from .advice import spread
 from .case import patient
 from .computing import threads_set_to
@@ -76,7 +86,7 @@ def _threads(diagnosis: Diagnosis) -> int | None:
     return trainers[0].torch_threads if trainers else None
 
 
-def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Cure]:
+def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
     """As many threads as the quota feeds, where the model uses more."""
     scenario, quota = diagnosis.scenario, diagnosis.profile.machine.quota_cores or 1.0
     fitting = max(1, int(quota))
@@ -85,20 +95,20 @@ def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Cure]:
     wide = scenario.threads / fitting  # the same CPU time on fewer threads
     low, likely, high = (Change(threads=float(fitting), compute=wide * left) for left in CPU_LEFT)
     snippet = f"OMP_NUM_THREADS={fitting} python train.py      # and num_workers at most quota less threads"
-    return [Cure("match-threads-to-quota", "use as many threads as the quota grants cores",
+    return [Proposal("match-threads-to-quota", "use as many threads as the quota grants cores",
                  Fix("threads beyond the quota only wait for each other", snippet),
                  factor=spread(scenario, low, likely, high), most=gain(scenario, high),
                  basis="bound", apply="env",
                  treatments=threads_set_to(fitting))]  # fmt: skip
 
 
-def _more_cores(diagnosis: Diagnosis) -> list[Cure]:
+def _more_cores(diagnosis: Diagnosis) -> list[Proposal]:
     """The quota raised to the cores that are there."""
     machine = diagnosis.profile.machine
     cores = float(machine.affinity_cores or machine.cores_online)
     if cores <= machine.cores:
         return []
-    return [Cure("more-cores", "raise the container's CPU quota",
+    return [Proposal("more-cores", "raise the container's CPU quota",
                  Fix("ask for the cores that the job sees",
                      f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu"),
                  change=Change(cores=cores), apply="admin")]  # fmt: skip
@@ -106,12 +116,12 @@ def _more_cores(diagnosis: Diagnosis) -> list[Cure]:
 
 def _case(throttled: float | None, quota: float | None = 1.0, threads: int = 4) -> Diagnosis:
     """A model on four threads that may use one core's time."""
-    scene = Scenario((Work(1e-4),), (Turn(0.01),), cores=quota or 4.0, threads=float(threads))
-    base = patient(Work(1e-4), Turn(0.01), cores=quota or 4.0, scenario=scene)
+    scene = Scenario((BatchCost(1e-4),), (StepCost(0.01),), cores=quota or 4.0, threads=float(threads))
+    base = patient(BatchCost(1e-4), StepCost(0.01), cores=quota or 4.0, scenario=scene)
     machine = replace(base.profile.machine, quota_cores=quota, cores=quota or 4.0, affinity_cores=4)
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
     facts = replace(base.profile, machine=machine, processes=[trainer])
-    return replace(base, profile=facts, host=Host(cores=quota or 4.0, throttled=throttled))
+    return replace(base, profile=facts, host=HostLoad(cores=quota or 4.0, throttled=throttled))
 
 
 def cases() -> tuple[Case, ...]:

@@ -36,10 +36,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Location, Operation
+from ..model.code import Location
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import operations_of, spread, step_share
 from .case import patient
 from .entry import Case, Entry
@@ -98,9 +99,9 @@ def _place(saves: list[Operation]) -> Location | None:
     return min(near, key=lambda one: one.line, default=None)
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> list[Proposal]:
     line = quoted(diagnosis, place) or "torch.save(model.state_dict(), path)"
-    less = Cure(
+    less = Proposal(
         id="checkpoint-less",
         title="save a checkpoint ten times less often",
         fix=Fix("save by the clock, or every tenth time", f"{LESS}\n    {line}", place),
@@ -109,7 +110,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> 
         risk="up to ten times as much work is lost when the job dies",
         treatments=(Treatment("rare_saving", {"every": round(1 / RARER)}),),
     )
-    aside = Cure(
+    aside = Proposal(
         id="checkpoint-async",
         title="copy the weights in the loop and let a thread write them",
         fix=Fix("take a snapshot, write it beside the training", ASIDE, place),
@@ -126,7 +127,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> 
 
 SAVES = Operation("checkpoint", 1, 0, "save", 40, 2.0, 1.2, 0.09, Location("train.py", 52, "main"))
 ONCE = (replace(SAVES, count=1), replace(SAVES, count=1, location=Location("train.py", 54, "main")))
-SICK = Turn(0.003, checkpoint=0.005)
+SICK = StepCost(0.003, checkpoint=0.005)
 
 
 def cases() -> tuple[Case, ...]:
@@ -134,24 +135,28 @@ def cases() -> tuple[Case, ...]:
     return (
         Case(
             "a save every ten steps",
-            patient(Work(1e-5), SICK, operations=(SAVES,)),
+            patient(BatchCost(1e-5), SICK, operations=(SAVES,)),
             "fires",
             "checkpoint-less",
         ),
         Case(
             "the copy alone would do",
-            patient(Work(1e-5), SICK, operations=(SAVES,)),
+            patient(BatchCost(1e-5), SICK, operations=(SAVES,)),
             "fires",
             "checkpoint-async",
         ),
         Case(
             "a save per epoch",
-            patient(Work(1e-5), Turn(0.003, checkpoint=3e-5), operations=(SAVES,)),
+            patient(BatchCost(1e-5), StepCost(0.003, checkpoint=3e-5), operations=(SAVES,)),
             "silent",
         ),
-        Case("one save so far, and its flush", patient(Work(1e-5), SICK, operations=ONCE), "abstains"),
-        Case("one save so far", patient(Work(1e-5), SICK, operations=(replace(SAVES, count=1),)), "abstains"),
-        Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
+        Case("one save so far, and its flush", patient(BatchCost(1e-5), SICK, operations=ONCE), "abstains"),
+        Case(
+            "one save so far",
+            patient(BatchCost(1e-5), SICK, operations=(replace(SAVES, count=1),)),
+            "abstains",
+        ),
+        Case("no loop was seen", replace(patient(BatchCost(1e-5), SICK), loop=None), "abstains"),
     )
 
 

@@ -36,8 +36,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.profile import Loader, Payload
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.fetches import Payload
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, held_up, payload_of, spread, unlooped, wait_evidence
 from .case import PLACE, inputs_of, patient
@@ -93,9 +104,9 @@ def _copy_share(diagnosis: Diagnosis) -> float:
     return min(1.0, whole * COPY_S_PER_BYTE / max(diagnosis.inputs.collate, 1e-12))
 
 
-def _vectorise(scenario: Scenario, loader: Loader, least: float) -> Cure:
+def _vectorise(scenario: Scenario, loader: Loader, least: float) -> Proposal:
     likely = Change(collate=max(least, VECTORISED))
-    return Cure(
+    return Proposal(
         id="collate-vectorise",
         title="put samples together with calls on whole tensors",
         fix=Fix(f"replace the loops in {loader.collate or 'the collate function'}", PADDING, loader.location),
@@ -106,8 +117,8 @@ def _vectorise(scenario: Scenario, loader: Loader, least: float) -> Cure:
     )
 
 
-def _smaller(scenario: Scenario, loader: Loader) -> Cure:
-    return Cure(
+def _smaller(scenario: Scenario, loader: Loader) -> Proposal:
+    return Proposal(
         id="half-inputs",
         title="collate smaller samples: bytes or half precision instead of float32",
         fix=Fix("return the smallest type that holds the data; convert the batch", SMALLER, loader.location),
@@ -120,11 +131,13 @@ def _smaller(scenario: Scenario, loader: Loader) -> Cure:
 
 OWN = Loader("1:1", "dataloader", 1, "Sentences", batch_size=128, collate="pad_lists", location=PLACE)
 PICTURES = replace(OWN, dataset="Pictures", collate="default_collate")
-WORK, TURN = Work(0.002, collate=0.01), Turn(0.0, 0.001)
+WORK, TURN = BatchCost(0.002, collate=0.01), StepCost(0.0, 0.001)
 BYTES = 4e5
 
 
-def _case(work: Work = WORK, loader: Loader = OWN, turn: Turn = TURN, size: float = BYTES) -> Diagnosis:
+def _case(
+    work: BatchCost = WORK, loader: Loader = OWN, turn: StepCost = TURN, size: float = BYTES
+) -> Diagnosis:
     """Two workers; padding 128 sentences takes 10 ms, the loop 1 ms."""
     inputs = inputs_of(work, 2, 0.006, samples=128.0)
     base = patient(work, turn, workers=2, inputs=inputs, loader=loader)
@@ -136,12 +149,15 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("sentences are padded as lists", _case(), "fires", "collate-vectorise"),
         Case(
-            "large samples are stacked by torch", _case(Work(0.008, 0.01), PICTURES), "fires", "half-inputs"
+            "large samples are stacked by torch",
+            _case(BatchCost(0.008, 0.01), PICTURES),
+            "fires",
+            "half-inputs",
         ),
-        Case("collating is a tenth of the work", _case(Work(0.01, 0.001)), "silent"),
+        Case("collating is a tenth of the work", _case(BatchCost(0.01, 0.001)), "silent"),
         Case("one copy is all that it does", _case(size=3e7), "silent"),
-        Case("rows of memory are stacked", _case(Work(0.001, 0.001), PICTURES), "silent"),
-        Case("the loop has other things to do", _case(turn=Turn(0.0, 0.05)), "silent"),
+        Case("rows of memory are stacked", _case(BatchCost(0.001, 0.001), PICTURES), "silent"),
+        Case("the loop has other things to do", _case(turn=StepCost(0.0, 0.05)), "silent"),
         Case("no fetch was timed", replace(_case(), inputs=Inputs()), "abstains"),
     )
 

@@ -43,11 +43,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Location, Operation
-from ..model.ranks import Parallel
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operation
+from ..model.loops import Parallel
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from . import sharding
 from .advice import PAYS, WORTH, spread, step_share
 from .between_ranks import (
@@ -107,7 +108,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "comm.allreduce", evidence, _cures(diagnosis, diagnosis.scenario), line_of(diagnosis))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
     model, place = wrapped(diagnosis), line_of(diagnosis)
     divided = sharded(diagnosis)
     cures = []
@@ -128,14 +129,14 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Cure]:
     return cures
 
 
-def _seldom(diagnosis: Diagnosis, place: Location | None) -> Cure:
+def _seldom(diagnosis: Diagnosis, place: Location | None) -> Proposal:
     """Per batch, half the exchanges are left, half the copying after them, and half the optimizer steps."""
     passes = passes_of(diagnosis, True)
     spared = step_share(diagnosis, "optimizer") * diagnosis.step_s
     spared += passes.exchange_cpu_s if passes is not None else 0.0
     compute = max(mean_of(diagnosis, "compute"), spared, 1e-12)
     change = Change(comm=EVERY_SECOND, compute=1 - (1 - EVERY_SECOND) * spared / compute)
-    return Cure(
+    return Proposal(
         id="bigger-batch",
         title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
         fix=Fix("double batch_size, or let gradients of two batches add up", SELDOM, place),
@@ -144,12 +145,12 @@ def _seldom(diagnosis: Diagnosis, place: Location | None) -> Cure:
     )
 
 
-def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Cure:
+def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposal:
     """Per sample, half the exchanges are left, half the copying for them, and half the optimizer steps."""
     stepping = step_share(diagnosis, "optimizer") * diagnosis.step_s
     compute = max(mean_of(diagnosis, "compute"), stepping, 1e-12)
     left = copying_left(diagnosis, EVERY_SECOND) - (1 - EVERY_SECOND) * stepping / compute
-    return Cure(
+    return Proposal(
         id="bigger-batch",
         title="exchange half as often: a batch twice as large",
         fix=Fix("double the batch", code, place),
@@ -158,9 +159,9 @@ def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Cure:
     )
 
 
-def _packed(scenario: Scenario, model: Parallel, place: Location | None) -> Cure:
+def _packed(scenario: Scenario, model: Parallel, place: Location | None) -> Proposal:
     hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
-    return Cure(
+    return Proposal(
         id="grad-compress",
         title="send gradients in half the width",
         fix=Fix("register it right after the model is wrapped", HOOK.format(hook), place),
@@ -173,8 +174,8 @@ def _packed(scenario: Scenario, model: Parallel, place: Location | None) -> Cure
     )
 
 
-def _faster(scenario: Scenario) -> Cure:
-    return Cure(
+def _faster(scenario: Scenario) -> Proposal:
+    return Proposal(
         id="faster-network",
         title="link the machines ten times as fast",
         fix=Fix("10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
@@ -184,8 +185,8 @@ def _faster(scenario: Scenario) -> Cure:
     )  # fmt: skip
 
 
-def _together(scenario: Scenario) -> Cure:
-    return Cure(
+def _together(scenario: Scenario) -> Proposal:
+    return Proposal(
         id="single-node",
         title="train on one machine, where ranks reach each other through memory",
         fix=Fix("use all devices of one machine before a second one",
@@ -196,8 +197,8 @@ def _together(scenario: Scenario) -> Cure:
     )  # fmt: skip
 
 
-def _nccl(scenario: Scenario) -> Cure:
-    return Cure(
+def _nccl(scenario: Scenario) -> Proposal:
+    return Proposal(
         id="nccl-backend",
         title="exchange gradients on the devices themselves",
         fix=Fix("gloo copies them through the host's memory",
@@ -208,7 +209,7 @@ def _nccl(scenario: Scenario) -> Cure:
 
 
 MODEL_LINE = Location("train.py", 12, "main")
-SICK, WELL = Turn(0.01, comm=0.008), Turn(0.03, comm=0.001)
+SICK, WELL = StepCost(0.01, comm=0.008), StepCost(0.03, comm=0.001)
 
 
 def _asleep_in_collectives() -> Diagnosis:
@@ -218,7 +219,7 @@ def _asleep_in_collectives() -> Diagnosis:
 
 def _unheard() -> Diagnosis:
     """DistributedDataParallel, but nothing that the training thread waits for: an accelerator's own queue."""
-    return pair(Turn(0.0, 0.02), passes=())
+    return pair(StepCost(0.0, 0.02), passes=())
 
 
 FSDP = {"groups": "7", "resharded": "7", "param_dtype": "None", "reduce_dtype": "None"}
@@ -247,7 +248,7 @@ def cases() -> tuple[Case, ...]:
         Case("the same over nccl", _many("nccl"), "fires", "grad-compress"),
         Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
         Case("the backward pass hides it", pair(WELL), "silent"),
-        Case("the waiting is for a slow rank", pair(Turn(0.01, straggler=0.01), 0.01), "silent"),
+        Case("the waiting is for a slow rank", pair(StepCost(0.01, straggler=0.01), 0.01), "silent"),
         Case("a sharded model", _sharded("fsdp", FSDP), "fires", "fsdp-no-reshard"),
         Case("DeepSpeed's ZeRO", _sharded("zero", {"stage": "3"}), "fires", "zero-stage-0"),
         Case("no exchange was timed", _unheard(), "abstains"),

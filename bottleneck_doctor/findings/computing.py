@@ -7,10 +7,11 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.split import anatomy_of
-from ..model.computing import Anatomy, Computing, Optimizer, Switches
-from ..model.diagnosis import Abstention, Change, Diagnosis, Scenario, Turn, Work
-from ..model.profile import Location, Operator
-from ..model.trial import ENVIRONMENT, Treatment
+from ..model.code import Location
+from ..model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Scenario, StepCost
+from ..model.instruments import Operator
+from ..model.run import ENVIRONMENT, Treatment
 from .advice import spread
 from .case import patient
 
@@ -32,12 +33,12 @@ def blind(diagnosis: Diagnosis, finding: str, profiled: bool = True) -> Abstenti
     return None
 
 
-def anatomy(diagnosis: Diagnosis) -> Anatomy | None:
+def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
     """The profiled step of the loop's process."""
     return anatomy_of(diagnosis.profile, diagnosis.loop)
 
 
-def switches(diagnosis: Diagnosis) -> Switches | None:
+def switches(diagnosis: Diagnosis) -> ScriptSettings | None:
     """What the loop's process had set."""
     known = diagnosis.profile.computing.switches
     return next((one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid), None)
@@ -108,15 +109,15 @@ def place(optimizer: Optimizer) -> Location | None:
 
 
 def case_of(
-    turn: Turn, computing: Computing, table: list[Operator] | None = None, work: Work | None = None
+    turn: StepCost, computing: Computing, table: list[Operator] | None = None, work: BatchCost | None = None
 ) -> Diagnosis:
     """A run of process 1 whose loop takes ``turn``, with these facts about how it computes."""
-    sick = patient(work or Work(2e-4), turn)
+    sick = patient(work or BatchCost(2e-4), turn)
     return replace(sick, profile=replace(sick.profile, computing=computing, operators=table or []))
 
 
-def anatomy_like(turn: Turn, operators: int = 200, large: float = 0.8) -> Anatomy:
+def anatomy_like(turn: StepCost, operators: int = 200, large: float = 0.8) -> DispatchBreakdown:
     """The profiled step of such a turn: ``large`` is the share of operators' time in large ones."""
     whole = turn.compute + turn.python + turn.launch
-    return Anatomy(1, operators, whole, whole, turn.compute + turn.launch / 2, turn.compute,
+    return DispatchBreakdown(1, operators, whole, whole, turn.compute + turn.launch / 2, turn.compute,
                    large * turn.compute, turn.launch / 2, turn.python)  # fmt: skip

@@ -38,9 +38,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.profile import HotFiles, Location, Payload, Process, Stack
+from ..model.code import Location
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.fetches import HotFiles, Payload
+from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
+from ..model.run import Process
 from .advice import (
     MOST,
     TASK_IO,
@@ -101,7 +114,7 @@ def _openings(inputs: Inputs, per_sample: float) -> list[Evidence]:
     return [Evidence(*one, "hook on the container's constructor") for one in known]
 
 
-def _open_once(diagnosis: Diagnosis) -> Cure:
+def _open_once(diagnosis: Diagnosis) -> Proposal:
     """The measured openings fall away: their CPU, and what they slept in reads."""
     inputs = diagnosis.inputs
     fetching = inputs.fetching
@@ -110,7 +123,7 @@ def _open_once(diagnosis: Diagnosis) -> Cure:
         cpu=max(0.0, 1 - inputs.container_cpu / fetching),
         storage=1 - asleep / inputs.storage if inputs.storage > 0 else 1.0,
     )
-    return Cure("open-once-per-worker", "open the container once in each worker and keep it open",
+    return Proposal("open-once-per-worker", "open the container once in each worker and keep it open",
                 Fix("open at the first sample, not at every one", ONCE, place_of(diagnosis)), change=spared,
                 risk="never hand an open HDF5 or zip file to a forked worker")  # fmt: skip
 
@@ -132,7 +145,7 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
     left = (CAUTIOUS, min(CAUTIOUS, 2 / ratio), 1 / ratio)
     changes = [Change(storage=one) if asleep else Change(cpu=1 - unpacking * (1 - one)) for one in left]
     place = hottest_place(diagnosis)
-    cure = Cure("rechunk", "store the data in chunks that fit the samples",
+    cure = Proposal("rechunk", "store the data in chunks that fit the samples",
                 Fix("rewrite the file once", CHUNKS, place),
                 factor=spread(scenario, *changes),
                 basis="bound", apply="convert", effort="hours",
@@ -150,24 +163,24 @@ def _fits(diagnosis: Diagnosis, delivered: float) -> bool:
     return fits_memory(diagnosis, delivered / max(1.0, diagnosis.inputs.samples))
 
 
-def _held(scenario: Scenario, unpacking: float, place: Location | None) -> Cure:
+def _held(scenario: Scenario, unpacking: float, place: Location | None) -> Proposal:
     """All rows in memory: nothing is unpacked for a batch any more."""
     costs = (Change(cpu=1 - unpacking * (1 - left)) for left in HELD)
-    return Cure("cache-bytes-ram", "unpack the data into memory once, before training",
+    return Proposal("cache-bytes-ram", "unpack the data into memory once, before training",
                 Fix("read the whole data set at the start, where it fits", WHOLE, place),
                 factor=spread(scenario, *costs), basis="bound",
                 risk="needs memory for all of it")  # fmt: skip
 
 
-WORK = Work(0.02)
+WORK = BatchCost(0.02)
 REOPENED = inputs_of(WORK, 1, 0.02, containers=32.0, container=0.015, container_cpu=0.015)
-COLD = Work(0.002, storage=0.02)
+COLD = BatchCost(0.002, storage=0.02)
 CHUNKED = inputs_of(COLD, 1, 0.022, storage_bytes=64e6, read_bytes=64e6, reads=32.0, containers=0.0)
 
 
-def _case(inputs: Inputs, work: Work = WORK) -> Diagnosis:
+def _case(inputs: Inputs, work: BatchCost = WORK) -> Diagnosis:
     """A worker that reads rows out of an HDF5 file; batches of 1 MB."""
-    sick = patient(work, Turn(0.0, 0.002), workers=1, inputs=inputs)
+    sick = patient(work, StepCost(0.0, 0.002), workers=1, inputs=inputs)
     hot = [HotFiles("1:1", 1, 0, {".h5": 1})]
     return replace(sick, profile=replace(sick.profile, hot_files=hot, payloads=[Payload("1:1", 9, 1.0, 1e6)]))
 

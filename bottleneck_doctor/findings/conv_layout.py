@@ -39,10 +39,10 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.computing import Computing, Optimizer
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
-from ..model.profile import Operator
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH, spread
 from .computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
 from .entry import Case, Entry
@@ -68,7 +68,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share = share_of(diagnosis, is_convolution)
     if share < CONVOLUTION_SHARE or not kernels or any(one.kernels_channels_last for one in known):
         return None
-    cure = Cure(
+    cure = Proposal(
         id="channels-last",
         title="lay the channels of a pixel side by side in memory",
         fix=Fix("before the loop, and on each batch of images", SNIPPET),
@@ -97,7 +97,7 @@ def is_convolution(name: str) -> bool:
     return "conv" in name
 
 
-TURN = Turn(0.04, launch=0.001)
+TURN = StepCost(0.04, launch=0.001)
 CONVOLUTIONS = [
     Operator("aten::convolution_backward", 6.0, 0.022),
     Operator("aten::mkldnn_convolution", 6.0, 0.01),

@@ -38,11 +38,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.computing import Computing, Optimizer, Switches
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Operator
+from ..model.computing import Computing, Optimizer, ScriptSettings
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH
 from .computing import (
     PROFILER,
@@ -115,7 +115,7 @@ def _large(diagnosis: Diagnosis) -> float:
     return min(1.0, found.large_s / max(found.own_s, 1e-12))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) -> list[Proposal]:
     """What either may bring at most: as timed, else as published."""
     autocast, medium = (
         times_as_fast(diagnosis, LAYERS, way, share * own_s(scenario)) for way in ("bfloat16", "rounded")
@@ -127,7 +127,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) ->
          medium or (MEDIUM if amx else WITHOUT_AMX)),
     )  # fmt: skip
     return [
-        Cure(
+        Proposal(
             id=name,
             title=title,
             fix=Fix(where, snippet),
@@ -142,13 +142,15 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) ->
     ]
 
 
-TURN = Turn(0.02, launch=0.001)
+TURN = StepCost(0.02, launch=0.001)
 PRODUCTS = [Operator("aten::addmm", 6.0, 0.008), Operator("aten::mm", 12.0, 0.009)]
 SMALL = [Operator("aten::addmm", 60.0, 0.008), Operator("aten::mm", 120.0, 0.009)]
-ABLE = Switches(1, matmul_precision="highest", autocast=False, amx=True, avx512_bf16=True)
+ABLE = ScriptSettings(1, matmul_precision="highest", autocast=False, amx=True, avx512_bf16=True)
 
 
-def _case(known: Switches = ABLE, table: list[Operator] = PRODUCTS, dtype: str = "float32") -> Diagnosis:
+def _case(
+    known: ScriptSettings = ABLE, table: list[Operator] = PRODUCTS, dtype: str = "float32"
+) -> Diagnosis:
     """A model of large products, 20 ms a step."""
     weights = Optimizer(1, "AdamW", "torch", 8, 10**7, fused=True, device="cpu", dtype=dtype)
     facts = Computing(switches=[known], optimizers=[weights], anatomies=[anatomy_like(TURN)])

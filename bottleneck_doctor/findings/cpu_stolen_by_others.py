@@ -35,7 +35,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    HostLoad,
+    Proposal,
+    Scenario,
+    StepCost,
+)
 from ..model.report import Evidence, Fix
 from .case import inputs_of, patient
 from .entry import Case, Entry
@@ -65,7 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
     evidence.append(Evidence("share of their running time that makers of batches wait for a core",
                              "fetch_queue_share", queue, "schedstat"))  # fmt: skip
-    cure = Cure(
+    cure = Proposal(
         id="isolate-cpus",
         title="give the job cores of its own",
         fix=Fix("pin the job and the others to different cores, or ask the scheduler for a machine alone",
@@ -81,13 +91,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:
     """Four workers decode on four cores, of which strangers take some; the loop uses 3 ms."""
-    work = Work(0.04)
+    work = BatchCost(0.04)
     inputs = replace(inputs_of(work, 4, 0.02), queue=queue_s)
     rest = 0.0 if online > 4 else foreign or 0.0
-    scene = Scenario((work,), (Turn(0.0, 0.003),), workers=4, cores=4.0, strangers=rest)
-    sick = patient(work, Turn(0.0, 0.003), workers=4, cores=4.0, inputs=inputs, scenario=scene)
+    scene = Scenario((work,), (StepCost(0.0, 0.003),), workers=4, cores=4.0, strangers=rest)
+    sick = patient(work, StepCost(0.0, 0.003), workers=4, cores=4.0, inputs=inputs, scenario=scene)
     machine = replace(sick.profile.machine, cores_online=online, cores=4.0)
-    host = Host(cores=4.0, job_cores=2.0, foreign_cores=foreign)
+    host = HostLoad(cores=4.0, job_cores=2.0, foreign_cores=foreign)
     return replace(sick, profile=replace(sick.profile, machine=machine), host=host)
 
 

@@ -42,10 +42,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.threads import Threads, judge_threads
-from ..model.computing import Computing, Switches
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Host, Turn
-from ..model.profile import Operator, Process
+from ..model.computing import Computing, ScriptSettings
+from ..model.diagnosis import Abstention, Diagnosis, Finding, HostLoad, Proposal, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
+from ..model.run import Process
 from .advice import WORTH
 from .computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
 from .entry import Case, Entry
@@ -88,9 +89,9 @@ def held_share(diagnosis: Diagnosis) -> float:
     return held / walls if walls > 0 else 0.0
 
 
-def _cure(judged: Threads) -> Cure:
+def _cure(judged: Threads) -> Proposal:
     count = judged.wanted
-    return Cure(
+    return Proposal(
         id="set-threads",
         title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
         fix=Fix("in the environment; in the script only where nothing else was handed down",
@@ -104,7 +105,7 @@ def _cure(judged: Threads) -> Cure:
     )  # fmt: skip
 
 
-TURN = Turn(0.02)
+TURN = StepCost(0.02)
 TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
 
 
@@ -118,13 +119,13 @@ def _case(
     """A model that computes for 20 ms on four cores; batches come for nothing."""
     anatomies = [anatomy_like(TURN, large=large)] if large is not None else []
     facts = Computing(
-        switches=[Switches(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
+        switches=[ScriptSettings(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
     )
     sick = case_of(TURN, facts, TABLE if large is not None else [])
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
     return replace(
         sick, profile=replace(sick.profile, processes=[trainer]),
-        host=Host(cores=4.0, job_cores=job_cores, foreign_cores=0.0),
+        host=HostLoad(cores=4.0, job_cores=job_cores, foreign_cores=0.0),
         steps=[replace(step, queue=queue * step.wall) for step in sick.steps],
         scenario=replace(sick.scenario, cores=4.0) if sick.scenario else None,
     )  # fmt: skip

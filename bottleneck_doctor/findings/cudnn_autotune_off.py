@@ -36,11 +36,11 @@ PyTorch Performance Tuning Guide, "Enable cuDNN auto-tuner"; torch.backends.cudn
 from __future__ import annotations
 
 from ..analyse.causes import gain
-from ..model.device import DeviceFacts, Kernels, Switches
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.derived import DeviceStepBreakdown
+from ..model.device import DeviceFacts, Kernels, TorchSettings
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .accelerator import WINDOW, kernel_share, saving, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -80,7 +80,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "device.compute", evidence, [cure])
 
 
-def _on(diagnosis: Diagnosis, scenario: Scenario, share: float) -> Cure:
+def _on(diagnosis: Diagnosis, scenario: Scenario, share: float) -> Proposal:
     kernels_s = sum(one.device_s for one in _kernels(diagnosis))
     timed = times_as_fast(diagnosis, ("convolution",), "tuned", share * kernels_s)
     cure = _on_by_range(scenario, share)
@@ -91,8 +91,8 @@ def _kernels(diagnosis: Diagnosis) -> list[Kernels]:
     return (diagnosis.device.facts.kernels if diagnosis.device is not None else None) or []
 
 
-def _on_by_range(scenario: Scenario, share: float) -> Cure:
-    return Cure(
+def _on_by_range(scenario: Scenario, share: float) -> Proposal:
+    return Proposal(
         id="cudnn-benchmark",
         title="time the convolutions' algorithms once and keep the fastest",
         fix=Fix("before training; shapes must stay the same", "torch.backends.cudnn.benchmark = True"),
@@ -105,8 +105,8 @@ def _on_by_range(scenario: Scenario, share: float) -> Cure:
     )
 
 
-def _off(scenario: Scenario, share: float) -> Cure:
-    return Cure(
+def _off(scenario: Scenario, share: float) -> Proposal:
+    return Proposal(
         id="cudnn-benchmark-off",
         title="stop timing convolutions for every new shape",
         fix=Fix("inputs vary in size: leave the choice to the heuristic, or pad to a few sizes",
@@ -123,9 +123,11 @@ def _off(scenario: Scenario, share: float) -> Cure:
 CONVOLVING = [kernels("convolution", 0.8), kernels("elementwise", 0.2)]
 
 
-def _case(beat: Beat | None, tuned: bool | None, shapes: float, convolutions: bool = True) -> Diagnosis:
+def _case(
+    beat: DeviceStepBreakdown | None, tuned: bool | None, shapes: float, convolutions: bool = True
+) -> Diagnosis:
     found = CONVOLVING if convolutions else [kernels("matmul", 0.9)]
-    switches = Switches(cudnn_benchmark=tuned, convolution_shapes=shapes)
+    switches = TorchSettings(cudnn_benchmark=tuned, convolution_shapes=shapes)
     return accelerated(beat, DeviceFacts(kernels=found, switches=switches))
 
 

@@ -32,8 +32,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Cure, Diagnosis, Finding, Turn
-from ..model.profile import Location
+from ..model.code import Location
+from ..model.diagnosis import Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .between_ranks import MODEL, pair, wrapped
 from .entry import Case, Entry
@@ -62,8 +62,8 @@ def examine(diagnosis: Diagnosis) -> Finding | None:
     return Finding(ID, "comm.allreduce", evidence, [_cure(model.devices, place)], place)
 
 
-def _cure(count: int, place: Location | None) -> Cure:
-    return Cure(
+def _cure(count: int, place: Location | None) -> Proposal:
+    return Proposal(
         id="use-ddp",
         title=f"start one process per device: DistributedDataParallel on {count} ranks",
         fix=Fix("wrap the model in DistributedDataParallel and launch with torchrun",
@@ -78,7 +78,7 @@ def _cure(count: int, place: Location | None) -> Cure:
 
 def _case(devices: int) -> Diagnosis:
     model = replace(MODEL, kind="dp", devices=devices, world_size=1, backend="")
-    return pair(Turn(0.0, 0.02), model=model, passes=(), world=1)
+    return pair(StepCost(0.0, 0.02), model=model, passes=(), world=1)
 
 
 def cases() -> tuple[Case, ...]:
@@ -86,7 +86,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("four devices", _case(4), "fires", "use-ddp"),
         Case("one device", _case(1), "silent"),
-        Case("DistributedDataParallel", pair(Turn(0.0, 0.02)), "silent"),
+        Case("DistributedDataParallel", pair(StepCost(0.0, 0.02)), "silent"),
     )
 
 

@@ -38,11 +38,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
-from ..model.profile import Location
-from ..model.ranks import Passes
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.loops import Passes
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH
 from .between_ranks import (
     MODEL,
@@ -106,8 +106,8 @@ def _seldom(diagnosis: Diagnosis, shared: Passes, left: float) -> Change:
     return Change(comm=left, compute=1 - copied / compute)
 
 
-def _cure(count: int, change: Change, place: Location | None) -> Cure:
-    return Cure(
+def _cure(count: int, change: Change, place: Location | None) -> Proposal:
+    return Proposal(
         id="ddp-no-sync",
         title=f"exchange gradients once in {count} passes, when the optimizer is about to step",
         fix=Fix("let gradients add up locally with no_sync()", SNIPPET.format(k=count), place),
@@ -120,7 +120,7 @@ def _cure(count: int, change: Change, place: Location | None) -> Cure:
 
 FOUR = replace(PASSES, per_step=4.0)
 LOCAL = replace(PASSES, shared=False, count=1200, per_step=4.0, exchange_s=0.0)
-SICK = Turn(0.01, comm=0.009)
+SICK = StepCost(0.01, comm=0.009)
 
 
 def cases() -> tuple[Case, ...]:
@@ -131,7 +131,7 @@ def cases() -> tuple[Case, ...]:
         Case("four passes, one exchange", pair(SICK, passes=(replace(FOUR), LOCAL)), "silent"),
         Case("every pass is followed by a step", pair(SICK), "silent"),
         Case("an optimizer with a closure", pair(SICK, passes=(closure,)), "silent"),
-        Case("the exchange costs nothing", pair(Turn(0.05, comm=1e-4), passes=(FOUR,)), "silent"),
+        Case("the exchange costs nothing", pair(StepCost(0.05, comm=1e-4), passes=(FOUR,)), "silent"),
         Case("nothing is wrapped", pair(SICK, model=None, passes=()), "silent"),
         Case("no optimizer", pair(SICK, model=MODEL, passes=(replace(FOUR, per_step=0.0),)), "abstains"),
     )

@@ -39,11 +39,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
-from ..model.profile import Location
-from ..model.ranks import Parallel, Passes
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.loops import Parallel, Passes
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import spread
 from .between_ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
 from .entry import Case, Entry
@@ -94,12 +94,12 @@ def _buckets(model: Parallel, exposed: float) -> list[Evidence]:
                      float(count), BUILT)]  # fmt: skip
 
 
-def _view(diagnosis: Diagnosis, passes: Passes, place: Location | None) -> Cure:
+def _view(diagnosis: Diagnosis, passes: Passes, place: Location | None) -> Proposal:
     scenario = diagnosis.scenario
     assert scenario is not None
     part = passes.exchange_cpu_s / max(mean_of(diagnosis, "compute"), 1e-12)
     changes = [Change(compute=max(0.0, 1 - times * part)) for times in BOTH_WAYS]
-    return Cure(
+    return Proposal(
         id="ddp-bucket-view",
         title="let gradients live in the buckets that are exchanged",
         fix=Fix("where the model is wrapped", VIEW, place),
@@ -117,12 +117,12 @@ COPYING = replace(PASSES, exchange_cpu_s=0.0015)
 
 def _case(passes: Passes, options: dict[str, str]) -> Diagnosis:
     model = replace(MODEL, arguments={**MODEL.arguments, **options})
-    return pair(Turn(0.012, comm=0.008), model=model, passes=(passes,))
+    return pair(StepCost(0.012, comm=0.008), model=model, passes=(passes,))
 
 
 def _one_bucket() -> Diagnosis:
     model = replace(MODEL, gradient_bytes=80_000_000, bucket_bytes=[80_000_000])
-    return pair(Turn(0.05, comm=0.02), model=model)
+    return pair(StepCost(0.05, comm=0.02), model=model)
 
 
 def cases() -> tuple[Case, ...]:
@@ -133,8 +133,8 @@ def cases() -> tuple[Case, ...]:
         Case("a needless search", _case(PASSES, {"find_unused_parameters": "True", **viewed}), "fires"),
         Case("one bucket of 80 MB", _one_bucket(), "fires"),
         Case("gradients live in their buckets", _case(COPYING, viewed), "silent"),
-        Case("nothing is wrapped", pair(Turn(0.01), model=None, passes=()), "silent"),
-        Case("no exchange was timed", pair(Turn(0.0, 0.02), passes=()), "abstains"),
+        Case("nothing is wrapped", pair(StepCost(0.01), model=None, passes=()), "silent"),
+        Case("no exchange was timed", pair(StepCost(0.0, 0.02), passes=()), "abstains"),
     )
 
 

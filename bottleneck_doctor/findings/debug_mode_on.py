@@ -37,11 +37,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.computing import Computing, Switches
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Operator
+from ..model.computing import Computing, ScriptSettings
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH, spread
 from .computing import (
     PROFILER,
@@ -83,7 +83,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [Evidence(f"{text} is on", name, 1.0, SETTINGS) for text, name, _, _ in found]
     evidence += _checks(diagnosis)
-    cure = Cure(
+    cure = Proposal(
         id="drop-debug",
         title=f"switch {what[0]} off",
         fix=Fix("once the bug is found", what[3]),
@@ -97,7 +97,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "model.compute" if "anomaly" in what[0] else "host.python", evidence, [cure])
 
 
-def _found(diagnosis: Diagnosis, scenario: Scenario, known: Switches) -> list[tuple[str, str, Factor, str]]:
+def _found(
+    diagnosis: Diagnosis, scenario: Scenario, known: ScriptSettings
+) -> list[tuple[str, str, Factor, str]]:
     """(what, metric, speedup without it, how to switch it off) for each switch that is on."""
     anomaly = "torch.autograd.set_detect_anomaly(False)     # and no `with detect_anomaly()`"
     live = "leave the profiler's block after a few steps, or give it a schedule"
@@ -131,7 +133,7 @@ def _checks(diagnosis: Diagnosis) -> list[Evidence]:
     return [Evidence("searches for NaN in a step", "nan_checks", count, PROFILER)] if count else []
 
 
-TURN = Turn(0.006, launch=0.002)
+TURN = StepCost(0.006, launch=0.002)
 CHECKED = [
     Operator("aten::mm", 20.0, 0.002),
     Operator("aten::any", 60.0, 8e-4),
@@ -139,7 +141,7 @@ CHECKED = [
 ]
 
 
-def _case(known: Switches | None, table: list[Operator] = CHECKED) -> Diagnosis:
+def _case(known: ScriptSettings | None, table: list[Operator] = CHECKED) -> Diagnosis:
     """A step of 8 ms."""
     facts = Computing(switches=[known] if known else [], anatomies=[anatomy_like(TURN)])
     return case_of(TURN, facts, table)
@@ -147,7 +149,7 @@ def _case(known: Switches | None, table: list[Operator] = CHECKED) -> Diagnosis:
 
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say."""
-    off = Switches(1, anomaly=False)
+    off = ScriptSettings(1, anomaly=False)
     return (
         Case("anomaly detection is on", _case(replace(off, anomaly=True)), "fires", "drop-debug"),
         Case("it is on for a part of the step", _case(replace(off, noticed=["anomaly"]), []), "fires",

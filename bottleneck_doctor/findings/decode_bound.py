@@ -44,10 +44,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.calibration import Calibration
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
-from ..model.profile import HotFiles, Machine, Payload, Repeats
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
+from ..model.fetches import HotFiles, Payload, Repeats
+from ..model.instruments import Calibration
 from ..model.report import Evidence, Fix
+from ..model.run import Machine
 from .advice import (
     BOOKS,
     WORTH,
@@ -201,7 +202,7 @@ def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
     return max(finished, CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec])
 
 
-def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Proposal]:
     """Decode once; store what is cheap to decode; decode fewer pixels; decode them faster."""
     needed = OVERSIZE / max(oversize, OVERSIZE)
     slow = codec == "a slow codec"
@@ -222,7 +223,7 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Cure]:
     return cures
 
 
-def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Cure:
+def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Proposal:
     """A cure whose effect on decoding was measured elsewhere."""
     assert diagnosis.scenario is not None, "a range is replayed"
     size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
@@ -231,7 +232,7 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
     return replace(_cure(diagnosis, name), factor=factor, basis="bound")
 
 
-def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
+def _as_timed(diagnosis: Diagnosis, cure: Proposal) -> list[Proposal]:
     """The cure with what was timed on the training's own pictures, where it was; no cure where that way gains
     nothing."""
     rows, used, count = decoding(diagnosis, VARIANTS)
@@ -254,8 +255,8 @@ def _as_timed(diagnosis: Diagnosis, cure: Cure) -> list[Cure]:
 
 
 def _as_shrunk(
-    diagnosis: Diagnosis, cure: Cure, count: float, now: Calibration, then: Calibration
-) -> list[Cure]:
+    diagnosis: Diagnosis, cure: Proposal, count: float, now: Calibration, then: Calibration
+) -> list[Proposal]:
     """What was timed of decoding and resizing ``count`` pictures is spared of making a batch (resizing has no
     hook), of which they take no more than all."""
     share = min(1.0, count * now.cpu_s / diagnosis.inputs.fetching)
@@ -270,7 +271,7 @@ def _resizing_s(diagnosis: Diagnosis) -> float:
     return count * rows["resized"].cpu_s if "resized" in rows else 0.0
 
 
-def _threaded(diagnosis: Diagnosis) -> Cure:
+def _threaded(diagnosis: Diagnosis) -> Proposal:
     """DALI's threads: at worst nothing, likely what as many workers bring whose batches nobody moves, at best
     half of decoding as well."""
     assert diagnosis.scenario is not None, "a range is replayed"
@@ -290,13 +291,13 @@ def _cores(diagnosis: Diagnosis) -> int:
     return max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
 
 
-def _cure(diagnosis: Diagnosis, name: str) -> Cure:
+def _cure(diagnosis: Diagnosis, name: str) -> Proposal:
     title, apply, snippet, risk = WAYS[name]
     fix = Fix(title, snippet, place_of(diagnosis))
-    return Cure(name, title, fix, apply=apply, effort="hours", risk=risk)
+    return Proposal(name, title, fix, apply=apply, effort="hours", risk=risk)
 
 
-WORK, TURN = Work(0.03), Turn(0.0, 0.003)
+WORK, TURN = BatchCost(0.03), StepCost(0.0, 0.003)
 PHOTOS = inputs_of(WORK, 2, 0.015, decode=0.024, read_bytes=32 * 4e5)
 
 
@@ -326,7 +327,9 @@ def cases() -> tuple[Case, ...]:
         Case("memory for all of them", _case(".jpg", memory=512 << 30), "fires", "cache-decoded-ram"),
         Case("memory for none but finished samples", _case(".jpg", memory=64 << 30), "fires"),
         Case("another preparation dominates", _case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
-        Case("the workers keep up", patient(Work(0.002), Turn(0.0, 0.02), 2, inputs=PHOTOS), "silent"),
+        Case(
+            "the workers keep up", patient(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS), "silent"
+        ),
         Case("no fetch was timed", _case(".jpg", Inputs()), "abstains"),
     )
 

@@ -37,10 +37,20 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.makings import making_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.making import Making
-from ..model.profile import Machine
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.fetches import Making
 from ..model.report import Evidence, Fix
+from ..model.run import Machine
 from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, fits_memory, held_up, spread, unlooped, wait_evidence
 from .case import patient
 from .entry import Case, Entry
@@ -84,14 +94,14 @@ def _unpacked(inputs: Inputs, making: Making) -> Change:
     return Change(cpu=max(0.0, 1 - spared / fetching))
 
 
-def _store(diagnosis: Diagnosis, scenario: Scenario, making: Making) -> Cure:
+def _store(diagnosis: Diagnosis, scenario: Scenario, making: Making) -> Proposal:
     inputs = diagnosis.inputs
     change = _unpacked(inputs, making)
     held = (
         fits_memory(diagnosis, making.unpacked_bytes / max(inputs.samples, 1.0))
         and inputs.storage < READ_SHARE * inputs.wall
     )
-    return Cure(
+    return Proposal(
         id="reencode-offline",
         title="store the samples so that they need no unpacking",
         fix=Fix("write each file once more, unpacked, and read that", STORED, hottest_place(diagnosis)),
@@ -104,9 +114,9 @@ def _store(diagnosis: Diagnosis, scenario: Scenario, making: Making) -> Cure:
     )
 
 
-def _case(unpack_s: float, memory: int | None = 64 << 30, turn: Turn = Turn(0.0, 0.002)) -> Diagnosis:  # noqa: B008
+def _case(unpack_s: float, memory: int | None = 64 << 30, turn: StepCost = StepCost(0.0, 0.002)) -> Diagnosis:  # noqa: B008
     """Two workers, 20 ms of CPU a batch, of which so much unpacks 2 MB."""
-    base = patient(Work(0.02), turn, workers=2)
+    base = patient(BatchCost(0.02), turn, workers=2)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
     makings = [Making("1:1", 400, unpack_s, 2e6)]
     return replace(base, profile=replace(base.profile, makings=makings, machine=machine))
@@ -118,7 +128,7 @@ def cases() -> tuple[Case, ...]:
         Case("gzip files in the page cache", _case(0.016), "fires", "reencode-offline"),
         Case("no memory for them unpacked", _case(0.016, None), "fires", "reencode-offline"),
         Case("another preparation dominates", _case(0.003), "silent"),
-        Case("the workers keep up", _case(0.016, turn=Turn(0.0, 0.03)), "silent"),
+        Case("the workers keep up", _case(0.016, turn=StepCost(0.0, 0.03)), "silent"),
         Case("no fetch was timed", replace(_case(0.016), inputs=Inputs()), "abstains"),
     )
 

@@ -37,10 +37,10 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.computing import Computing, Denormals
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
-from ..model.profile import Operator
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH
 from .computing import PROFILER, anatomy_like, blind, case_of, faster, share_of
 from .entry import Case, Entry
@@ -72,7 +72,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     most = max(one.tiny / one.looked for one in found)
     hit = 1 - (1 - most) ** LANES
-    cure = Cure(
+    cure = Proposal(
         id="flush-denormals",
         title="let the CPU take such numbers for zero",
         fix=Fix("first lines of the script, before any thread", "torch.set_flush_denormal(True)"),
@@ -95,7 +95,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "model.compute", evidence, [cure])
 
 
-TURN = Turn(0.02, launch=0.001)
+TURN = StepCost(0.02, launch=0.001)
 TABLE = [Operator("aten::mul", 20.0, 0.009), Operator("aten::mm", 4.0, 0.004)]
 PRODUCTS = [Operator("aten::mm", 20.0, 0.018)]
 

@@ -39,8 +39,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.disks import Disks, measure_disks
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Operation, Series
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operation, Series
 from ..model.report import Evidence, Fix
 from .advice import judge_reads, making_s, operations_of, place_of, spread, step_share, wait_evidence, waits
 from .case import inputs_of, patient
@@ -92,13 +92,13 @@ def _cause(diagnosis: Diagnosis, reading: bool) -> str:
     return "host.checkpoint" if saving else "host.logging"
 
 
-def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Cure:
+def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Proposal:
     """Without strangers on the same disks, the job has their bandwidth too."""
     share = disks.job_share
     reads, writes = _floors(_reading(diagnosis), share), _floors(_writing(diagnosis), share)
     halfway = _eased(scenario, (1 + share) / 2, 1.0)
     likely, best = (_eased(scenario, *both) for both in zip(reads, writes, strict=True))
-    return Cure(
+    return Proposal(
         id="io-isolate",
         title="keep other jobs off the disk that this training uses",
         fix=Fix("give it a volume of its own, or hold the others back",
@@ -145,15 +145,15 @@ def _writing(diagnosis: Diagnosis) -> tuple[float, float]:
     return slow, fast
 
 
-WORK = Work(0.002, storage=0.02)
-LOOP = Turn(0.0, 0.002)
+WORK = BatchCost(0.002, storage=0.02)
+LOOP = StepCost(0.0, 0.002)
 READ = inputs_of(WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=20.0)
 
 
 def _case(
     strangers: float | None,
-    work: Work = WORK,
-    turn: Turn = LOOP,
+    work: BatchCost = WORK,
+    turn: StepCost = LOOP,
     busy: float = 1.0,
     saves: tuple[Operation, ...] = (),
 ) -> Diagnosis:
@@ -171,17 +171,17 @@ def _case(
 
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
-    saving = Turn(0.0, 0.01, checkpoint=0.02)
+    saving = StepCost(0.0, 0.01, checkpoint=0.02)
     saves = Operation("checkpoint", 1, 0, "save", 40, 4.0, 0.4, 0.2)
     return (
         Case("reads wait behind strangers", _case(3e8), "fires", "io-isolate"),
         Case(
             "checkpoints wait behind strangers",
-            _case(3e8, Work(0.001), saving, saves=(saves,)),
+            _case(3e8, BatchCost(0.001), saving, saves=(saves,)),
             "fires",
             "io-isolate",
         ),
-        Case("the loader needs no disk", _case(3e8, Work(0.02)), "silent"),
+        Case("the loader needs no disk", _case(3e8, BatchCost(0.02)), "silent"),
         Case("the disk is the job's", _case(1e6), "silent"),
         Case("the disk is mostly idle", _case(3e8, busy=0.1), "silent"),
         Case("nobody counted", _case(None), "abstains"),

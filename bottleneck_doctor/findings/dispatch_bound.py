@@ -40,11 +40,11 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.causes import gain
-from ..model.computing import Anatomy, Compilation, Computing
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Operator
+from ..model.computing import Compilation, Computing, DispatchBreakdown
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import spread
 from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, optimizer_s
 from .entry import Case, Entry
@@ -81,9 +81,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "host.launch", evidence, _cures(diagnosis, scenario, outside))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Proposal]:
     low, likely, high = (Change(launch=1 - outside * (1 - left)) for left in FUSED)
-    merge = Cure(
+    merge = Proposal(
         id="fuse-operators",
         title="do in one call what takes many",
         fix=Fix("merge loops over small tensors into calls on large ones", MERGE),
@@ -95,7 +95,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cur
     )
     if diagnosis.profile.computing.compilations:
         return [merge]
-    compile_ = Cure(
+    compile_ = Proposal(
         id="torch-compile",
         title="let torch.compile merge the model's operators",
         fix=Fix("before the loop", COMPILE),
@@ -109,12 +109,12 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Cur
     return [merge, compile_]
 
 
-TINY = Turn(0.0005, launch=0.0015)
-LARGE = Turn(0.02, launch=0.001)
+TINY = StepCost(0.0005, launch=0.0015)
+LARGE = StepCost(0.02, launch=0.001)
 TABLE = [Operator("aten::addmm", 30.0, 2e-4), Operator("aten::add_", 60.0, 1e-4)]
 
 
-def _case(turn: Turn, optimizer: float = 0.0, found: Anatomy | None = None) -> Diagnosis:
+def _case(turn: StepCost, optimizer: float = 0.0, found: DispatchBreakdown | None = None) -> Diagnosis:
     """A loop that takes ``turn``; ``optimizer`` is the optimizer's share of it."""
     seen = found or anatomy_like(turn, 1500, 0.0)
     sick = case_of(turn, Computing(anatomies=[seen]), TABLE)

@@ -37,8 +37,8 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.computing import Computing, GradientRows, Optimizer
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Operator
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread, step_share
 from .computing import PROFILER, blind, case_of, operators, optimizer_s, optimizers, place, spared
@@ -107,11 +107,11 @@ def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
     ]
 
 
-def _cure(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float) -> Cure:
+def _cure(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float) -> Proposal:
     low, likely, high = (
         replace(spared(scenario, share * seconds), paging=1 - share * part) for share in SPARED
     )
-    return Cure(
+    return Proposal(
         id="sparse-gradients",
         title="update only the rows of an embedding that a batch looks up",
         fix=Fix("give embeddings sparse gradients and an optimizer for them", SPARSE, place(optimizer)),
@@ -121,7 +121,7 @@ def _cure(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float)
     )
 
 
-TURN = Turn(0.02, launch=0.001)
+TURN = StepCost(0.02, launch=0.001)
 ADAM = Optimizer(1, "Adam", "torch", 12, 20_500_000, fused=True, device="cpu", file="train.py", line=9)
 FEW = GradientRows(1, 20_000_000, 1_250_000, 1000, 4)
 

@@ -42,10 +42,11 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.tune import best_setting
 from ..analyse.whole import CAUSE, HEAVY, evaluation_share, evaluations_of, with_faster_evaluation
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Epochs, Loader, Location, Loop, StepTable
+from ..model.code import Location
+from ..model.derived import Whole
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
-from ..model.whole import Whole
 from .advice import WORTH, loader_call, loader_with, spread, waits
 from .case import patient
 from .entry import Case, Entry
@@ -129,7 +130,9 @@ def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, 
     return low, likely, high
 
 
-def _less(diagnosis: Diagnosis, whole: Whole, loader: Loader | None, place: Location | None) -> list[Cure]:
+def _less(
+    diagnosis: Diagnosis, whole: Whole, loader: Loader | None, place: Location | None
+) -> list[Proposal]:
     """Where there are more evaluations than one: of a single one nothing can be left out by an interval."""
     loop = diagnosis.loop
     epochs = len(loop.epochs.batches) if loop is not None else whole.evaluations
@@ -141,8 +144,8 @@ def _less(diagnosis: Diagnosis, whole: Whole, loader: Loader | None, place: Loca
     return [_rarer(whole, (text, snippet), place)]
 
 
-def _rarer(whole: Whole, how: tuple[str, str], place: Location | None) -> Cure:
-    return Cure(
+def _rarer(whole: Whole, how: tuple[str, str], place: Location | None) -> Proposal:
+    return Proposal(
         id="eval-less",
         title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
         fix=Fix(*how, place),
@@ -153,14 +156,14 @@ def _rarer(whole: Whole, how: tuple[str, str], place: Location | None) -> Cure:
     )
 
 
-def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
+def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     """Evaluation keeps what only a backward pass needs."""
     scenario = diagnosis.evaluation.scenario if diagnosis.evaluation is not None else None
     if scenario is None:
         return []
     changes = [Change(compute=left, launch=left, idle=left) for left in UNRECORDED]
     return [
-        Cure(
+        Proposal(
             id="eval-no-grad",
             title="evaluate in inference mode, with larger batches (gain of the whole run)",
             fix=Fix("keep nothing for a backward pass", EVALUATE, place),
@@ -174,7 +177,7 @@ def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
     ]
 
 
-def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
+def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Proposal]:
     """The validation loader makes its batches while the model waits."""
     own = diagnosis.evaluation
     if own is None or own.scenario is None or loader.num_workers or not waits(own):
@@ -186,7 +189,7 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
         loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
     )
     return [
-        Cure(
+        Proposal(
             id="eval-workers",
             title="give the validation loader workers of its own (gain of the whole run)",
             fix=Fix("the validation loader has none", call, loader.location),
@@ -204,11 +207,11 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Cure]:
 
 
 def _case(
-    evaluation_s: float, recorded: int = 0, work: Work | None = None, times: int = 4, loader: str = "1:2"
+    evaluation_s: float, recorded: int = 0, work: BatchCost | None = None, times: int = 4, loader: str = "1:2"
 ) -> Diagnosis:
     """Ten seconds of training, and so many of evaluation."""
-    well = patient(Work(1e-4), Turn(0.01))
-    own = patient(work or Work(1e-4), Turn(0.01))
+    well = patient(BatchCost(1e-4), StepCost(0.01))
+    own = patient(work or BatchCost(1e-4), StepCost(0.01))
     assert well.loop is not None
     epochs = Epochs([0.0], [0.0], [0.0], [100])
     loop = Loop(loader, 1, 0, "evaluation", 100, evaluation_s, 0.0, epochs, StepTable(),
@@ -228,7 +231,7 @@ def _within(evaluation_s: float) -> Diagnosis:
 
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
-    late = Work(0.01)
+    late = BatchCost(0.01)
     return (
         Case("evaluation takes half of the time", _case(10.0), "fires", "eval-less"),
         Case("it records for a backward pass", _case(30.0, 2), "fires", "eval-no-grad"),

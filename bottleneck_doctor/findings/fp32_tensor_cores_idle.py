@@ -41,11 +41,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.device import DeviceFacts, Kernels, Switches
-from ..model.device_view import Beat, DeviceView
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.derived import DeviceStepBreakdown, DeviceView
+from ..model.device import DeviceFacts, Kernels, TorchSettings
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .accelerator import (
     BANDWIDTH_KINDS,
     CLOCK,
@@ -116,7 +116,7 @@ def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
     return idle / whole if whole > 0 else 0.0
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> list[Proposal]:
     newer = (view.facts.capability or (0, 0)) >= FIRST_WITH_TF32
     mixed = view.facts.switches is not None and view.facts.switches.autocast
     asked = view.facts.switches is not None and view.facts.switches.matmul_precision in ("high", "medium")
@@ -129,7 +129,7 @@ def _plain_s(view: DeviceView, kinds: tuple[str, ...]) -> float:
     return _plain(view, kinds) * sum(one.device_s for one in view.facts.kernels or [])
 
 
-def _tf32(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> Cure:
+def _tf32(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> Proposal:
     """Timed are the products: convolutions may use TF32 already, unless the script forbids it."""
     timed = times_as_fast(diagnosis, ("product",), "rounded", _plain_s(view, ("matmul",)))
     cure = _tf32_by_range(scenario, _plain(view, ("matmul", "convolution")))
@@ -138,8 +138,8 @@ def _tf32(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> Cure:
     return as_timed(cure, Change(device=saving(_plain(view, ("matmul",)), timed)))
 
 
-def _tf32_by_range(scenario: Scenario, share: float) -> Cure:
-    return Cure(
+def _tf32_by_range(scenario: Scenario, share: float) -> Proposal:
+    return Proposal(
         id="tf32",
         title="let products in float32 use tensor cores (TF32)",
         fix=Fix("before training", TF32),
@@ -152,7 +152,7 @@ def _tf32_by_range(scenario: Scenario, share: float) -> Cure:
     )
 
 
-def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool) -> Cure:
+def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool) -> Proposal:
     """What was timed takes the place of the products' range; what waits for memory has no probe."""
     tensors = _plain(view, TENSOR_KINDS)
     memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
@@ -160,7 +160,7 @@ def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool
     timed = times_as_fast(diagnosis, LAYERS, way, _plain_s(view, ("matmul", "convolution")))
     pairs = zip([timed] * 3 if timed is not None else HALF_TIMES, MEMORY_TIMES, strict=True)
     changes = [Change(device=saving(tensors, one) + saving(memory, other) - 1) for one, other in pairs]
-    return Cure(
+    return Proposal(
         id="amp",
         title="compute in 16 bits where that is safe (mixed precision)",
         fix=Fix("forward pass and loss under autocast", AMP if newer else AMP_16),
@@ -179,8 +179,10 @@ TENSORS = [replace(one, tensor_core_share=1.0) for one in FLOAT32]
 HALF = [kernels("matmul", 0.6, "bfloat16"), kernels("elementwise", 0.4, PLAIN)]
 
 
-def _case(beat: Beat | None, found: list[Kernels] | None, capability: tuple[int, int] = (8, 0)) -> Diagnosis:
-    return accelerated(beat, DeviceFacts(capability=capability, kernels=found, switches=Switches()))
+def _case(
+    beat: DeviceStepBreakdown | None, found: list[Kernels] | None, capability: tuple[int, int] = (8, 0)
+) -> Diagnosis:
+    return accelerated(beat, DeviceFacts(capability=capability, kernels=found, switches=TorchSettings()))
 
 
 def cases() -> tuple[Case, ...]:

@@ -36,10 +36,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Operation
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import operations_of, step_share
 from .case import patient
 from .entry import Case, Entry
@@ -79,7 +79,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ]
     evidence += rhythm_evidence(diagnosis, "collect")
     place = diagnosis.loader.location if diagnosis.loader is not None else None
-    freeze = Cure(
+    freeze = Proposal(
         id="gc-freeze",
         title="take what lives forever out of the collector's sight",
         fix=Fix("freeze the heap once data set and model are built", FREEZE, place),
@@ -88,7 +88,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         risk="objects built before the freeze are never collected, if they form cycles",
         treatments=(Treatment("collector"),),
     )
-    space = Cure(
+    space = Proposal(
         id="gc-interval",
         title="collect at chosen steps only",
         fix=Fix("switch automatic collection off, and collect now and then", SPACE, place),
@@ -102,7 +102,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 PAUSES = Operation("collection", 1, 0, "full", 8, 1.6, 1.6, 0.25)
 YOUNG = replace(PAUSES, name="young", count=800, max_s=0.003)
-SICK = Turn(0.01, collect=0.004)
+SICK = StepCost(0.01, collect=0.004)
 
 
 def cases() -> tuple[Case, ...]:
@@ -110,18 +110,22 @@ def cases() -> tuple[Case, ...]:
     return (
         Case(
             "full collections of a large heap",
-            patient(Work(1e-4), SICK, operations=(PAUSES,)),
+            patient(BatchCost(1e-4), SICK, operations=(PAUSES,)),
             "fires",
             "gc-freeze",
         ),
         Case(
             "young collections of much cyclic garbage",
-            patient(Work(1e-4), SICK, operations=(YOUNG,)),
+            patient(BatchCost(1e-4), SICK, operations=(YOUNG,)),
             "fires",
             "gc-interval",
         ),
-        Case("a short collection now and then", patient(Work(1e-4), Turn(0.01, collect=5e-5)), "silent"),
-        Case("no loop was seen", replace(patient(Work(1e-4), SICK), loop=None), "abstains"),
+        Case(
+            "a short collection now and then",
+            patient(BatchCost(1e-4), StepCost(0.01, collect=5e-5)),
+            "silent",
+        ),
+        Case("no loop was seen", replace(patient(BatchCost(1e-4), SICK), loop=None), "abstains"),
     )
 
 

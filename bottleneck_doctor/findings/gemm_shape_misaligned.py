@@ -36,9 +36,9 @@ Usage".
 from __future__ import annotations
 
 from ..analyse.causes import gain
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceFacts, Product
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import WINDOW, of_step, saving, unclocked
 from .advice import spread
@@ -99,8 +99,8 @@ def _rate(products: list[Product]) -> float:
     return sum(one.calls * one.m * one.n * one.k for one in products) / took if took > 0 else 0.0
 
 
-def _pad(scenario: Scenario, share: float, times: float) -> Cure:
-    return Cure(
+def _pad(scenario: Scenario, share: float, times: float) -> Proposal:
+    return Proposal(
         id="pad-dims",
         title="pad the sizes of large layers to multiples of 64",
         fix=Fix("round sizes up where layers are built", PADDED),
@@ -121,7 +121,7 @@ ODD_QUICK = Product(4096, 50257, 768, "bfloat16", 3.0, 0.004)
 AS_QUICK = Product(4096, 3072, 768, "bfloat16", 24.0, 0.002)
 
 
-def _case(beat: Beat | None, *products: Product) -> Diagnosis:
+def _case(beat: DeviceStepBreakdown | None, *products: Product) -> Diagnosis:
     return accelerated(beat, DeviceFacts(products=list(products)))
 
 

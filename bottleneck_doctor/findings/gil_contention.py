@@ -39,8 +39,8 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.interpreter_lock import LockWait, lock_wait
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Stack
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread
 from .case import patient
@@ -89,8 +89,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, cause, evidence, [_cure(factor, most, seen)], seen.location)
 
 
-def _cure(factor: tuple[float, float, float], most: float, seen: LockWait) -> Cure:
-    return Cure(
+def _cure(factor: tuple[float, float, float], most: float, seen: LockWait) -> Proposal:
+    return Proposal(
         id="processes-not-threads",
         title="let that thread's work be done by a process, or less often",
         fix=Fix("move the thread's work into a process of its own", PROCESSES, seen.location),
@@ -108,8 +108,8 @@ OTHER = ["run (/usr/lib/python3.11/threading.py:982)", "count (/data/train.py:20
 
 def _case(main: tuple[int, int | None], other: int | None) -> Diagnosis:
     """A loop of 10 ms, 6 of them blocked: samples of its own line, and how often another thread ran."""
-    scene = Scenario((Work(1e-4),), (Turn(0.004, python=0.006),), cores=2.0)
-    base = patient(Work(1e-4), Turn(0.004, python=0.006), scenario=scene)
+    scene = Scenario((BatchCost(1e-4),), (StepCost(0.004, python=0.006),), cores=2.0)
+    base = patient(BatchCost(1e-4), StepCost(0.004, python=0.006), scenario=scene)
     stacks = [
         Stack(1, "trainer", "MainThread", LOOP, *main),
         Stack(1, "trainer", "Thread-1 (count)", OTHER, 100, other),
@@ -120,7 +120,7 @@ def _case(main: tuple[int, int | None], other: int | None) -> Diagnosis:
 def _fed() -> Diagnosis:
     """The same where that thread makes the loop's batches."""
     base = _case((100, 45), 97)
-    scene = Scenario((Work(1e-4),), (Turn(0.004),), cores=2.0, feeders=1, crowded=0.006)
+    scene = Scenario((BatchCost(1e-4),), (StepCost(0.004),), cores=2.0, feeders=1, crowded=0.006)
     return replace(base, scenario=scene)
 
 

@@ -37,8 +37,8 @@ NVML, "Clocks event reasons" and nvmlDeviceGetCurrPcieLinkWidth; nvidia-smi(1), 
 from __future__ import annotations
 
 from ..analyse.accelerated import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
-from ..model.device_view import Beat, DeviceView, DriverView
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .accelerator import DRIVER, TENSOR_KINDS, kernel_share
 from .advice import spread
@@ -99,10 +99,10 @@ def _link(driver: DriverView) -> list[Evidence]:
     ]  # fmt: skip
 
 
-def _cool(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, clock: float) -> Cure:
+def _cool(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, clock: float) -> Proposal:
     computing = kernel_share(view, TENSOR_KINDS) if view.facts.kernels else COMPUTE_SHARE
     factors = (1.0, 1 - computing * (1 - clock), clock)
-    return Cure(
+    return Proposal(
         id="cooling-or-power",
         title="give the device the cooling and power that it was built for",
         fix=Fix("find out which limit it meets", "nvidia-smi -q -d PERFORMANCE,POWER,CLOCK,TEMPERATURE"),
@@ -113,8 +113,8 @@ def _cool(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, clock: flo
     )
 
 
-def _reseat(link: float) -> Cure:
-    return Cure(
+def _reseat(link: float) -> Proposal:
+    return Proposal(
         id="reseat-pcie",
         title="let the card use all lanes of its slot",
         fix=Fix("compare under load; then look at slot, riser and firmware",
@@ -137,7 +137,7 @@ NARROW = DriverView(100, 0.7, 0.95, link_share=0.25, link_gen=3.0, link_gen_max=
 BRIEF = DriverView(4, 0.99, 0.5, {"sw_thermal": 1.0})
 
 
-def _case(beat: Beat | None, driver: DriverView) -> Diagnosis:
+def _case(beat: DeviceStepBreakdown | None, driver: DriverView) -> Diagnosis:
     return accelerated(beat, driver=driver)
 
 

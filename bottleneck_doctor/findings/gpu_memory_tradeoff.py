@@ -33,11 +33,11 @@ torch.utils.checkpoint; Chen et al. 2016, "Training Deep Nets with Sublinear Mem
 
 from __future__ import annotations
 
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .accelerator import ALLOCATOR, WINDOW, beat_of, of_step, peak_share, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -74,9 +74,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "device.compute", evidence, [_off(diagnosis.scenario, part)])
 
 
-def _off(scenario: Scenario, part: float) -> Cure:
+def _off(scenario: Scenario, part: float) -> Proposal:
     gone = Change(device=1 - part)
-    return Cure(
+    return Proposal(
         id="checkpointing-off",
         title="keep activations instead of computing them twice",
         fix=Fix("call the blocks directly, all or as many as fit",
@@ -91,7 +91,7 @@ def _off(scenario: Scenario, part: float) -> Cure:
 GIB = 2**30  # bytes, for the cases
 
 
-def _case(beat: Beat | None, repeated: float | None, peak: int | None = 24) -> Diagnosis:
+def _case(beat: DeviceStepBreakdown | None, repeated: float | None, peak: int | None = 24) -> Diagnosis:
     """``peak`` in GiB of 80."""
     allocator = None if peak is None else Allocator(400, peak_bytes=peak * GIB)
     return accelerated(beat, DeviceFacts(memory_bytes=80 * GIB, allocator=allocator, recompute_s=repeated))

@@ -34,8 +34,8 @@ difference of utilisation and SM activity.
 
 from __future__ import annotations
 
+from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.device import DeviceFacts
-from ..model.device_view import Beat, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
 from .accelerator import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
@@ -75,7 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "device.compute", evidence)
 
 
-def _case(beat: Beat | None, power: float | None, filled: float | None = None) -> Diagnosis:
+def _case(beat: DeviceStepBreakdown | None, power: float | None, filled: float | None = None) -> Diagnosis:
     return accelerated(beat, DeviceFacts(sm_active_share=filled), DriverView(100, 0.99, power_share=power))
 
 

@@ -36,8 +36,8 @@ Service".
 from __future__ import annotations
 
 from ..analyse.accelerated import scaled_device
-from ..model.device_view import Beat, DriverView
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding
+from ..model.derived import DeviceStepBreakdown, DriverView
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .accelerator import DRIVER
 from .entry import Case, Entry
@@ -66,7 +66,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if driver.our_share is None or taken < STRANGERS:
         return Finding(ID, "device.shared", evidence)
     evidence.append(Evidence("share of its busy time that they take", "foreign_busy_share", taken, DRIVER))
-    cure = Cure(
+    cure = Proposal(
         id="exclusive-gpu",
         title="train on a device of its own",
         fix=Fix("choose a free device, or ask the scheduler for one alone", ALONE),
@@ -80,7 +80,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 GIB = 2.0**30  # bytes, for the cases
 
 
-def _case(beat: Beat | None, ours: float | None, processes: float | None, held: float = 0.0) -> Diagnosis:
+def _case(
+    beat: DeviceStepBreakdown | None, ours: float | None, processes: float | None, held: float = 0.0
+) -> Diagnosis:
     driver = DriverView(100, 0.99, foreign_processes=processes, foreign_bytes=held, memory_bytes=80 * GIB,
                         our_share=ours)  # fmt: skip
     return accelerated(beat, driver=driver)

@@ -40,8 +40,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.tune import best_setting, doubled
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Scenario, Turn, Work
-from ..model.profile import Loader
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    HostLoad,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import WORTH, dearest, loader_call, loader_with, place_of, spread, unlooped, wait_evidence, waits
 from .case import patient
@@ -86,9 +96,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, dearest(diagnosis, CAUSES), known, cures, hottest_place(diagnosis))
 
 
-def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
+def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Proposal:
     text = "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch"
-    return Cure(
+    return Proposal(
         id="cheaper-preprocess",
         title="spend less CPU on each sample",
         fix=Fix(text, CHEAPER, place_of(diagnosis)),
@@ -99,12 +109,12 @@ def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
     )
 
 
-def _grow(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
+def _grow(diagnosis: Diagnosis, scenario: Scenario) -> Proposal:
     """Twice the cores that the job was given, with the number of workers that suits them."""
     cores = 2 * scenario.cores
     workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
     command = f"docker run --cpus={2 * diagnosis.host.cores:g} ...    # and num_workers={workers}"
-    return Cure(
+    return Proposal(
         id="more-cores",
         title="give the job twice the cores",
         fix=Fix("raise the container's or the batch system's cores, and the workers with them", command),
@@ -115,10 +125,10 @@ def _grow(diagnosis: Diagnosis, scenario: Scenario) -> Cure:
     )
 
 
-def _warning(scenario: Scenario, loader: Loader) -> Cure:
+def _warning(scenario: Scenario, loader: Loader) -> Proposal:
     """What people try first. The report says it where the replay finds that it hurts."""
     stay = loader_call(loader, num_workers=loader.num_workers)
-    return Cure(
+    return Proposal(
         id="more-workers",
         title="raise num_workers further",
         fix=Fix("leave it as it is: more workers would share the same cores", stay, loader.location),
@@ -129,25 +139,31 @@ def _warning(scenario: Scenario, loader: Loader) -> Cure:
     )
 
 
-def _case(work: Work, turn: Turn, workers: int, job: float | None, foreign: float = 0.0) -> Diagnosis:
+def _case(
+    work: BatchCost, turn: StepCost, workers: int, job: float | None, foreign: float = 0.0
+) -> Diagnosis:
     """A run on two cores of which the job keeps ``job`` busy, and strangers ``foreign``."""
-    host = Host(cores=2.0, job_cores=job, foreign_cores=foreign)
+    host = HostLoad(cores=2.0, job_cores=job, foreign_cores=foreign)
     return replace(patient(work, turn, workers=workers, cores=2.0 - foreign), host=host)
 
 
-FEW = Turn(0.0, 0.002)
+FEW = StepCost(0.0, 0.002)
 
 
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("four workers on two cores", _case(Work(0.02), FEW, 4, 1.95), "fires", "more-cores"),
-        Case("two workers fill two cores", _case(Work(0.02), FEW, 2, 1.9), "fires", "cheaper-preprocess"),
-        Case("strangers hold one core", _case(Work(0.02), FEW, 2, 0.95, 1.0), "fires", "more-cores"),
-        Case("one worker, one core free", _case(Work(0.02), FEW, 1, 1.0), "silent"),
-        Case("full cores, but the model fills them", _case(Work(0.004), Turn(0.02), 2, 1.95), "silent"),
-        Case("waiting, not computing", _case(Work(0.001, wait=0.04), FEW, 4, 0.2), "silent"),
-        Case("nobody counted the job's CPU", _case(Work(0.02), FEW, 4, None), "abstains"),
+        Case("four workers on two cores", _case(BatchCost(0.02), FEW, 4, 1.95), "fires", "more-cores"),
+        Case(
+            "two workers fill two cores", _case(BatchCost(0.02), FEW, 2, 1.9), "fires", "cheaper-preprocess"
+        ),
+        Case("strangers hold one core", _case(BatchCost(0.02), FEW, 2, 0.95, 1.0), "fires", "more-cores"),
+        Case("one worker, one core free", _case(BatchCost(0.02), FEW, 1, 1.0), "silent"),
+        Case(
+            "full cores, but the model fills them", _case(BatchCost(0.004), StepCost(0.02), 2, 1.95), "silent"
+        ),
+        Case("waiting, not computing", _case(BatchCost(0.001, wait=0.04), FEW, 4, 0.2), "silent"),
+        Case("nobody counted the job's CPU", _case(BatchCost(0.02), FEW, 4, None), "abstains"),
     )
 
 

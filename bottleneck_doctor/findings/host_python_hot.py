@@ -45,9 +45,10 @@ from statistics import fmean
 from ..analyse.causes import gain
 from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
 from ..analyse.split import is_library, own_stacks, witnessed
+from ..model.code import FunctionSource, Location
 from ..model.computing import Computing
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Location, Operator, Source, Stack
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
 from .advice import spread
 from .computing import PROFILER, anatomy_like, blind, case_of
@@ -150,13 +151,13 @@ def _located(frame: str) -> Location:
     return Location(file, int(line) if line.isdigit() else 0, name)
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:
     """Only what the source proves: that the line loops, and that it is a measure."""
     loop = diagnosis.loop
     allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
     mine = min(1.0, hot.share / max(allowed, 1e-9))  # of the Python
     measure = hot.purpose.what == MEASURE
-    vectorise = Cure(
+    vectorise = Proposal(
         id="vectorise-loop-code",
         title="compute on whole tensors what Python computes one by one",
         fix=Fix(f"replace the loop in {hot.line.function} by operators on all elements",
@@ -167,7 +168,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Cure]:
         risk="check that the numbers stay the same",
         basis="bound",
     )  # fmt: skip
-    seldom = Cure(
+    seldom = Proposal(
         id="metrics-less",
         title="measure every tenth step only",
         fix=Fix("nothing that is trained needs it", _seldom(diagnosis, hot.purpose), hot.purpose.caller),
@@ -189,9 +190,9 @@ def _seldom(diagnosis: Diagnosis, purpose: Purpose) -> str:
     return rarely("step % 10 == 0", quoted(diagnosis, purpose.caller) or "measure(output, target)")
 
 
-SICK = Turn(0.004, python=0.012, launch=0.001)
-HEALTHY = Turn(0.02, python=0.001, launch=0.001)
-UNSEEN = Turn(0.022)
+SICK = StepCost(0.004, python=0.012, launch=0.001)
+HEALTHY = StepCost(0.02, python=0.001, launch=0.001)
+UNSEEN = StepCost(0.022)
 LOOP = """\
 for x, y in loader:
     logits = model(prepare(x))
@@ -210,15 +211,15 @@ def prepare(x):
     return canvas(x).clamp(0, 1)
 """
 SOURCES = [
-    Source("train.py", "<module>", 26, LOOP),
-    Source("metrics.py", "confusion", 6, CONFUSION),
-    Source("render.py", "prepare", 3, PREPARE),
-    Source("dump.py", "dump", 1, CONFUSION.replace("confusion", "dump")),
+    FunctionSource("train.py", "<module>", 26, LOOP),
+    FunctionSource("metrics.py", "confusion", 6, CONFUSION),
+    FunctionSource("render.py", "prepare", 3, PREPARE),
+    FunctionSource("dump.py", "dump", 1, CONFUSION.replace("confusion", "dump")),
 ]
 TORCH = "run (/x/site-packages/torch/autograd/graph.py:9)"
 
 
-def _case(turn: Turn, line: int = 30, below: str = "confusion (metrics.py:8)") -> Diagnosis:
+def _case(turn: StepCost, line: int = 30, below: str = "confusion (metrics.py:8)") -> Diagnosis:
     """A loop whose Python, model and calls take ``turn``, seen at a line and in what it calls."""
     sick = case_of(turn, Computing(anatomies=[anatomy_like(turn)]), [Operator("aten::mm", 3.0, 0.003)])
     main = f"<module> (train.py:{line})"

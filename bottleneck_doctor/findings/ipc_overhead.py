@@ -45,10 +45,11 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.scenario import HAND_OVER_S, TENSOR_S
 from ..analyse.verdict import SENDING
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Loader, Payload
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.fetches import Payload
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH, meant, payload_of, spread, unlooped, wait_evidence
 from .case import patient
 from .computing import switches
@@ -116,7 +117,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
     """A pool of the script's own pickles what it made and sends it through a pipe."""
-    cure = Cure(
+    cure = Proposal(
         id="return-tensors",
         title="send less: what the step needs, as tensors in shared memory",
         fix=Fix("cut, crop and convert in the pool's function, not behind it", POOL, diagnosis.source),
@@ -130,7 +131,7 @@ def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
     return Finding(ID, "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [cure], diagnosis.source)
 
 
-def _cures(scenario: Scenario, payload: Payload, loader: Loader, by_name: bool) -> list[Cure]:
+def _cures(scenario: Scenario, payload: Payload, loader: Loader, by_name: bool) -> list[Proposal]:
     """What the batch's content allows. Costs are those of the loop and the worker together; ``by_name``:
     tensors are shared so already."""
     now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
@@ -169,30 +170,30 @@ TERMS = {
 }
 
 
-def _cure(loader: Loader, name: str, title: str, fix: Fix, left: float) -> Cure:
+def _cure(loader: Loader, name: str, title: str, fix: Fix, left: float) -> Proposal:
     apply, risk = TERMS[name]
     ways = {
         "return-tensors": (Treatment("arrays", {"where": meant(loader)}),),
         "sharing-file-system": (Treatment("sharing", {"strategy": "file_system"}),),
     }
     change = Change(ipc=min(1.0, max(0.0, left)))
-    return Cure(name, title, fix, change, apply=apply, risk=risk, treatments=ways.get(name, ()))
+    return Proposal(name, title, fix, change, apply=apply, risk=risk, treatments=ways.get(name, ()))
 
 
-def _as_timed(diagnosis: Diagnosis, cure: Cure) -> Cure:
+def _as_timed(diagnosis: Diagnosis, cure: Proposal) -> Proposal:
     """The cure with what ``--calibrate`` timed of it, where it did."""
     change = moving(diagnosis, TIMED[cure.id])
     return cure if change is None else replace(cure, change=change, basis="calibrated")
 
 
-WORK, TURN = Work(0.002), Turn(0.003)
+WORK, TURN = BatchCost(0.002), StepCost(0.003)
 ARRAYS = Payload("1:1", 10, 0.0, 0.0, 1e7, 1e7, 0.01)
 MANY = Payload("1:1", 10, 200.0, 3e5, 0.0, 14e3, 0.01)
 EVENTS = Payload("1:1", 10, 1000.0, 6e4, 0.0, 122e3, 0.06)
 SMALL = Payload("1:1", 10, 2.0, 2e3, 0.0, 400.0, 0.0003)
 
 
-def _case(payload: Payload, hand_over: float, turn: Turn = TURN) -> Diagnosis:
+def _case(payload: Payload, hand_over: float, turn: StepCost = TURN) -> Diagnosis:
     """Two workers; the loop needs 3 ms for a batch, and what it takes to receive it."""
     scene = Scenario((WORK,), (turn,), workers=2, cores=2.0)
     scene = replace(scene, hand_over=hand_over, serialise=payload.serialise_cpu_s)
@@ -202,8 +203,8 @@ def _case(payload: Payload, hand_over: float, turn: Turn = TURN) -> Diagnosis:
 
 def _sending(share: float) -> Diagnosis:
     """A pool that feeds a loop without a loader."""
-    scene = Scenario((Work(0.001, wait=0.004),), (TURN,), cores=2.0, feeders=1, sending=share)
-    return replace(patient(Work(0.005), TURN, scenario=scene), loader=None)
+    scene = Scenario((BatchCost(0.001, wait=0.004),), (TURN,), cores=2.0, feeders=1, sending=share)
+    return replace(patient(BatchCost(0.005), TURN, scenario=scene), loader=None)
 
 
 def cases() -> tuple[Case, ...]:
@@ -215,7 +216,7 @@ def cases() -> tuple[Case, ...]:
         Case("1,000 tensors, faster made than moved", _case(EVENTS, 0.06), "fires", "workers-auto"),
         Case("1,000 tensors, packed", _case(EVENTS, 0.06), "fires", "pack-tensors"),
         Case("two tensors", _case(SMALL, 0.0004), "silent"),
-        Case("many tensors, but a long step hides them", _case(MANY, 0.022, Turn(0.0, 3.0)), "silent"),
+        Case("many tensors, but a long step hides them", _case(MANY, 0.022, StepCost(0.0, 3.0)), "silent"),
         Case("a pool that mostly sends", _sending(0.8), "fires", "return-tensors"),
         Case("a pool that mostly computes", _sending(0.2), "abstains"),
         Case("no batch was looked into", _case(replace(ARRAYS, batches=0), 0.006), "abstains"),

@@ -40,9 +40,19 @@ from dataclasses import replace
 
 from ..analyse.inputs import fetches_of
 from ..analyse.makings import making_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.making import Making
-from ..model.profile import FetchTable, Loader
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.fetches import FetchTable, Making
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import place_of, spread, unlooped, waits
 from .case import patient
@@ -72,7 +82,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     compared, equal = making_of(diagnosis.profile, loader).firstlings
     working = _working(fetches_of(diagnosis.profile, loader.key))
     evidence: list[Evidence] = []
-    cures: list[Cure] = []
+    cures: list[Proposal] = []
     if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
         text = "share of the workers' first batches that another worker gave as well"
         evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
@@ -96,9 +106,9 @@ def _working(table: FetchTable | None) -> int:
     return sum(count >= IDLE_SHARE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0
 
 
-def _shard(diagnosis: Diagnosis, loader: Loader) -> Cure:
+def _shard(diagnosis: Diagnosis, loader: Loader) -> Proposal:
     workers = float(loader.num_workers)
-    return Cure(
+    return Proposal(
         id="shard-by-worker",
         title=f"give each worker its own part: an epoch then has 1/{loader.num_workers} of the steps",
         fix=Fix("let the data set ask which worker it is in", SHARD, place_of(diagnosis)),
@@ -109,9 +119,9 @@ def _shard(diagnosis: Diagnosis, loader: Loader) -> Cure:
     )
 
 
-def _reshard(diagnosis: Diagnosis, loader: Loader, scenario: Scenario, working: int) -> Cure:
+def _reshard(diagnosis: Diagnosis, loader: Loader, scenario: Scenario, working: int) -> Proposal:
     few, all_of_them = replace(scenario, workers=working), Change(workers=loader.num_workers)
-    return Cure(
+    return Proposal(
         id="more-shards",
         title="cut the data set into enough shards for all workers",
         fix=Fix("re-shard the data set", RESHARD.format(count=loader.num_workers), place_of(diagnosis)),
@@ -129,7 +139,7 @@ def _case(
     firstlings: tuple[int, int], workers: list[int] | None = None, loader: Loader = STREAM
 ) -> Diagnosis:
     """Two workers over an iterable data set; ``workers`` made the fetches."""
-    base = patient(Work(0.02), Turn(0.0, 0.004), workers=2, loader=loader)
+    base = patient(BatchCost(0.02), StepCost(0.0, 0.004), workers=2, loader=loader)
     makings, made = [Making("1:1", 400, firstlings=firstlings)], workers or [0, 1] * 100
     table = FetchTable("1:1", len(made), t=[0.01 * n for n in range(len(made))], worker=made)
     return replace(base, profile=replace(base.profile, makings=makings, fetches=[table]))

@@ -37,11 +37,11 @@ PyTorch, "torch.compiler"; "Accelerating PyTorch with CUDA Graphs"; NVML, nvmlDe
 from __future__ import annotations
 
 from ..analyse.causes import gain
-from ..model.device import DeviceFacts, Kernels, Switches
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.derived import DeviceStepBreakdown
+from ..model.device import DeviceFacts, Kernels, TorchSettings
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .accelerator import CLOCK, WINDOW, beat_of, of_step, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -101,8 +101,8 @@ def median_s(kernels: list[Kernels]) -> float:
     return 0.0
 
 
-def _compile(scenario: Scenario) -> Cure:
-    return Cure(
+def _compile(scenario: Scenario) -> Proposal:
+    return Proposal(
         id="torch-compile",
         title="compile the model: fewer, larger kernels",
         fix=Fix("compile in place; keys of the state dict stay", "model.compile()"),
@@ -115,8 +115,8 @@ def _compile(scenario: Scenario) -> Cure:
     )
 
 
-def _graphs(scenario: Scenario) -> Cure:
-    return Cure(
+def _graphs(scenario: Scenario) -> Proposal:
+    return Proposal(
         id="cuda-graphs",
         title="record the step once and replay it with one launch",
         fix=Fix("let the compiler record graphs, or use torch.cuda.make_graphed_callables",
@@ -131,11 +131,13 @@ def _graphs(scenario: Scenario) -> Cure:
 
 SHORT = [Kernels("elementwise", 0.003, 600.0, 4e-6), Kernels("matmul", 0.003, 200.0, 1.2e-5)]
 LONG = [Kernels("matmul", 0.006, 12.0, 5e-4)]
-STALLED = Beat(400, 0.02, 0.012, launch_s=0.001, input_s=0.007, host_s=0.005)
+STALLED = DeviceStepBreakdown(400, 0.02, 0.012, launch_s=0.001, input_s=0.007, host_s=0.005)
 
 
-def _case(beat: Beat | None, kernels: list[Kernels] | None, compiled: bool = False) -> Diagnosis:
-    return accelerated(beat, DeviceFacts(kernels=kernels, switches=Switches(compiled=compiled)))
+def _case(
+    beat: DeviceStepBreakdown | None, kernels: list[Kernels] | None, compiled: bool = False
+) -> Diagnosis:
+    return accelerated(beat, DeviceFacts(kernels=kernels, switches=TorchSettings(compiled=compiled)))
 
 
 def cases() -> tuple[Case, ...]:

@@ -6,8 +6,8 @@ import ast
 
 from ..analyse import code
 from ..analyse.hot_lines import HotLines, hot_lines
+from ..model.code import Location
 from ..model.diagnosis import Diagnosis
-from ..model.profile import Location
 from ..model.report import Evidence
 from .advice import place_of
 

@@ -42,8 +42,8 @@ from ..analyse.causes import is_indexing
 from ..analyse.feedback import is_fed_back
 from ..analyse.feeders import Feeders, find_feeders
 from ..analyse.tune import best_setting
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
-from ..model.profile import Location
+from ..model.code import Location
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .advice import as_served, loader_call, loader_with, making_s, spread, staging, wait_evidence
 from .case import patient
@@ -87,7 +87,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s or is_indexing(diagnosis.inputs, loader):
         return None
     best = best_setting(scenario)
-    cure = Cure(
+    cure = Proposal(
         id="workers-auto",
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
         fix=Fix("give the loader workers and keep them between epochs",
@@ -123,7 +123,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     place = marked.location if marked is not None else diagnosis.source
     best = best_setting(scenario)
     one = Change(workers=1, startup=0.0)
-    cure = Cure(
+    cure = Proposal(
         id="workers-auto",
         title="move the making of batches into the data set of a DataLoader with workers",
         fix=Fix("make the function the data set's `__getitem__` or `__iter__`",
@@ -151,7 +151,7 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     own = max(0.0, diagnosis.step_s - diagnosis.wait_s)
     more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
     left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
-    cure = Cure(
+    cure = Proposal(
         id="workers-auto",
         title="fill the queue from several threads: what they sleep in passes side by side",
         fix=Fix("two to four threads that share the samples' order and fill one queue", THREADS, place),
@@ -171,14 +171,14 @@ def _asleep(inputs: Inputs) -> float:
     return asleep / max(making_s(inputs), 1e-12)
 
 
-def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
+def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     """What spares a loop its reads from storage: the data in memory, or on a disk of its own."""
     inputs, scenario = diagnosis.inputs, diagnosis.scenario
     if scenario is None or inputs.storage + inputs.reading < READS * making_s(inputs):
         return []
     near = staging(diagnosis, "copy the data to a local disk before training",
                    spread(scenario, *(Change(storage=left) for left in STAGED)))  # fmt: skip
-    held = Cure(
+    held = Proposal(
         id="cache-bytes-ram",
         title="read the data into memory once, before training",
         fix=Fix("keep the bytes that the function reads, where they fit", CACHED, place),
@@ -189,7 +189,7 @@ def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
     return [held, near]
 
 
-def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
+def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     """A thread that works ahead, where the loop sleeps (on a device) and leaves it the interpreter, or where
     the thread itself would mostly sleep."""
     scenario = diagnosis.scenario
@@ -200,7 +200,7 @@ def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
         return []
     ahead = Change(workers=1, prefetch=4)
     return [
-        Cure(
+        Proposal(
             id="thread-prefetch",
             title="make the next batches in a background thread",
             fix=Fix("fill a bounded queue from a thread and take batches from it", AHEAD, place),
@@ -212,7 +212,7 @@ def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Cure]:
 
 def _asking() -> Diagnosis:
     """A function of the user's waits 20 ms for each batch, and the model computes as long."""
-    base = patient(Work(5e-4, wait=0.02), Turn(0.02))
+    base = patient(BatchCost(5e-4, wait=0.02), StepCost(0.02))
     assert base.loader is not None
     function = replace(base.loader, kind="function")
     return replace(base, loader=function, inputs=Inputs(cpu=5e-4, wait=0.02))
@@ -223,13 +223,13 @@ def cases() -> tuple[Case, ...]:
     return (
         Case(
             "decoding in the loop's own process",
-            patient(Work(0.01), Turn(0.0, 0.01)),
+            patient(BatchCost(0.01), StepCost(0.0, 0.01)),
             "fires",
             "workers-auto",
         ),
         Case("a function that asks a server, and sleeps", _asking(), "fires", "thread-prefetch"),
-        Case("two workers already", patient(Work(0.01), Turn(0.0, 0.01), workers=2), "silent"),
-        Case("data is ready at once", patient(Work(0.0001), Turn(0.0, 0.01)), "silent"),
+        Case("two workers already", patient(BatchCost(0.01), StepCost(0.0, 0.01), workers=2), "silent"),
+        Case("data is ready at once", patient(BatchCost(0.0001), StepCost(0.0, 0.01)), "silent"),
     )
 
 

@@ -39,10 +39,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.logged import logged
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Location, Operation, Source, Stack
+from ..model.code import FunctionSource, Location
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.instruments import Operation, Stack
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import operations_of, step_share
 from .case import patient
 from .entry import Case, Entry
@@ -89,7 +90,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     elif seen.purpose is not None and seen.purpose.line is not None:
         text = f"share of the loop's samples in what {seen.purpose.line.function} writes out"
         evidence.append(Evidence(text, "written_share", seen.share, STACKS))
-    often = Cure(
+    often = Proposal(
         id="log-every-n",
         title=f"log every {EVERY}th step",
         fix=Fix("log less often, and let progress bars draw less often", _snippet(diagnosis, around), around),
@@ -115,13 +116,13 @@ def _snippet(diagnosis: Diagnosis, place: Location | None) -> str:
     return rarely(OFTEN, line) if line else f"{rarely(OFTEN, RECORD)}\n{BAR}"
 
 
-def _aside(calls: list[Operation], place: Location | None) -> list[Cure]:
+def _aside(calls: list[Operation], place: Location | None) -> list[Proposal]:
     """A thread that writes: what is not CPU leaves the loop."""
     if not calls:
         return []
     left = _cpu(calls) + QUEUED_S * _count(calls) / _total(calls)
     return [
-        Cure(
+        Proposal(
             id="async-writer",
             title="let another thread write the log",
             fix=Fix("put records into a queue; a listener writes them", ASIDE, place),
@@ -146,7 +147,7 @@ def _cpu(calls: list[Operation]) -> float:
 
 FLUSHES = Operation("logging", 1, 0, "emit", 1200, 0.48, 0.06, 0.01, Location("train.py", 40, "main"))
 PAINTED = replace(FLUSHES, cpu_s=0.47)
-SICK = Turn(0.0006, logging=0.0012)
+SICK = StepCost(0.0006, logging=0.0012)
 LOOP = """\
 for x, y in loader:
     loss = model(x, y)
@@ -161,12 +162,15 @@ def track(file, model):
 
 def _dumped() -> Diagnosis:
     """Weights go into a file, which no hook knows; stacks say where."""
-    sick = patient(Work(1e-5), SICK)
+    sick = patient(BatchCost(1e-5), SICK)
     frames = ["<module> (train.py:13)", "track (train.py:2)"]
     facts = replace(
         sick.profile,
         stacks=[Stack(1, "trainer", "MainThread", frames, 60)],
-        sources=[Source("train.py", "<module>", 10, LOOP), Source("train.py", "track", 1, TRACK)],
+        sources=[
+            FunctionSource("train.py", "<module>", 10, LOOP),
+            FunctionSource("train.py", "track", 1, TRACK),
+        ],
     )
     return replace(sick, profile=facts)
 
@@ -176,23 +180,23 @@ def cases() -> tuple[Case, ...]:
     return (
         Case(
             "three flushes per step",
-            patient(Work(1e-5), SICK, operations=(FLUSHES,)),
+            patient(BatchCost(1e-5), SICK, operations=(FLUSHES,)),
             "fires",
             "async-writer",
         ),
         Case(
             "pictures painted per step",
-            patient(Work(1e-5), SICK, operations=(PAINTED,)),
+            patient(BatchCost(1e-5), SICK, operations=(PAINTED,)),
             "fires",
             "log-every-n",
         ),
         Case("weights dumped into a file", _dumped(), "fires", "log-every-n"),
         Case(
             "a flush now and then",
-            patient(Work(1e-5), Turn(0.002, logging=5e-6), operations=(FLUSHES,)),
+            patient(BatchCost(1e-5), StepCost(0.002, logging=5e-6), operations=(FLUSHES,)),
             "silent",
         ),
-        Case("no loop was seen", replace(patient(Work(1e-5), SICK), loop=None), "abstains"),
+        Case("no loop was seen", replace(patient(BatchCost(1e-5), SICK), loop=None), "abstains"),
     )
 
 

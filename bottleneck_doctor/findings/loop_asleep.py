@@ -35,9 +35,9 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.split import is_logged, own_samples
+from ..model.code import Location
 from ..model.computing import Computing
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
-from ..model.profile import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .computing import case_of
 from .entry import Case, Entry
@@ -63,7 +63,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < ASLEEP_SHARE:
         return None
     place = _place(diagnosis)
-    cure = Cure(
+    cure = Proposal(
         id="ask-ahead",
         title="ask in a thread, and let the step go on",
         fix=Fix("start it early, take its result where it is needed", SNIPPET, place),
@@ -89,7 +89,7 @@ def _place(diagnosis: Diagnosis) -> Location | None:
 
 def _case(resting: float, idle: float = 0.03) -> Diagnosis:
     """A model that computes for 10 ms and a loop that sleeps for 30, so much of it in its own lines."""
-    sick = case_of(Turn(0.01, idle), Computing())
+    sick = case_of(StepCost(0.01, idle), Computing())
     assert sick.scenario is not None
     return replace(sick, scenario=replace(sick.scenario, resting=resting))
 

@@ -42,8 +42,9 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.memory import Shortage, is_short, measure_shortage
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Profile, Series
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.instruments import Series
+from ..model.profile import Profile
 from ..model.report import Evidence, Fix
 from .advice import place_of, spread
 from .case import patient
@@ -119,7 +120,7 @@ def _evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[E
     return [Evidence(*one) for one in known if one[2] is not None]
 
 
-def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Cure]:
+def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
     """Room for what is needed again: from the job itself, or bought."""
     assert diagnosis.scenario is not None
     read = shortage.job_read_bytes_per_s or 0.0
@@ -129,28 +130,28 @@ def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Cure]:
     likely, best = (replace(stalls, compute=1 - part * kernel, cpu=1 - part * kernel) for part in RECLAIM)
     factor = spread(diagnosis.scenario, half, likely, best)
     return [
-        Cure("release-references", "let go of memory that the training does not need",
+        Proposal("release-references", "let go of memory that the training does not need",
              Fix("drop what is not used again; smaller caches, fewer workers", RELEASE), factor=factor,
              most=factor[2], basis="bound",
              effort="hours", risk="assumes that enough can be spared"),
-        Cure("more-ram", "give the job more memory",
+        Proposal("more-ram", "give the job more memory",
              Fix("raise the memory limit of the container, or take a larger machine",
                  "docker run --memory=64g ...    # kubernetes: resources.limits.memory"),
              factor=factor, most=factor[2], basis="bound", apply="admin"),
     ]  # fmt: skip
 
 
-def _frugality(diagnosis: Diagnosis) -> list[Cure]:
+def _frugality(diagnosis: Diagnosis) -> list[Proposal]:
     """Against memory that grows: nothing gets faster, but the run lives."""
-    cures = [Cure("release-references", "find what is kept from step to step, and let it go",
+    cures = [Proposal("release-references", "find what is kept from step to step, and let it go",
                   Fix("keep numbers, not tensors with their graphs", RELEASE), factor=NOTHING)]  # fmt: skip
     if diagnosis.loader is not None and diagnosis.loader.num_workers:
         place = place_of(diagnosis)
         cures += [
-            Cure("columnar-numpy", "keep lists of paths and labels in arrays",
+            Proposal("columnar-numpy", "keep lists of paths and labels in arrays",
                  Fix("each worker copies what it touches, and counting references touches", COLUMNS, place),
                  factor=NOTHING, effort="hours"),
-            Cure("share-memory-tensor", "share one copy of large tables with all workers",
+            Proposal("share-memory-tensor", "share one copy of large tables with all workers",
                  Fix("put the table into shared memory before workers start", SHARED, place),
                  factor=NOTHING, effort="hours"),
         ]  # fmt: skip
@@ -160,9 +161,9 @@ def _frugality(diagnosis: Diagnosis) -> list[Cure]:
 TIMES = [float(second) for second in range(0, 41, 2)]
 
 
-def _case(turn: Turn, left: float = 1e9, **per_s: float) -> Diagnosis:
+def _case(turn: StepCost, left: float = 1e9, **per_s: float) -> Diagnosis:
     """Forty seconds of steady steps; counters grow by so much per second."""
-    base = patient(Work(0.001), turn)
+    base = patient(BatchCost(0.001), turn)
     values = {name: [t * value for t in TIMES] for name, value in per_s.items()}
     values["memory_available_bytes"] = [left for _ in TIMES]
     series = Series(TIMES, {name: list(column) for name, column in values.items()})
@@ -171,7 +172,7 @@ def _case(turn: Turn, left: float = 1e9, **per_s: float) -> Diagnosis:
 
 
 def _unread() -> Diagnosis:
-    well = patient(Work(0.001), Turn(0.01))
+    well = patient(BatchCost(0.001), StepCost(0.01))
     return replace(well, profile=Profile(well.profile.run, well.profile.machine))
 
 
@@ -179,17 +180,17 @@ def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     thrash = {"refault_bytes": 5e8, "job_read_bytes": 5e8, "pressure_io_some_s": 0.6,
               "job_major_faults": 500.0}  # fmt: skip
-    stalled = Turn(0.002, memory=0.008)
+    stalled = StepCost(0.002, memory=0.008)
     return (
         Case("pages come back all the time", _case(stalled, **thrash), "fires", "release-references"),
         Case("it swaps", _case(stalled, swap_in_bytes=5e7, refault_bytes=0.0, job_major_faults=900.0),
              "fires", "more-ram"),
-        Case("each step adds ten megabytes", _case(Turn(0.01), refault_bytes=0.0, job_private_bytes=1e9),
+        Case("each step adds ten megabytes", _case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1e9),
              "fires"),
         Case("so much each second that it lasts for weeks",
-             _case(Turn(0.01), 1e15, refault_bytes=0.0, job_private_bytes=1e9), "silent"),
-        Case("strangers thrash", _case(Turn(0.01), refault_bytes=5e8, job_major_faults=0.0), "silent"),
-        Case("memory suffices", _case(Turn(0.01), refault_bytes=0.0, job_major_faults=1.0), "silent"),
+             _case(StepCost(0.01), 1e15, refault_bytes=0.0, job_private_bytes=1e9), "silent"),
+        Case("strangers thrash", _case(StepCost(0.01), refault_bytes=5e8, job_major_faults=0.0), "silent"),
+        Case("memory suffices", _case(StepCost(0.01), refault_bytes=0.0, job_major_faults=1.0), "silent"),
         Case("no counters", _unread(), "abstains"),
     )  # fmt: skip
 

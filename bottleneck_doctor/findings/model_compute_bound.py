@@ -34,9 +34,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.threads import idle_cores, large_share
-from ..model.diagnosis import Abstention, Diagnosis, Finding, Turn, Work
-from ..model.profile import Operator, Process
+from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence
+from ..model.run import Process
 from .advice import step_share, waited
 from .case import patient
 from .entry import Case, Entry
@@ -90,7 +91,7 @@ MATMULS = [
 
 def _case() -> Diagnosis:
     """A model that computes for 20 ms with four threads; batches come for nothing."""
-    sick = patient(Work(2e-4), Turn(0.02), cores=4.0)
+    sick = patient(BatchCost(2e-4), StepCost(0.02), cores=4.0)
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=4)
     return replace(sick, profile=replace(sick.profile, operators=MATMULS, processes=[trainer]))
 
@@ -99,8 +100,8 @@ def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
         Case("large products set the pace", _case(), "fires"),
-        Case("data is late", patient(Work(0.02), Turn(0.002)), "silent"),
-        Case("Python sets the pace", patient(Work(2e-4), Turn(0.004, python=0.02)), "silent"),
+        Case("data is late", patient(BatchCost(0.02), StepCost(0.002)), "silent"),
+        Case("Python sets the pace", patient(BatchCost(2e-4), StepCost(0.004, python=0.02)), "silent"),
         Case("no loop was seen", replace(_case(), loop=None), "abstains"),
     )
 

@@ -34,10 +34,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Series
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.instruments import Series
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import spread
 from .case import patient
 from .entry import Case, Entry
@@ -64,7 +64,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("nodes of the machine", "numa_nodes", float(nodes), "sysfs"),
     ]
     low, likely, high = (Change(cpu=left, collate=left, compute=left) for left in CPU_LEFT)
-    cure = Cure(
+    cure = Proposal(
         id="numa-bind",
         title="keep threads and memory of each process on one node",
         fix=Fix("bind each process, one per node", "numactl --cpunodebind=0 --membind=0 python train.py"),
@@ -78,12 +78,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, diagnosis.verdict.cause, evidence, [cure])
 
 
-MODEL = Turn(0.01)
+MODEL = StepCost(0.01)
 
 
-def _case(remote: float | None, nodes: int = 2, turn: Turn = MODEL) -> Diagnosis:
+def _case(remote: float | None, nodes: int = 2, turn: StepCost = MODEL) -> Diagnosis:
     """A model that computes on the CPU of a machine with two sockets."""
-    base = patient(Work(1e-4), turn)
+    base = patient(BatchCost(1e-4), turn)
     machine = replace(base.profile.machine, numa_nodes=nodes)
     series = Series([6.0], {"numa_remote_share": [remote]}) if remote is not None else Series()
     return replace(base, profile=replace(base.profile, machine=machine, series=series))
@@ -94,7 +94,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("half of the memory is elsewhere", _case(0.5), "fires", "numa-bind"),
         Case("a tenth is", _case(0.1), "silent"),
-        Case("the CPU does not matter", _case(0.5, turn=Turn(0.0, 0.05)), "silent"),
+        Case("the CPU does not matter", _case(0.5, turn=StepCost(0.0, 0.05)), "silent"),
         Case("one node", _case(None, nodes=1), "silent"),
         Case("pages were not looked at", _case(None), "abstains"),
     )

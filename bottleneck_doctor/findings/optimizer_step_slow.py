@@ -40,9 +40,9 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.computing import Computing, Optimizer
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH, spread, step_share, waited
 from .computing import Factor, blind, case_of, optimizer_s, optimizers, place, spared
 from .entry import Case, Entry
@@ -104,11 +104,13 @@ def _rate(one: Optimizer) -> Factor | None:
     return (1 + likely) / 2, likely, HOPEFUL * likely
 
 
-def _likely(scenario: Scenario, cure: Cure) -> float:
+def _likely(scenario: Scenario, cure: Proposal) -> float:
     return gain(scenario, cure.change) if cure.change else (cure.factor or (1.0, 1.0))[1]
 
 
-def _timed(diagnosis: Diagnosis, scenario: Scenario, slow: list[Optimizer], seconds: float) -> Cure | None:
+def _timed(
+    diagnosis: Diagnosis, scenario: Scenario, slow: list[Optimizer], seconds: float
+) -> Proposal | None:
     """The better way as timed, where there is one optimizer and it was timed."""
     rates = {word: times_as_fast(diagnosis, ("optimizer",), word, seconds) for word in ("fused", "foreach")}
     known = {word: rate for word, rate in rates.items() if rate is not None}
@@ -118,7 +120,7 @@ def _timed(diagnosis: Diagnosis, scenario: Scenario, slow: list[Optimizer], seco
     return as_timed(_offer(slow[0], best), spared(scenario, seconds * (1 - 1 / known[best])))
 
 
-def _cure(scenario: Scenario, one: Optimizer, seconds: float) -> Cure | None:
+def _cure(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | None:
     fused = _rate(one)
     rate = fused or (FOREACH if _is_small(one) else None)
     if rate is None:
@@ -130,8 +132,8 @@ def _cure(scenario: Scenario, one: Optimizer, seconds: float) -> Cure | None:
     )
 
 
-def _offer(one: Optimizer, word: str) -> Cure:
-    return Cure(
+def _offer(one: Optimizer, word: str) -> Proposal:
+    return Proposal(
         id=f"optimizer-{word}",
         title=f"let {one.name} update all tensors in {'one call' if word == 'fused' else 'few calls'}",
         fix=Fix("where the optimizer is built", f"torch.optim.{one.name}(..., {word}=True)", place(one)),
@@ -143,10 +145,10 @@ def _offer(one: Optimizer, word: str) -> Cure:
 
 
 ADAM = Optimizer(1, "AdamW", "torch", 200, 800_000, fusible=True, device="cpu", file="train.py", line=9)
-TURN = Turn(0.006, launch=0.004)
+TURN = StepCost(0.006, launch=0.004)
 
 
-def _case(one: Optimizer | None, share: float = 0.4, turn: Turn = TURN) -> Diagnosis:
+def _case(one: Optimizer | None, share: float = 0.4, turn: StepCost = TURN) -> Diagnosis:
     """A step of 10 ms, of which the optimizer takes a share."""
     sick = case_of(turn, Computing(optimizers=[one] if one else []))
     steps = [

@@ -38,8 +38,8 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.computing import Computing, Padding
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Operator
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread
 from .computing import anatomy_like, blind, case_of, operators
@@ -96,7 +96,7 @@ def _factor(scenario: Scenario, real: float) -> tuple[float, float, float]:
     return spread(scenario, Change(), likely, Change(compute=real))
 
 
-def _cures(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Proposal]:
     location = diagnosis.loader.location if diagnosis.loader is not None else None
     risk = "batches are drawn in another order; a compiled model may want fixed shapes"
     titles = (
@@ -105,17 +105,17 @@ def _cures(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Cur
          "recurrent layers take packed sequences; attention needs a mask between neighbours"),
     )  # fmt: skip
     return [
-        Cure(id=name, title=title, fix=Fix("where batches are put together", snippet, location),
+        Proposal(id=name, title=title, fix=Fix("where batches are put together", snippet, location),
              factor=factor, effort="hours", risk=warning, most=factor[2], basis="bound")
         for name, title, snippet, warning in titles
     ]  # fmt: skip
 
 
-TURN = Turn(0.02)
+TURN = StepCost(0.02)
 TABLE = [Operator("aten::mm", 8.0, 0.015)]
 
 
-def _case(found: Padding | None, table: list[Operator] = TABLE, turn: Turn = TURN) -> Diagnosis:
+def _case(found: Padding | None, table: list[Operator] = TABLE, turn: StepCost = TURN) -> Diagnosis:
     """Sentences under a model that computes for 20 ms."""
     facts = Computing(anatomies=[anatomy_like(turn)], paddings=[found] if found else [])
     return case_of(turn, facts, table)
@@ -130,7 +130,7 @@ def cases() -> tuple[Case, ...]:
         Case("a tenth is padding", _case(replace(half, padded=10_000)), "silent"),
         Case("the padding is packed away", _case(half, packed), "silent"),
         Case("no rows of tokens", _case(None), "silent"),
-        Case("the model hardly computes", _case(half, turn=Turn(0.001, 0.02)), "silent"),
+        Case("the model hardly computes", _case(half, turn=StepCost(0.001, 0.02)), "silent"),
         Case("no step was profiled", _case(half, []), "abstains"),
     )
 

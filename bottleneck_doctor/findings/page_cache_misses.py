@@ -40,10 +40,12 @@ from statistics import fmean
 
 from ..analyse.inputs import fetches_of
 from ..analyse.passes import Pass, passes_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import FetchTable, HotFiles, Loop, Series
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.fetches import FetchTable, HotFiles
+from ..model.instruments import Series
+from ..model.loops import Loop
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import TASK_IO, meant, place_of, spread, starved, unlooped, wait_evidence
 from .case import inputs_of, patient
 from .entry import Case, Entry
@@ -114,7 +116,7 @@ def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
     return min(size, hot.bytes) if hot is not None and hot.bytes and hot.files < FILES_KNOWN else size
 
 
-def _cures(diagnosis: Diagnosis, size: float, left: float) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, size: float, left: float) -> list[Proposal]:
     """All of it in memory if it fits, else a fixed part that is never thrown out."""
     scenario, place = diagnosis.scenario, place_of(diagnosis)
     assert scenario is not None
@@ -122,7 +124,7 @@ def _cures(diagnosis: Diagnosis, size: float, left: float) -> list[Cure]:
     apply = "hook" if copies else "manual"
     if size <= FITS * left:
         return [
-            Cure("cache-bytes-ram", "read the data set into memory once, before training",
+            Proposal("cache-bytes-ram", "read the data set into memory once, before training",
                  Fix("copy it to memory that all workers share", PRELOAD, place), change=Change(storage=0.0),
                  apply=apply, risk="the start takes as long as reading everything once; memory for all",
                  treatments=copies)
@@ -130,12 +132,12 @@ def _cures(diagnosis: Diagnosis, size: float, left: float) -> list[Cure]:
     kept = FITS * left / size
     part = Change(storage=1 - kept)
     return [
-        Cure("cache-fraction-ram", "keep a fixed part of the data set in memory",
+        Proposal("cache-fraction-ram", "keep a fixed part of the data set in memory",
              Fix("hold the first files, and read only the others", PIN, place),
              factor=spread(scenario, Change(storage=1 - kept / 2), part, part), apply=apply, effort="hours",
              treatments=copies,
              risk="memory that nothing else may want; left to itself the kernel keeps next to nothing"),
-        Cure("more-ram", "take a machine whose memory holds the data set",
+        Proposal("more-ram", "take a machine whose memory holds the data set",
              Fix("a machine, or a limit, with room for the data and for the job"),
              factor=spread(scenario, part, Change(storage=0.1), Change(storage=0.0)), apply="admin",
              effort="days"),
@@ -148,13 +150,15 @@ def _in_memory(diagnosis: Diagnosis, left: float) -> tuple[Treatment, ...]:
     return (Treatment("preload", {"where": meant(diagnosis.loader), "bytes": int(FITS * left)}),)
 
 
-WORK = Work(0.002, storage=0.02)
+WORK = BatchCost(0.002, storage=0.02)
 READ = inputs_of(WORK, 1, 0.022, storage_bytes=4e6, read_bytes=4e6, reads=32.0)
 
 
-def _case(later: int, left: float = 64e9, epochs: int = 2, files: int = 0, work: Work = WORK) -> Diagnosis:
+def _case(
+    later: int, left: float = 64e9, epochs: int = 2, files: int = 0, work: BatchCost = WORK
+) -> Diagnosis:
     """One worker reads 4 MB a batch in the first epoch and ``later`` bytes in those that follow."""
-    sick = patient(work, Turn(0.0, 0.002), workers=1, inputs=READ)
+    sick = patient(work, StepCost(0.0, 0.002), workers=1, inputs=READ)
     assert sick.loop is not None
     table = FetchTable("1:1", 100 * epochs)
     for place in range(100 * epochs):
@@ -177,7 +181,7 @@ def cases() -> tuple[Case, ...]:
         Case("every epoch is cold; half would fit", _case(4_000_000, 5e9), "fires", "cache-fraction-ram"),
         Case("one small file, read in slices", _case(4_000_000, 5e9, files=1), "fires", "cache-bytes-ram"),
         Case("memory keeps most of it", _case(1_000_000), "silent"),
-        Case("decoding takes the time", _case(4_000_000, work=Work(0.02)), "silent"),
+        Case("decoding takes the time", _case(4_000_000, work=BatchCost(0.02)), "silent"),
         Case("the first epoch is not over", _case(0, epochs=1), "abstains"),
     )
 

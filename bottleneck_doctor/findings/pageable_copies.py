@@ -40,12 +40,12 @@ from __future__ import annotations
 
 from ..analyse.accelerated import runs_ahead
 from ..analyse.causes import gain
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
-from ..model.profile import Loader
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
 from .advice import loader_call, loader_with, spread
 from .entry import Case, Entry
@@ -85,12 +85,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "device.transfer", evidence, cures, place(worst.file, worst.line))
 
 
-def _build(diagnosis: Diagnosis, scenario: Scenario, made: list[DeviceCopy], all_of_them: bool) -> Cure:
+def _build(diagnosis: Diagnosis, scenario: Scenario, made: list[DeviceCopy], all_of_them: bool) -> Proposal:
     view, worst = diagnosis.device, max(made, key=lambda one: one.host_s)
     copies = (view.facts.copies if view is not None else None) or []
     share = sum(one.device_s for one in made) / max(sum(one.device_s for one in copies), 1e-12)
     free = view is not None and all_of_them and runs_ahead(view, diagnosis.wait_s, copies=False)
-    return Cure(
+    return Proposal(
         id="build-on-device",
         title="make tensors where they are used",
         fix=Fix("name the device where the tensor is made", BUILT, place(worst.file, worst.line)),
@@ -99,7 +99,7 @@ def _build(diagnosis: Diagnosis, scenario: Scenario, made: list[DeviceCopy], all
     )
 
 
-def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -> Cure:
+def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -> Proposal:
     view, loader = diagnosis.device, diagnosis.loader
     pinned = all(one.pinned for one in blocking)
     free = runs_ahead(view, diagnosis.wait_s, copies=False) if view is not None else None
@@ -112,7 +112,7 @@ def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -
     if not pinned and loader is not None:
         treatments.append(loader_with(loader, pin_memory=True))
     title = "let copies to the device go on beside the loop"
-    return Cure(
+    return Proposal(
         id="pin-and-nonblocking",
         title=title if pinned else f"{title}, from pinned memory",
         fix=Fix("pin batches in the loader and do not wait for the copy", snippet,
@@ -131,7 +131,9 @@ def _copy(pinned: bool = False, blocking: bool = True, host_s: float = 0.009) ->
 
 
 MADE = [DeviceCopy(4e7, 2.0, 0.009, 0.006, False, True, "float32", "train.py", 31, made=True)]
-EMPTIED = Beat(400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009)  # idle after each copy
+EMPTIED = DeviceStepBreakdown(
+    400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009
+)  # idle after each copy
 READS = [DeviceSync("item", 1.0, 0.01, 0.0, "train.py", 40)]
 PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000)
 

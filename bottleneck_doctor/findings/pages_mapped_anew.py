@@ -45,10 +45,10 @@ from ..analyse.causes import gain
 from ..analyse.hot_lines import users_line
 from ..analyse.paging import fetched_paging_s, made_paging_s
 from ..analyse.split import own_samples
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Location
+from ..model.code import Location
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
-from ..model.trial import ENVIRONMENT, Treatment
+from ..model.run import ENVIRONMENT, Treatment
 from .advice import payload_of, spread
 from .case import inputs_of, patient
 from .computing import switches
@@ -136,12 +136,12 @@ def _evidence(diagnosis: Diagnosis, turn_s: float, batch_s: float) -> list[Evide
     return evidence
 
 
-def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Cure:
+def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Proposal:
     mapped = max((value for _, value in readings(diagnosis.profile.series, "mapped_data_bytes")), default=0.0)
     factor = spread(scenario, *(_without(scenario, batch_s, left) for left in LEFT))
     doubtful = mapped > MAPPED_BYTES
     said = " ".join(f"{name}={value}" for name, value in KEEP.items())
-    return Cure(
+    return Proposal(
         id="keep-freed-memory",
         title="let malloc keep freed memory, instead of mapping it anew in each step",
         fix=Fix("two variables of glibc's allocator, before the start", f"{said} python train.py"),
@@ -155,8 +155,8 @@ def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Cure:
     )
 
 
-def _reuse(scenario: Scenario, place: Location | None) -> Cure:
-    return Cure(
+def _reuse(scenario: Scenario, place: Location | None) -> Proposal:
+    return Proposal(
         id="reuse-buffers",
         title="reuse buffers: write into tensors that are kept, instead of making new ones in each step",
         fix=Fix("allocate once, and compute in place or with out=", REUSE, place),
@@ -181,15 +181,16 @@ def _place(diagnosis: Diagnosis) -> tuple[Location | None, float]:
 
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
-    pictures = Work(0.06)
+    pictures = BatchCost(0.06)
     mapped = inputs_of(pictures, 2, 0.03, system=0.02, minor_faults=8000.0)
     return (
-        Case("canvases made in each step", patient(Work(1e-4), Turn(0.01, paging=0.02)), "fires",
+        Case("canvases made in each step", patient(BatchCost(1e-4), StepCost(0.01, paging=0.02)), "fires",
              "reuse-buffers"),
-        Case("pictures decoded by two workers", patient(pictures, Turn(0.002), workers=2, inputs=mapped),
+        Case("pictures decoded by two workers", patient(pictures, StepCost(0.002), workers=2, inputs=mapped),
              "fires", "keep-freed-memory"),
-        Case("a little of it", patient(Work(1e-4), Turn(0.01, paging=2e-4)), "silent"),
-        Case("no loop was seen", replace(patient(Work(1e-4), Turn(0.01)), scenario=None), "abstains"),
+        Case("a little of it", patient(BatchCost(1e-4), StepCost(0.01, paging=2e-4)), "silent"),
+        Case("no loop was seen", replace(patient(BatchCost(1e-4), StepCost(0.01)), scenario=None),
+             "abstains"),
     )  # fmt: skip
 
 

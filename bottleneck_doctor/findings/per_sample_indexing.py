@@ -39,10 +39,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Loader, Payload
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.fetches import Payload
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import BOOKS, WORTH, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
 from .case import PLACE, inputs_of, patient
 from .entry import Case, Entry
@@ -115,14 +116,14 @@ def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s:
     return here if scenario.workers and gain(scenario, here) > gain(scenario, there) else there
 
 
-def _gather(loader: Loader, change: Change) -> Cure:
+def _gather(loader: Loader, change: Change) -> Proposal:
     changed: dict[str, object] = {"collate_fn": Code("lambda batch: batch")}
     if loader.tensor_dataset:
         changed["dataset"] = Code("FastTensors(X, y)")
     if change.workers == 0:
         changed["num_workers"] = 0
     lines = (GATHER if loader.tensor_dataset else METHOD) + loader_call(loader, **changed)
-    return Cure(
+    return Proposal(
         id="batched-getitems",
         title="take all rows of a batch in one gather",
         fix=Fix("let the data set return whole batches", lines, loader.location),
@@ -141,10 +142,10 @@ def _treatments(loader: Loader, change: Change, how: str) -> tuple[Treatment, ..
     return (gather, loader_with(loader, num_workers=0)) if change.workers == 0 else (gather,)
 
 
-def _sampler(loader: Loader, change: Change) -> Cure:
+def _sampler(loader: Loader, change: Change) -> Proposal:
     workers = loader.num_workers if change.workers is None else change.workers
     lines = SAMPLER.format(loader.batch_size, workers)
-    return Cure(
+    return Proposal(
         id="batch-sampler-index",
         title="let a batch sampler index the data set with whole batches",
         fix=Fix("hand lists of indices to the data set", lines, loader.location),
@@ -158,10 +159,12 @@ def _sampler(loader: Loader, change: Change) -> Cure:
 CALL = {"batch_size": "1024", "shuffle": "True"}
 ROWS = Loader("1:1", "dataloader", 1, "TensorDataset", tensor_dataset=True, collate="default_collate")
 TABLE = replace(ROWS, batch_size=1024, dataset_length=100_000, arguments=CALL, location=PLACE)
-WORK, TURN = Work(0.0026, collate=0.002), Turn(0.001)
+WORK, TURN = BatchCost(0.0026, collate=0.002), StepCost(0.001)
 
 
-def _case(work: Work = WORK, loader: Loader = TABLE, workers: int = 0, tensors: float = 2.0) -> Diagnosis:
+def _case(
+    work: BatchCost = WORK, loader: Loader = TABLE, workers: int = 0, tensors: float = 2.0
+) -> Diagnosis:
     """Batches of 1024 rows of 16 floats: 4.6 ms to pick and stack, 1 ms to use."""
     inputs = inputs_of(work, workers, 0.006, samples=1024.0)
     base = patient(work, TURN, workers=workers, inputs=inputs, loader=loader)
@@ -174,9 +177,11 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("a tensor data set read row by row", _case(), "fires", "batched-getitems"),
         Case("the same in two workers", _case(workers=2), "fires", "batch-sampler-index"),
-        Case("rows are also transformed", _case(Work(0.05, collate=0.002)), "silent"),
+        Case("rows are also transformed", _case(BatchCost(0.05, collate=0.002)), "silent"),
         Case("a whole batch at once already", _case(loader=replace(TABLE, batched_getitems=True)), "silent"),
-        Case("a collate function pads", _case(Work(0.001, 0.01), replace(TABLE, collate="pad")), "silent"),
+        Case(
+            "a collate function pads", _case(BatchCost(0.001, 0.01), replace(TABLE, collate="pad")), "silent"
+        ),
         Case("samples are kept apart", _case(tensors=1024.0), "silent"),
         Case("no batch was looked into", _case(tensors=0.0), "abstains"),
     )

@@ -44,11 +44,11 @@ from statistics import fmean
 
 from ..analyse.purpose import BESIDE, LOG, MEASURE, purpose_at
 from ..analyse.split import SAMPLES_AT_LEAST, own_stacks
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Location, Source, Stack
+from ..model.code import FunctionSource, Location
+from ..model.derived import Rhythm, Whole
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
-from ..model.rhythm import Rhythm
-from ..model.whole import Whole
 from .advice import spread
 from .case import patient
 from .entry import Case, Entry
@@ -107,10 +107,10 @@ def _seldom(diagnosis: Diagnosis, rhythm: Rhythm) -> tuple[Location, float] | No
     return (place, count / total) if count >= SEEN_OF_SHARE * rhythm.share * total else None
 
 
-def _less(scenario: Scenario, rhythm: Rhythm, place: Location, statement: str) -> Cure:
+def _less(scenario: Scenario, rhythm: Rhythm, place: Location, statement: str) -> Proposal:
     every = round(rhythm.every_steps)
     low, likely, high = (_with(scenario, rhythm, left) for left in RARER)
-    return Cure(
+    return Proposal(
         id="stall-less-often",
         title=f"do what the loop does every {every} steps five times less often, or beside the training",
         fix=Fix(
@@ -159,12 +159,12 @@ def plot(model):
 """
 
 
-SOURCES = [Source("train.py", "<module>", 1, LOOP), Source("train.py", "plot", 11, PLOT)]
+SOURCES = [FunctionSource("train.py", "<module>", 1, LOOP), FunctionSource("train.py", "plot", 11, PLOT)]
 
 
 def _case(rhythm: Rhythm, line: int = 0, below: str = "plot (train.py:12)") -> Diagnosis:
     """Steps of 10 ms, and half a second more at every fiftieth; half of the samples fell into a line."""
-    sick = replace(patient(Work(1e-4), Turn(0.02)), rhythms=[rhythm])
+    sick = replace(patient(BatchCost(1e-4), StepCost(0.02)), rhythms=[rhythm])
     frames = [f"<module> (train.py:{line})", below]
     stacks = [
         Stack(1, "trainer", "MainThread", frames, 50),
@@ -182,7 +182,8 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("a plot every fifty steps", _case(STALL, 7), "fires", "stall-less-often"),
         Case("the loop sleeps through it", replace(_case(replace(STALL, cpu_s=0.0), 7),
-             scenario=patient(Work(1e-4), Turn(0.01, idle=0.01)).scenario), "fires", "stall-less-often"),
+             scenario=patient(BatchCost(1e-4), StepCost(0.01, idle=0.01)).scenario),
+             "fires", "stall-less-often"),
         Case("what the steps train on is collected", _case(STALL, 5, "collect (train.py:40)"), "fires"),
         Case("nobody saw what it is", _case(STALL), "fires"),
         Case("the training loop evaluates there", replace(_case(STALL, 7), whole=EVALUATED), "fires"),

@@ -35,11 +35,11 @@ PyTorch Performance Tuning Guide, "Fuse operations"; Ivanov et al. 2021, "Data M
 from __future__ import annotations
 
 from ..analyse.causes import gain
-from ..model.device import DeviceFacts, Kernels, Switches
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
+from ..model.derived import DeviceStepBreakdown
+from ..model.device import DeviceFacts, Kernels, TorchSettings
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .accelerator import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving, unclocked
 from .advice import spread
 from .entry import Case, Entry
@@ -83,8 +83,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "device.compute", evidence, cures)
 
 
-def _compile(scenario: Scenario, share: float) -> Cure:
-    return Cure(
+def _compile(scenario: Scenario, share: float) -> Proposal:
+    return Proposal(
         id="torch-compile",
         title="compile the model: chains of operators become one kernel",
         fix=Fix(
@@ -99,9 +99,9 @@ def _compile(scenario: Scenario, share: float) -> Cure:
     )
 
 
-def _modules(scenario: Scenario, share: float) -> Cure:
+def _modules(scenario: Scenario, share: float) -> Proposal:
     part = READY_MADE * share
-    return Cure(
+    return Proposal(
         id="fused-modules",
         title="use operators that come fused",
         fix=Fix("for norms, attention and the optimizer", MODULES),
@@ -118,8 +118,8 @@ TINY = [kernels("elementwise", 0.2, median_s=4e-6), kernels("matmul", 0.1)]
 PRODUCTS = [kernels("elementwise", 0.1), kernels("matmul", 0.85)]
 
 
-def _case(beat: Beat | None, found: list[Kernels], compiled: bool | None = False) -> Diagnosis:
-    return accelerated(beat, DeviceFacts(kernels=found, switches=Switches(compiled=compiled)))
+def _case(beat: DeviceStepBreakdown | None, found: list[Kernels], compiled: bool | None = False) -> Diagnosis:
+    return accelerated(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
 
 
 def cases() -> tuple[Case, ...]:

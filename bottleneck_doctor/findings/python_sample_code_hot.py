@@ -49,12 +49,24 @@ from dataclasses import replace
 from ..analyse import code
 from ..analyse.causes import gain, is_indexing
 from ..analyse.feedback import is_fed_back
-from ..analyse.hot_lines import HotLines, Line, least_cpu_share
+from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.makings import making_of
 from ..analyse.shrinking import is_shrunk_later
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.profile import Location, Process, Source, Stack
+from ..model.code import FunctionSource, Location
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)  # fmt: skip
+from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
+from ..model.run import Process
 from .advice import WORTH, held_up, repeats_of, spread, wait_evidence
 from .case import patient
 from .entry import Case, Entry
@@ -191,7 +203,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "input.preprocess", evidence, cures, line.location)
 
 
-def _function_of(line: Line, lines: HotLines) -> Line:
+def _function_of(line: LineShare, lines: HotLines) -> LineShare:
     """All lines of the line's function: what is done once is what the function returns."""
     place = line.location
     same = [
@@ -201,7 +213,7 @@ def _function_of(line: Line, lines: HotLines) -> Line:
     ]
     awake = [one.cpu_share for one in same if one.cpu_share is not None]
     known = sum(awake) if len(awake) == len(same) else None
-    return Line(place, sum(one.share for one in same), known)
+    return LineShare(place, sum(one.share for one in same), known)
 
 
 def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
@@ -304,12 +316,12 @@ def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: st
     return bool(does) and RANDOM.search(source.text) is None
 
 
-def _cure(id: str, scenario: Scenario, line: Line, share: float, does: str) -> Cure:
+def _cure(id: str, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
     title, apply, snippet = WAYS[id]
     title = TITLES.get(does, title) if id == "columnar-numpy" else title
     spared = SPARED.get(id, KEPT if does == PARSES else WRITTEN_ANEW)
     part = 1.0 if spared is WRITTEN_ANEW and share >= HALF else min(1.0, share)
-    return Cure(
+    return Proposal(
         id=id,
         title=title,
         fix=Fix(FIXES.get(id, "move the work of this line out of the loop"), snippet, line.location),
@@ -322,11 +334,7 @@ def _cure(id: str, scenario: Scenario, line: Line, share: float, does: str) -> C
 
 
 BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
-PARSING = [
-    *BELOW,
-    "Logs.__getitem__ (/data/train.py:31)",
-    "loads (/usr/lib/python3.11/json/__init__.py:346)",
-]
+PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
 
 
@@ -343,25 +351,23 @@ def smooth(text):
 
 
 def _case(
-    hot: tuple[int, int | None], work: Work = Work(0.02), seen: int = 100, path: list[str] = PARSING  # noqa: B008
+    hot: tuple[int, int | None], work: BatchCost = BatchCost(0.02), seen: int = 100, path: list[str] = PARSING  # noqa: B008
 ) -> Diagnosis:  # fmt: skip
     """Two workers of whose samples so many were in the hot path: (all, awake)."""
-    base = patient(work, Turn(0.0, 0.002), workers=2)
+    base = patient(work, StepCost(0.0, 0.002), workers=2)
     awake = None if hot[1] is None else seen - hot[0]
     stacks = [Stack(7, "worker", "MainThread", path, *hot),
               Stack(7, "worker", "MainThread", TAKING, seen - hot[0], awake)]  # fmt: skip
     workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1", worker=0)]
-    sources = [
-        Source("/data/train.py", "__getitem__", 30, LOGS),
-        Source("/data/train.py", "smooth", 40, SMOOTH),
-    ]
+    sources = [FunctionSource("/data/train.py", "__getitem__", 30, LOGS),
+               FunctionSource("/data/train.py", "smooth", 40, SMOOTH)]  # fmt: skip
     return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers, sources=sources))
 
 
 def _asking() -> Diagnosis:
     base = _case((90, 88), path=TAKING)
     asks = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
-    source = Source("/data/train.py", "__getitem__", 30, asks)
+    source = FunctionSource("/data/train.py", "__getitem__", 30, asks)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
@@ -369,7 +375,7 @@ def _reading_words(start: str) -> Diagnosis:
     base = _case((90, 88), path=TAKING)
     words = f"return [ids[w] for w in WORD.findall(text, {start})]"
     words = f"def __getitem__(self, i):\n    text = texts[i]\n    {words}\n"
-    source = Source("/data/train.py", "__getitem__", 30, words)
+    source = FunctionSource("/data/train.py", "__getitem__", 30, words)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
@@ -384,8 +390,8 @@ def cases() -> tuple[Case, ...]:
         Case("from a random place on", _reading_words("randrange(9)"), "fires", "pretokenize-offline"),
         Case("rows of a database, one by one", _asking(), "fires", "batched-query"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
-        Case("the line sleeps", _case((90, 2), Work(0.004, wait=0.03)), "silent"),
-        Case("it sleeps, and nobody saw it", _case((90, None), Work(0.004, wait=0.03)), "silent"),
+        Case("the line sleeps", _case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
+        Case("it sleeps, and nobody saw it", _case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
         Case("no stacks", _case((8, 8), seen=10), "abstains"),
         Case("no loop was seen", replace(_case((90, 88)), scenario=None), "abstains"),
     )

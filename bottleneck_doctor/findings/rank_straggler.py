@@ -39,9 +39,10 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.ranks import Balance, compare
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn
-from ..model.profile import Location, Process
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
+from ..model.run import Process
 from .between_ranks import alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
 from .entry import Case, Entry
 
@@ -108,7 +109,7 @@ def _name(rank: int | None, pid: int) -> str:
     return f"process {pid}" if rank is None else f"rank {rank}"
 
 
-def _cures(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Proposal]:
     """Nothing is predicted on the slowest rank itself: what it waits for is its own to find."""
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
     if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
@@ -118,8 +119,8 @@ def _cures(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Cure]:
     return [_balanced(place, change) if steady else _bucketed(place, change)]
 
 
-def _balanced(place: Location | None, change: Change) -> Cure:
-    return Cure(
+def _balanced(place: Location | None, change: Change) -> Proposal:
+    return Proposal(
         id="balance-ranks",
         title="give every rank the same amount of work",
         fix=Fix("share samples out by cost; look at what the slowest rank does alone", EQUAL, place),
@@ -129,8 +130,8 @@ def _balanced(place: Location | None, change: Change) -> Cure:
     )
 
 
-def _bucketed(place: Location | None, change: Change) -> Cure:
-    return Cure(
+def _bucketed(place: Location | None, change: Change) -> Proposal:
+    return Proposal(
         id="bucket-by-cost",
         title="let all ranks take batches of like cost in the same step",
         fix=Fix("group samples by length or size before they are shared out", ALIKE, place),
@@ -140,7 +141,7 @@ def _bucketed(place: Location | None, change: Change) -> Cure:
     )
 
 
-SLOW = Turn(0.01, comm=0.001, straggler=0.01)
+SLOW = StepCost(0.01, comm=0.001, straggler=0.01)
 
 
 def _one_of_two() -> Diagnosis:
@@ -156,7 +157,7 @@ def _busy_cores() -> Diagnosis:
 
 
 def _single() -> Diagnosis:
-    known = pair(Turn(0.01), model=None, passes=())
+    known = pair(StepCost(0.01), model=None, passes=())
     only = [Process(1, 0, "trainer", 0.0)]
     return replace(known, profile=replace(known.profile, loops=known.profile.loops[:1], processes=only))
 
@@ -167,7 +168,7 @@ def cases() -> tuple[Case, ...]:
         Case("the other rank needs 10 ms more", pair(SLOW, 0.01), "fires", "balance-ranks"),
         Case("now one, now the other", pair(replace(SLOW, straggler=0.005), 0.005, rotating=True), "fires"),
         Case("now one, now the other, on busy cores", _busy_cores(), "silent"),
-        Case("both need the same", pair(Turn(0.01, comm=0.005)), "silent"),
+        Case("both need the same", pair(StepCost(0.01, comm=0.005)), "silent"),
         Case("there is one rank", _single(), "silent"),
         Case("the other rank was not seen", _one_of_two(), "abstains"),
     )

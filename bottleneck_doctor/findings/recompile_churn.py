@@ -33,9 +33,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model.computing import Compilation, Computing
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import WORTH, spread
 from .computing import blind, case_of, spared
 from .entry import Case, Entry
@@ -74,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
         Evidence("graph breaks met meanwhile", "graph_breaks", float(breaks), COUNTERS),
     ]
-    cure = Cure(
+    cure = Proposal(
         id="compile-dynamic",
         title="compile once for all shapes",
         fix=Fix("where the model is compiled", SNIPPET),
@@ -105,7 +105,7 @@ def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, f
     )
 
 
-TURN = Turn(0.02)
+TURN = StepCost(0.02)
 
 
 def _case(found: Compilation | None) -> Diagnosis:

@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
-from ..model.profile import HotFiles
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
+from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
 from .advice import LOOKS_AT_LEAST, more_workers, place_of, spread, staging, starved, unseen, wait_evidence
 from .case import inputs_of, patient
@@ -84,12 +84,12 @@ def _mounts(diagnosis: Diagnosis) -> list[Evidence]:
     ]
 
 
-def _larger(diagnosis: Diagnosis) -> list[Cure]:
+def _larger(diagnosis: Diagnosis) -> list[Proposal]:
     if diagnosis.inputs.samples < SAMPLES_PER_REQUEST[0]:
         return []
     together = [min(count, diagnosis.inputs.samples) for count in SAMPLES_PER_REQUEST]
     return [
-        Cure(
+        Proposal(
             id="bigger-requests",
             title="ask for several samples in one request",
             fix=Fix("fetch a batch, or a shard, at once", LARGER, place_of(diagnosis)),
@@ -101,12 +101,12 @@ def _larger(diagnosis: Diagnosis) -> list[Cure]:
     ]
 
 
-def _local(diagnosis: Diagnosis, each_s: float) -> list[Cure]:
+def _local(diagnosis: Diagnosis, each_s: float) -> list[Proposal]:
     """A copy on a local disk, made before training or while it runs."""
     if each_s < 2 * LOCAL_READ_S[1]:
         return []
     copied = _left(diagnosis, [min(1.0, read_s / each_s) for read_s in LOCAL_READ_S])
-    streaming = Cure(
+    streaming = Proposal(
         id="remote-streaming",
         title="stream large shards ahead of the training, and keep them in a local cache",
         fix=Fix("pack the samples into shards and stream those", STREAM, place_of(diagnosis)),
@@ -126,12 +126,12 @@ def _left(diagnosis: Diagnosis, left: Sequence[float]) -> tuple[float, float, fl
     return spread(diagnosis.scenario, low, likely, high)
 
 
-WORK = Work(0.001, network=0.03)
+WORK = BatchCost(0.001, network=0.03)
 
 
-def _case(inputs: Inputs, work: Work = WORK) -> Diagnosis:
+def _case(inputs: Inputs, work: BatchCost = WORK) -> Diagnosis:
     """Two workers that wait for objects; the loop uses 3 ms."""
-    return patient(work, Turn(0.0, 0.003), workers=2, inputs=inputs)
+    return patient(work, StepCost(0.0, 0.003), workers=2, inputs=inputs)
 
 
 def _on_nfs(sick: Diagnosis) -> Diagnosis:
@@ -139,8 +139,8 @@ def _on_nfs(sick: Diagnosis) -> Diagnosis:
 
 
 OBJECTS = inputs_of(WORK, 2, 0.0155)
-ASLEEP = Work(0.001, wait=0.03)
-LOCAL = Work(0.001, storage=0.03)
+ASLEEP = BatchCost(0.001, wait=0.03)
+LOCAL = BatchCost(0.001, storage=0.03)
 
 
 def cases() -> tuple[Case, ...]:

@@ -39,9 +39,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Machine, Repeats
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.fetches import Repeats
 from ..model.report import Evidence, Fix
+from ..model.run import Machine
 from .advice import (
     BOOKS,
     WORTH,
@@ -104,11 +105,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "input.preprocess", known, cures, hottest_place(diagnosis))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
     """In memory where everything fits; else on a disk that nobody has measured."""
     place, fits = place_of(diagnosis), fits_memory(diagnosis, repeats.sample_bytes)
     halfway = replace(keep, storage=1.0, network=1.0, wait=1.0)
-    offline = Cure(
+    offline = Proposal(
         id="precompute-deterministic",
         title="prepare the samples once, before training",
         fix=Fix("write the finished samples to a file once, and load them instead", OFFLINE, place),
@@ -119,7 +120,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Cha
         risk="prepare them anew whenever the preparation changes",
         basis="replay" if fits else "bound",
     )
-    in_memory = Cure(
+    in_memory = Proposal(
         id="cache-decoded-ram",
         title="prepare the samples once, at the start, and keep them in memory",
         fix=Fix("wrap the data set before it is given to the loader", IN_MEMORY, place),
@@ -131,12 +132,12 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Cha
     return [in_memory, offline] if fits else [offline]
 
 
-WORK = Work(0.02)
+WORK = BatchCost(0.02)
 
 
-def _case(equal: int, compared: int = 64, work: Work = WORK, memory: int | None = 64 << 30) -> Diagnosis:
+def _case(equal: int, compared: int = 64, work: BatchCost = WORK, memory: int | None = 64 << 30) -> Diagnosis:
     """Two workers, so much work a batch of 32 samples of 6 KB; the loop uses 1 ms."""
-    base = patient(work, Turn(0.0, 0.001), workers=2)
+    base = patient(work, StepCost(0.0, 0.001), workers=2)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
     repeats = [Repeats("1:1", 64, compared, equal, 6144.0)] if compared else []
     return replace(base, profile=replace(base.profile, repeats=repeats, machine=machine))
@@ -148,7 +149,7 @@ def cases() -> tuple[Case, ...]:
         Case("every sample comes out the same", _case(64), "fires", "cache-decoded-ram"),
         Case("no memory to keep them in", _case(64, memory=None), "fires", "precompute-deterministic"),
         Case("half of the samples are flipped", _case(31), "silent"),
-        Case("samples are copied out of memory", _case(64, work=Work(0.0005)), "silent"),
+        Case("samples are copied out of memory", _case(64, work=BatchCost(0.0005)), "silent"),
         Case("one epoch only", _case(0, compared=0), "abstains"),
     )
 

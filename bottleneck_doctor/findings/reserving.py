@@ -10,9 +10,9 @@ from ..analyse.replay import one_thread_longer, step_seconds
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.threads import large_share
 from ..analyse.tune import best_setting, best_split, split_change
-from ..model.diagnosis import Change, Cure, Diagnosis, Scenario
+from ..model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ..model.report import Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import MOST, PAYS, loader_call, loader_with, making_s, spread
 from .timed_computing import LAYERS, times_as_fast
 
@@ -22,7 +22,7 @@ LEFT_ALONE = (1.0, 0.6, 0.25)
 ONE = "1 threads"  # the way in which layers are timed for it
 
 
-def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[Cure]:
+def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[Proposal]:
     """No workers, where the replay finds that ``gain`` times as fast as any number of them."""
     scenario, loader = diagnosis.scenario, diagnosis.loader
     if scenario is None or loader is None or loader.kind != "dataloader" or not loader.num_workers:
@@ -34,7 +34,7 @@ def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[
     low, likely, high = (now_s / (left * alone_s) for left in LEFT_ALONE)
     many = "" if loader.num_workers == 1 else "s"
     return [
-        Cure(
+        Proposal(
             id="workers-auto",
             title=f"make batches in the loop itself, without the {loader.num_workers} worker{many}",
             fix=Fix(why, loader_call(loader, num_workers=0), loader.location),
@@ -45,7 +45,7 @@ def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[
     ]
 
 
-def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:
+def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
     """As many workers and as few threads as the replay likes best together; nothing where no fewer threads
     are, or where they gain nothing beyond what workers alone would."""
     scenario, loader = diagnosis.scenario, diagnosis.loader
@@ -71,7 +71,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Cure]:
         said += "\n" + loader_call(loader, num_workers=best, persistent_workers=True)
     else:
         said += f"\nDataLoader(dataset, batch_size=None, num_workers={best}, persistent_workers=True)"
-    cure = Cure(
+    cure = Proposal(
         id="reserve-cores",
         title=f"keep cores for the model: {title}",
         fix=Fix("let workers and threads together be no more than the cores", said,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from ..model.call import Argument
-from ..model.profile import Loader
+from ..model.code import Argument
+from ..model.loops import Loader
 
 LINE = 100  # columns; a longer call has a line for each argument
 LONGEST_NOTE = 40  # of what an argument was
@@ -39,7 +39,7 @@ class Code(str):
 
 
 @dataclass(frozen=True)
-class Piece:
+class CallArgument:
     """An argument of the new call; ``note`` says what became of it, "" where nothing did."""
 
     text: str
@@ -63,7 +63,7 @@ def loader_call(loader: Loader, **changed: object) -> str:
     missing = {name: value for name, value in wanted.items() if name not in names}
     if _hides_names(names):
         return _told(missing, names) + _laid_out(loader.call.function, pieces)
-    new = [Piece(f"{name}={value}", name, "new") for name, value in missing.items()]
+    new = [CallArgument(f"{name}={value}", name, "new") for name, value in missing.items()]
     return _laid_out(loader.call.function, pieces + new)
 
 
@@ -86,15 +86,15 @@ def _without_workers(wanted: dict[str, str], present: Container[str]) -> dict[st
     return wanted | {name: value for name, value in NEEDS_WORKERS.items() if name in present}
 
 
-def _piece(one: Argument, name: str, wanted: dict[str, str]) -> Piece:
+def _piece(one: Argument, name: str, wanted: dict[str, str]) -> CallArgument:
     value = wanted.get(name, one.text) if name not in UNPACKED else one.text
     was = one.text if len(one.text) <= LONGEST_NOTE else one.text[: LONGEST_NOTE - 4] + " ..."
     note = "" if value == one.text else f"was {was}"
     lead = one.name if one.name in UNPACKED else f"{one.name}=" if one.name else ""
-    return Piece(lead + value, name, note)
+    return CallArgument(lead + value, name, note)
 
 
-def _laid_out(function: str, pieces: list[Piece]) -> str:
+def _laid_out(function: str, pieces: list[CallArgument]) -> str:
     call = f"{function}({', '.join(piece.text for piece in pieces)})"
     new = ", ".join(piece.name for piece in pieces if piece.note == "new")
     notes = [f"{piece.name} {piece.note}" for piece in pieces if piece.note not in ("", "new")]

@@ -36,9 +36,19 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.makings import epoch_draws_s, making_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
-from ..model.making import Making
-from ..model.profile import Loader
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
+from ..model.fetches import Making
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import WORTH, unlooped
 from .case import patient
@@ -87,8 +97,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "input.indexing", evidence, [_cure(gone, loader)], loader.location)
 
 
-def _cure(gone: Change, loader: Loader) -> Cure:
-    return Cure(
+def _cure(gone: Change, loader: Loader) -> Proposal:
+    return Proposal(
         id="sampler-vectorise",
         title="draw the indices of an epoch in one call",
         fix=Fix("replace the sampler's loop by one draw with NumPy or torch", CHUNKED, loader.location),
@@ -98,11 +108,11 @@ def _cure(gone: Change, loader: Loader) -> Cure:
     )
 
 
-def _case(draw_s: float | None, first_s: float = 0.0, step: Turn = Turn(0.0, 0.008)) -> Diagnosis:  # noqa: B008
+def _case(draw_s: float | None, first_s: float = 0.0, step: StepCost = StepCost(0.0, 0.008)) -> Diagnosis:  # noqa: B008
     """A loader with two quick workers, whose indices take so long to draw."""
-    scene = Scenario((Work(0.001),), (step,), workers=2, cores=2.0, sampling=draw_s or 0.0, epoch_steps=133,
-                     epoch_start=first_s)  # fmt: skip
-    base = patient(Work(0.001), step, workers=2, scenario=scene)
+    scene = Scenario((BatchCost(0.001),), (step,), workers=2, cores=2.0, sampling=draw_s or 0.0,
+                     epoch_steps=133, epoch_start=first_s)  # fmt: skip
+    base = patient(BatchCost(0.001), step, workers=2, scenario=scene)
     loop = replace(base.loop, epochs=replace(base.loop.epochs, t=[0.0, 1.0, 2.0])) if base.loop else None
     makings = [Making("1:1", 400, draw_s=draw_s, first_draws_s=[first_s] * 3)]
     return replace(base, loop=loop, profile=replace(base.profile, makings=makings))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..analyse.causes import gain
-from ..model.diagnosis import Change, Cure, Diagnosis, Scenario
-from ..model.profile import Location
-from ..model.ranks import Parallel
+from ..model.code import Location
+from ..model.diagnosis import Change, Diagnosis, Proposal, Scenario
+from ..model.loops import Parallel
 from ..model.report import Fix
 from .between_ranks import kinds_of, mean_of
 from .computing import operators
@@ -23,7 +23,9 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(model)"
 STAGE_0 = '"zero_optimization": {"stage": 0}'
 
 
-def cures(diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Location | None) -> list[Cure]:
+def cures(
+    diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Location | None
+) -> list[Proposal]:
     """Those of which something is left to gain, without the order."""
     gathered = sum(share for name, share in kinds_of(diagnosis).items() if name.startswith("all_gather"))
     groups, again = (int(model.arguments.get(name, 0)) for name in ("groups", "resharded"))
@@ -48,9 +50,9 @@ def copying_left(diagnosis: Diagnosis, left: float) -> float:
     return 1 - (1 - left) * min(COPYING, copied / compute) if compute > 0 else 1.0
 
 
-def _once(diagnosis: Diagnosis, twice: float, place: Location | None) -> Cure:
+def _once(diagnosis: Diagnosis, twice: float, place: Location | None) -> Proposal:
     left = 1 - twice
-    return Cure(
+    return Proposal(
         id="fsdp-no-reshard",
         title="gather parameters once a step: keep them from the forward to the backward pass",
         fix=Fix("do not shard them again after the forward pass", KEPT, place),
@@ -59,9 +61,9 @@ def _once(diagnosis: Diagnosis, twice: float, place: Location | None) -> Cure:
     )
 
 
-def _halved(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> Cure:
+def _halved(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> Proposal:
     most = gain(scenario, Change(comm=0.5, compute=min(0.5, copying_left(diagnosis, 0.5))))
-    return Cure(
+    return Proposal(
         id="fsdp-mixed-precision",
         title="gather parameters and reduce gradients in bfloat16",
         fix=Fix("half the bytes; each rank keeps its part in float32", HALVED, place),
@@ -72,9 +74,9 @@ def _halved(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) ->
     )
 
 
-def _whole(diagnosis: Diagnosis, scenario: Scenario, zero: bool, place: Location | None) -> Cure:
+def _whole(diagnosis: Diagnosis, scenario: Scenario, zero: bool, place: Location | None) -> Proposal:
     most = gain(scenario, Change(comm=0.0, compute=copying_left(diagnosis, 0.0)))
-    return Cure(
+    return Proposal(
         id="zero-stage-0" if zero else "ddp-instead",
         title="keep all parameters and the optimizer's whole state on each rank: they fit"
         if zero

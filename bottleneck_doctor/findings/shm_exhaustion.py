@@ -33,10 +33,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
-from ..model.profile import Loader, Payload, Series
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.fetches import Payload
+from ..model.instruments import Series
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import loader_call, loader_with, payload_of, unlooped
 from .case import patient
 from .entry import Case, Entry
@@ -86,30 +88,30 @@ def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
     return max(pairs, key=lambda pair: pair[0] / pair[1], default=(0.0, 0.0))
 
 
-def _more_room() -> list[Cure]:
+def _more_room() -> list[Proposal]:
     return [
-        Cure("grow-shm", "give the container more shared memory",
+        Proposal("grow-shm", "give the container more shared memory",
              Fix("raise its size; kubernetes: an emptyDir of medium Memory at /dev/shm",
                  "docker run --shm-size=8g ...    # or --ipc=host"),
              factor=NOTHING, apply="admin", risk="it counts as memory of the container")
     ]  # fmt: skip
 
 
-def _more_files() -> list[Cure]:
+def _more_files() -> list[Proposal]:
     return [
-        Cure("raise-descriptor-limit", "allow more open files, or share tensors by name",
+        Proposal("raise-descriptor-limit", "allow more open files, or share tensors by name",
              Fix("raise the limit before the training starts",
                  "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')"),
              factor=NOTHING, apply="env", treatments=(Treatment("descriptors", {}),))
     ]  # fmt: skip
 
 
-def _fewer_slots(loader: Loader) -> list[Cure]:
+def _fewer_slots(loader: Loader) -> list[Proposal]:
     """Less in flight, where more than one batch per worker waits."""
     if (loader.prefetch_factor or 2) < 2:
         return []
     call = loader_call(loader, prefetch_factor=1)
-    return [Cure("shrink-prefetch", "prefetch one batch per worker",
+    return [Proposal("shrink-prefetch", "prefetch one batch per worker",
                  Fix("fewer batches in flight", call, loader.location), change=Change(prefetch=1),
                  apply="hook", risk="rare slow batches are felt sooner",
                  treatments=(loader_with(loader, prefetch_factor=1),))]  # fmt: skip
@@ -117,7 +119,7 @@ def _fewer_slots(loader: Loader) -> list[Cure]:
 
 def _case(batch_bytes: float, room: float | None = 64e6, used: float = 40.0, workers: int = 4) -> Diagnosis:
     """Four workers in a container with so much room in /dev/shm."""
-    base = patient(Work(0.001), Turn(0.01), workers=workers)
+    base = patient(BatchCost(0.001), StepCost(0.01), workers=workers)
     values: dict[str, list[float | None]] = {"descriptors": [used], "descriptor_limit": [256.0]}
     if room is not None:
         values["shm_free_bytes"] = [room]

@@ -7,33 +7,35 @@ from dataclasses import replace
 from ..analyse.accelerated import device_turn, runs_ahead
 from ..analyse.replay import step_seconds
 from ..analyse.verdict import Trust, decide
+from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from ..model.device import DeviceFacts, Kernels
-from ..model.device_view import Beat, DeviceView, DriverView
-from ..model.diagnosis import Diagnosis, Host, Scenario, Work
-from ..model.profile import Loader
+from ..model.diagnosis import BatchCost, Diagnosis, HostLoad, Scenario
+from ..model.loops import Loader
 from .case import patient
 
 
 def accelerated(
-    beat: Beat | None,
+    beat: DeviceStepBreakdown | None,
     facts: DeviceFacts | None = None,
     driver: DriverView | None = None,
     wait_s: float = 0.0,
     loader: Loader | None = None,
-    work: Work | None = None,
+    work: BatchCost | None = None,
 ) -> Diagnosis:
     """Two workers feed a loop whose device keeps this beat.
 
     Without a beat the device was seen by the driver only, and the loop's 20 ms belong to nobody known.
     """
     view = DeviceView(facts or DeviceFacts(), driver or DriverView(), beat)
-    turn = device_turn(beat or Beat(0, 0.0, 0.0))
+    turn = device_turn(beat or DeviceStepBreakdown(0, 0.0, 0.0))
     turn = turn if beat is not None else replace(turn, idle=0.02)
-    batch = work or Work(1e-3)
+    batch = work or BatchCost(1e-3)
     ahead = runs_ahead(view, wait_s)
     scene = Scenario((batch,), (turn,), workers=2, cores=4.0, ahead=ahead)
     base = patient(batch, turn, workers=2, cores=4.0, scenario=scene, loader=loader)
-    host = Host(4.0, job_cores=1.0, foreign_cores=0.0, accelerated=True, device_busy=view.driver.kernel_share)
+    host = HostLoad(
+        4.0, job_cores=1.0, foreign_cores=0.0, accelerated=True, device_busy=view.driver.kernel_share
+    )
     trust = Trust(400, 400 * step_seconds(scene), 0.05, 100, 0.02)
     verdict, causes = decide(scene, base.inputs, base.loader, host, trust, device=view)
     trainer = [replace(base.profile.processes[0], device="cuda")]
@@ -47,8 +49,8 @@ def kernels(kind: str, share: float, precision: str = "", median_s: float = 1e-4
 
 
 # Simulated steps, in seconds: what the device's clock would say of each.
-SATURATED = Beat(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.008)
-STARVED = Beat(400, 0.02, 0.004, input_s=0.0155, launch_s=0.0005, host_s=0.003)
-LAUNCHING = Beat(400, 0.02, 0.006, launch_s=0.014, host_s=0.02)
-SYNCING = Beat(400, 0.02, 0.013, launch_s=0.001, sync_s=0.006, host_s=0.012)
-COPYING = Beat(400, 0.02, 0.011, transfer_s=0.009, host_s=0.006)
+SATURATED = DeviceStepBreakdown(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.008)
+STARVED = DeviceStepBreakdown(400, 0.02, 0.004, input_s=0.0155, launch_s=0.0005, host_s=0.003)
+LAUNCHING = DeviceStepBreakdown(400, 0.02, 0.006, launch_s=0.014, host_s=0.02)
+SYNCING = DeviceStepBreakdown(400, 0.02, 0.013, launch_s=0.001, sync_s=0.006, host_s=0.012)
+COPYING = DeviceStepBreakdown(400, 0.02, 0.011, transfer_s=0.009, host_s=0.006)

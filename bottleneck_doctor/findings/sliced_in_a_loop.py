@@ -34,8 +34,8 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..model.computing import Computing
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Scenario, Turn
-from ..model.profile import Operator
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread
 from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, operators, own_s, spared
@@ -77,10 +77,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "model.compute", evidence, [cure])
 
 
-def _cure(scenario: Scenario, seconds: float) -> Cure:
+def _cure(scenario: Scenario, seconds: float) -> Proposal:
     # what they fill was mapped for them
     low, likely, high = (replace(spared(scenario, part * seconds), paging=1 - part) for part in SPARED)
-    return Cure(
+    return Proposal(
         id="unbind-once",
         title="take all slices of a tensor in one call, before the loop",
         fix=Fix("the loop over slices in the model", UNBIND),
@@ -90,7 +90,7 @@ def _cure(scenario: Scenario, seconds: float) -> Cure:
     )
 
 
-TURN = Turn(0.1, launch=0.005)
+TURN = StepCost(0.1, launch=0.005)
 TABLE = [
     Operator("aten::select_backward", 700.0, 0.002),
     Operator("aten::fill_", 710.0, 0.02),

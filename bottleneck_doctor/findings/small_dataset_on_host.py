@@ -36,10 +36,11 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
+from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from ..model.device import Allocator, DeviceFacts
-from ..model.device_view import Beat, DeviceView, DriverView
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Work
-from ..model.profile import Loader, Payload
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.fetches import Payload
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .accelerator import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
 from .advice import dearest, payload_of, spread
@@ -95,14 +96,14 @@ def _size_bytes(diagnosis: Diagnosis, loader: Loader) -> float | None:
     return loader.dataset_length * payload.tensor_bytes / samples
 
 
-def _resident(scenario: Scenario, loader: Loader) -> Cure:
+def _resident(scenario: Scenario, loader: Loader) -> Proposal:
     making = fmean([work.cpu for work in scenario.works])
     changes = [
         Change(workers=0, cpu=min(1.0, one / max(making, 1e-12)), collate=0, storage=0, network=0, wait=0,
                ipc=0, startup=0, copying=0)
         for one in GATHER_S
     ]  # fmt: skip
-    return Cure(
+    return Proposal(
         id="gpu-resident-dataset",
         title="keep the whole data set on the device and index batches there",
         fix=Fix("move the tensors once; no loader", RESIDENT, loader.location),
@@ -116,10 +117,12 @@ GIB = 2**30  # bytes, for the cases
 ROWS = Loader("1:1", "dataloader", 1, "TensorDataset", batch_size=256, dataset_length=60_000,
               tensor_dataset=True, location=PLACE)  # fmt: skip
 FILES = replace(ROWS, dataset="Photos", tensor_dataset=False)
-SLOW_ROWS = Work(0.035, 0.003)  # that two workers pick for 256 samples, one by one
+SLOW_ROWS = BatchCost(0.035, 0.003)  # that two workers pick for 256 samples, one by one
 
 
-def _case(beat: Beat | None, work: Work, loader: Loader = ROWS, batch_bytes: float = 8e5) -> Diagnosis:
+def _case(
+    beat: DeviceStepBreakdown | None, work: BatchCost, loader: Loader = ROWS, batch_bytes: float = 8e5
+) -> Diagnosis:
     facts = DeviceFacts(memory_bytes=24 * GIB, allocator=Allocator(400, peak_bytes=4 * GIB))
     base = accelerated(beat, facts, loader=loader, work=work)
     return replace(base, profile=replace(base.profile, payloads=[Payload("1:1", 8, 2.0, batch_bytes)]))
@@ -130,10 +133,15 @@ def cases() -> tuple[Case, ...]:
     unseen = replace(_case(STARVED, SLOW_ROWS), device=DeviceView(DeviceFacts(), DriverView(), STARVED))
     return (
         Case("188 MB of rows, picked one by one", _case(STARVED, SLOW_ROWS), "fires", "gpu-resident-dataset"),
-        Case("the same rows, held up by copies", _case(COPYING, Work(1e-3)), "fires", "gpu-resident-dataset"),
+        Case(
+            "the same rows, held up by copies",
+            _case(COPYING, BatchCost(1e-3)),
+            "fires",
+            "gpu-resident-dataset",
+        ),
         Case("too large for the device", _case(STARVED, SLOW_ROWS, batch_bytes=1e8), "silent"),
         Case("files, not rows", _case(STARVED, SLOW_ROWS, FILES), "silent"),
-        Case("the device does not wait", _case(SATURATED, Work(1e-3)), "silent"),
+        Case("the device does not wait", _case(SATURATED, BatchCost(1e-3)), "silent"),
         Case("memory is not known", unseen, "abstains"),
         Case("only the driver was asked", _case(None, SLOW_ROWS), "abstains"),
     )

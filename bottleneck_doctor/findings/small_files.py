@@ -40,8 +40,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.reads import LARGE_READ_BYTES, streams_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
-from ..model.profile import HotFiles
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
+from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
 from .advice import (
     PAYS,
@@ -117,13 +117,13 @@ def _beside_reads(inputs: Inputs) -> float:
     return max(0.0, system - inputs.reading) / inputs.fetching
 
 
-def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
     """One large file for many; and, where a second file comes with each sample, its content kept."""
     scenario, place, system = diagnosis.scenario, place_of(diagnosis), _beside_reads(diagnosis.inputs)
     assert scenario is not None
     packed = [Change(storage=asleep, cpu=1 - (1 - cpu) * min(1.0, times * system))
               for asleep, cpu, times in zip(ASLEEP_PACKED, CPU_PACKED, ALIKE, strict=True)]  # fmt: skip
-    pack = Cure("pack-shards", "pack the samples into large files and read those from front to back",
+    pack = Proposal("pack-shards", "pack the samples into large files and read those from front to back",
              Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", PACK, place),
              factor=spread(scenario, packed[0], packed[1], packed[2]), apply="convert", effort="hours",
              basis="bound",
@@ -133,7 +133,7 @@ def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
         cures.append(
-            Cure("cache-metadata", "read labels and file lists once only",
+            Proposal("cache-metadata", "read labels and file lists once only",
                  Fix("keep what the side files hold in memory", REMEMBER, place),
                  factor=spread(scenario, Change(), kept, kept), effort="hours",
                  risk="assumes that all but one of a sample's files are small enough to be kept")
@@ -141,15 +141,15 @@ def _cures(diagnosis: Diagnosis, opens: float) -> list[Cure]:
     return cures
 
 
-COLD = Work(0.002, storage=0.02)
-WARM = Work(0.02)
+COLD = BatchCost(0.002, storage=0.02)
+WARM = BatchCost(0.02)
 SMALL = {"read_bytes": 5e5, "reads": 64.0, "opens": 32.0}
 COLD_FILES = inputs_of(COLD, 1, 0.022, system=0.001, storage_bytes=5e5, **SMALL)
 WARM_FILES = inputs_of(WARM, 1, 0.02, system=0.012, **SMALL)
 
 
-def _case(work: Work, inputs: Inputs) -> Diagnosis:
-    return patient(work, Turn(0.0, 0.002), workers=1, inputs=inputs)
+def _case(work: BatchCost, inputs: Inputs) -> Diagnosis:
+    return patient(work, StepCost(0.0, 0.002), workers=1, inputs=inputs)
 
 
 def _one_file(sick: Diagnosis) -> Diagnosis:

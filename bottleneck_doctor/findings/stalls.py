@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..model.derived import Rhythm
 from ..model.diagnosis import Diagnosis
 from ..model.report import Evidence
-from ..model.rhythm import Rhythm
 
 TIMES = "step times"
 

@@ -35,9 +35,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Cure, Diagnosis, Finding, Turn, Work
+from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from ..model.startup import Startup
+from ..model.run import Startup
 from .advice import place_of
 from .case import patient
 from .entry import Case, Entry
@@ -80,12 +80,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "host.python", evidence, _cures(diagnosis, start, own), place_of(diagnosis))
 
 
-def _cures(diagnosis: Diagnosis, start: Startup, own: float) -> list[Cure]:
+def _cures(diagnosis: Diagnosis, start: Startup, own: float) -> list[Proposal]:
     """What is not imports is work of the script's own: most often, finding the data."""
-    index = Cure("cache-index", "keep the list of files and labels instead of making it at every start",
+    index = Proposal("cache-index", "keep the list of files and labels instead of making it at every start",
                  Fix("save what the scan found", INDEX, place_of(diagnosis)), factor=NOTHING,
                  risk="delete the saved list when the data changes")  # fmt: skip
-    lazy = Cure("lazy-imports", "import what only some runs need where they need it",
+    lazy = Proposal("lazy-imports", "import what only some runs need where they need it",
                 Fix("move imports into the functions that use them", LAZY), factor=NOTHING)  # fmt: skip
     imports = min(own, start.imports_s)
     return ([index] if own - imports >= PART * own else []) + ([lazy] if imports >= PART * own else [])
@@ -93,7 +93,7 @@ def _cures(diagnosis: Diagnosis, start: Startup, own: float) -> list[Cure]:
 
 def _case(start: Startup | None, stopped_by: str | None = None) -> Diagnosis:
     """A run of one minute."""
-    base = patient(Work(1e-4), Turn(0.01))
+    base = patient(BatchCost(1e-4), StepCost(0.01))
     run = replace(base.profile.run, duration_s=60.0, stopped_by=stopped_by)
     return replace(base, profile=replace(base.profile, run=run, startups=[start] if start else []))
 

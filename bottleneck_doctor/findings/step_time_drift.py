@@ -37,9 +37,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Turn, Work
+from ..model.derived import Drift
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from ..model.rhythm import Drift
 from .advice import spread
 from .case import patient
 from .entry import Case, Entry
@@ -72,7 +72,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     evidence = [Evidence(*one, LINE) for one in known]
     kept = _kept(drift)
-    cure = Cure(
+    cure = Proposal(
         id="bound-what-grows",
         title="keep what each step adds to and searches from growing",
         fix=Fix(f"find what grows with the number of steps ({part})", KEEP),
@@ -107,12 +107,12 @@ GROWING = Drift(0.01, 0.03, "compute", 0.01, 0.03, 0.5, 400)
 
 
 def _case(drift: Drift | None) -> Diagnosis:
-    return replace(patient(Work(1e-4), Turn(0.02)), drift=drift)
+    return replace(patient(BatchCost(1e-4), StepCost(0.02)), drift=drift)
 
 
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
-    waiting = replace(patient(Work(0.02), Turn(0.002)), drift=replace(GROWING, part="wait"))
+    waiting = replace(patient(BatchCost(0.02), StepCost(0.002)), drift=replace(GROWING, part="wait"))
     return (
         Case("the step takes three times as long at the end", _case(GROWING), "fires", "bound-what-grows"),
         Case("the data set gets slower and slower", waiting, "fires", "bound-what-grows"),

@@ -42,7 +42,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.reads import Reads, are_small_files, is_overread
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    HostLoad,
+    Inputs,
+    Proposal,
+    StepCost,
+)
 from .advice import (
     judge_reads,
     more_workers,
@@ -83,7 +93,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding("storage-bandwidth-bound", "input.storage", evidence, cures, place_of(diagnosis))
 
 
-def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
+def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     """A faster place for the data, where it is slower than a local NVMe disk."""
     inputs = diagnosis.inputs
     rate = (inputs.storage_bytes or 0.0) / max(inputs.storage, 1e-9) * reads.readers
@@ -99,14 +109,16 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     return [replace(cure, title=title, change=change, factor=None, most=None, basis="calibrated")]
 
 
-WORK = Work(0.002, storage=0.06)
+WORK = BatchCost(0.002, storage=0.06)
 LARGE = inputs_of(WORK, 4, 0.0155, storage_bytes=16e6, read_bytes=16e6, reads=4.0)
-FULL = Host(cores=4.0, disk_busy=1.0, disk_queue=20.0, disk_read_bytes_per_s=1e9, job_read_bytes_per_s=1e9)
+FULL = HostLoad(
+    cores=4.0, disk_busy=1.0, disk_queue=20.0, disk_read_bytes_per_s=1e9, job_read_bytes_per_s=1e9
+)
 
 
-def _case(workers: int = 4, inputs: Inputs = LARGE, host: Host = FULL) -> Diagnosis:
+def _case(workers: int = 4, inputs: Inputs = LARGE, host: HostLoad = FULL) -> Diagnosis:
     """Workers that sleep in large reads for nearly all of a batch; the loop uses 2 ms."""
-    return replace(patient(WORK, Turn(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host)
+    return replace(patient(WORK, StepCost(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host)
 
 
 def _limited(limit_bytes_per_s: float) -> Diagnosis:
@@ -123,7 +135,7 @@ def cases() -> tuple[Case, ...]:
         Case("a control group's limit is far", _limited(9e9), "silent"),
         Case("the disk idles most of the time", _case(host=replace(FULL, disk_busy=0.3)), "silent"),
         Case("many small reads", _case(inputs=replace(LARGE, reads=4000.0)), "silent"),
-        Case("no disk counters", _case(host=Host(cores=4.0)), "abstains"),
+        Case("no disk counters", _case(host=HostLoad(cores=4.0)), "abstains"),
         Case("no fetch was timed", _case(inputs=Inputs()), "abstains"),
     )
 

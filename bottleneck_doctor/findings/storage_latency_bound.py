@@ -44,7 +44,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.reads import UNSURE, Reads, are_small_files, is_mapped, is_overread, streams_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Host, Inputs, Turn, Work
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    HostLoad,
+    Inputs,
+    Proposal,
+    StepCost,
+)
 from ..model.report import Fix
 from .advice import (
     judge_reads,
@@ -92,7 +102,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding("storage-latency-bound", "input.storage", evidence, cures, place_of(diagnosis))
 
 
-def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
+def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     """Ask for a batch's pages before the first of them is needed."""
     inputs = diagnosis.inputs
     mapped = is_mapped(inputs)
@@ -107,7 +117,7 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
     if is_overread(inputs, reads):
         factor, snippet = _narrowed(diagnosis, reads.each_bytes or 0.0), NARROW + MAPPED_FIX
     return [
-        Cure(
+        Proposal(
             id="readahead-hints",
             title="tell the kernel what a batch will read before reading it",
             fix=Fix("hint at a batch's samples, then read them", snippet, place_of(diagnosis)),
@@ -129,7 +139,7 @@ def _narrowed(diagnosis: Diagnosis, each_bytes: float) -> tuple[float, float, fl
     return spread(scenario, low, likely, high)
 
 
-def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Cure]:
+def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     """A local NVMe disk, where a measured read takes more than twice as long as its read would."""
     if reads.each_s is None or reads.each_s < 2 * FAST_READ_S[1]:
         return []
@@ -145,16 +155,16 @@ def _spared(diagnosis: Diagnosis, left: tuple[float, float, float]) -> tuple[flo
     return spread(diagnosis.scenario, low, likely, high)
 
 
-WORK = Work(0.002, storage=0.02)
+WORK = BatchCost(0.002, storage=0.02)
 SMALL = inputs_of(WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=512.0)
 MAPPED = replace(SMALL, read_bytes=0.0, reads=0.0, major_faults=500.0)
 LARGE = replace(SMALL, storage_bytes=16e6, read_bytes=16e6, reads=4.0)
-QUIET = Host(cores=2.0, disk_busy=0.9, disk_queue=0.9, job_read_bytes_per_s=1e8)
+QUIET = HostLoad(cores=2.0, disk_busy=0.9, disk_queue=0.9, job_read_bytes_per_s=1e8)
 
 
-def _case(inputs: Inputs, host: Host = QUIET) -> Diagnosis:
+def _case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
     """One worker that sleeps in reads for most of a batch's 22 ms; the loop uses 2 ms of them."""
-    return replace(patient(WORK, Turn(0.0, 0.002), workers=1, inputs=inputs), host=host)
+    return replace(patient(WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs), host=host)
 
 
 def cases() -> tuple[Case, ...]:
@@ -170,8 +180,12 @@ def cases() -> tuple[Case, ...]:
         ),
         Case("no disk counters", _case(SMALL, replace(QUIET, disk_busy=None)), "fires", "workers-auto"),
         Case("a full queue of large reads", _case(LARGE, replace(QUIET, disk_queue=20.0)), "silent"),
-        Case("decoding, not reading", patient(Work(0.02), Turn(0.0, 0.002), workers=1), "silent"),
-        Case("sleeping, not reading", patient(Work(0.002, wait=0.02), Turn(0.0, 0.002), workers=1), "silent"),
+        Case("decoding, not reading", patient(BatchCost(0.02), StepCost(0.0, 0.002), workers=1), "silent"),
+        Case(
+            "sleeping, not reading",
+            patient(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1),
+            "silent",
+        ),
         Case("no fetch was timed", _case(Inputs()), "abstains"),
     )
 

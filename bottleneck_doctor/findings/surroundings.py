@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model.diagnosis import Diagnosis
-from ..model.profile import Series
+from ..model.instruments import Series
 
 NOTHING = (1.0, 1.0, 1.0)  # a remedy that makes no step faster: it averts a failure, or shortens the run
 

@@ -38,9 +38,9 @@ torch.cuda.set_sync_debug_mode.
 from __future__ import annotations
 
 from ..analyse.accelerated import runs_ahead
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
 from .entry import Case, Entry
@@ -85,8 +85,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
 
 
-def _defer(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Cure:
-    return Cure(
+def _defer(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Proposal:
+    return Proposal(
         id="defer-readback",
         title="keep values on the device and read them back rarely",
         fix=Fix("accumulate on the device; read every n steps", DEFERRED, place(mine[0].file, mine[0].line)),
@@ -114,7 +114,7 @@ def _facts(
 
 
 SCALER = "torch/amp/grad_scaler.py"
-ENDING = Beat(400, 0.02, 0.0195, sync_s=0.0003, host_s=0.008)
+ENDING = DeviceStepBreakdown(400, 0.02, 0.0195, sync_s=0.0003, host_s=0.008)
 
 
 def cases() -> tuple[Case, ...]:

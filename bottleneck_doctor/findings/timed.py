@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..analyse.served import reads_per_batch
-from ..model.calibration import Calibration
 from ..model.diagnosis import Change, Diagnosis, Inputs
-from ..model.profile import HotFiles
+from ..model.fetches import HotFiles
+from ..model.instruments import Calibration
 from .advice import KEEP_SHARE
 
 FILES_SEEN = 64  # names that a process writes down; with fewer, all files are known

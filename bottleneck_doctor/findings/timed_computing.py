@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Change, Cure, Diagnosis
+from ..model.diagnosis import Change, Diagnosis, Proposal
 from .timed import AGREES
 
 NO_LOADER = ""  # whose rows these are: the model's
@@ -36,6 +36,6 @@ def seconds_of(diagnosis: Diagnosis, subject: str, way: str) -> float | None:
     return next((one.seconds for one in known if (one.loader, one.subject, one.variant) == wanted), None)
 
 
-def as_timed(cure: Cure, change: Change) -> Cure:
+def as_timed(cure: Proposal, change: Change) -> Proposal:
     """The cure with what was timed in place of its range."""
     return replace(cure, change=change, factor=None, most=None, basis="calibrated")

@@ -36,12 +36,12 @@ data_prefetcher of the ImageNet example.
 
 from __future__ import annotations
 
+from ..model.code import Location
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts
-from ..model.device_view import Beat
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario
-from ..model.profile import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
 from .advice import loader_with, spread
 from .entry import Case, Entry
@@ -101,14 +101,18 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _ahead(
-    diagnosis: Diagnosis, scenario: Scenario, beat: Beat, copying_s: float, where: Location | None
-) -> Cure:
+    diagnosis: Diagnosis,
+    scenario: Scenario,
+    beat: DeviceStepBreakdown,
+    copying_s: float,
+    where: Location | None,
+) -> Proposal:
     """What the copy engine needs beyond the kernels' time stays exposed."""
     loader = diagnosis.loader
     pinning = [] if loader is None else [loader_with(loader, pin_memory=True)]
     left = min(1.0, max(0.0, copying_s - beat.busy_s) / beat.transfer_s)
     worst = Change(copying=1 - AT_WORST * (1 - left))
-    return Cure(
+    return Proposal(
         id="device-prefetcher",
         title="copy the next batch on a stream of its own while this one computes",
         fix=Fix("fetch and copy one batch ahead", AHEAD, where),
@@ -120,9 +124,9 @@ def _ahead(
     )
 
 
-def _smaller(scenario: Scenario, wide: float, where: Location | None) -> Cure:
+def _smaller(scenario: Scenario, wide: float, where: Location | None) -> Proposal:
     halves, quarters = Change(copying=1 - wide / 2), Change(copying=1 - 3 * wide / 4)
-    return Cure(
+    return Proposal(
         id="half-inputs",
         title="send smaller types to the device: bytes or half precision instead of float32",
         fix=Fix("return the smallest type that holds the data; convert on the device", SMALLER, where),
@@ -137,7 +141,7 @@ def _copies(dtype: str = "float32", engine_s: float = 0.009, aside: bool = False
     return DeviceFacts(copies=[copy])
 
 
-FLOODED = Beat(400, 0.02, 0.004, transfer_s=0.016, host_s=0.003)
+FLOODED = DeviceStepBreakdown(400, 0.02, 0.004, transfer_s=0.016, host_s=0.003)
 
 
 def cases() -> tuple[Case, ...]:

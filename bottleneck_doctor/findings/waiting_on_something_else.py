@@ -36,9 +36,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Turn, Work
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import (
     LOOKS_AT_LEAST,
     lock_share,
@@ -91,12 +91,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding("waiting-on-something-else", "input.wait", evidence, cures, place_of(diagnosis))
 
 
-def _thread(diagnosis: Diagnosis) -> list[Cure]:
+def _thread(diagnosis: Diagnosis) -> list[Proposal]:
     """For a loader without workers: a thread sleeps as well as a process does."""
     if diagnosis.loader is None or diagnosis.loader.num_workers:
         return []
     return [
-        Cure(
+        Proposal(
             id="thread-prefetch",
             title="fetch the next batches in a background thread",
             fix=Fix("wrap the loader", THREAD, diagnosis.loader.location),
@@ -108,11 +108,11 @@ def _thread(diagnosis: Diagnosis) -> list[Cure]:
     ]
 
 
-def _unlock(diagnosis: Diagnosis, share: float) -> list[Cure]:
+def _unlock(diagnosis: Diagnosis, share: float) -> list[Proposal]:
     assert diagnosis.scenario is not None
     free = Change(wait=1 - share)
     return [
-        Cure(
+        Proposal(
             id="shorten-lock",
             title="hold the lock for less, so that workers need not take turns",
             fix=Fix(
@@ -126,13 +126,13 @@ def _unlock(diagnosis: Diagnosis, share: float) -> list[Cure]:
     ]
 
 
-WORK = Work(0.001, wait=0.02)
+WORK = BatchCost(0.001, wait=0.02)
 ASLEEP = inputs_of(WORK, 2, 0.0105)
 LOCKED = replace(ASLEEP, waits={"sleep": 0.011, "lock": 0.009})
 
 
 def _case(inputs: Inputs, workers: int = 2) -> Diagnosis:
-    return patient(WORK, Turn(0.0, 0.003), workers=workers, inputs=inputs)
+    return patient(WORK, StepCost(0.0, 0.003), workers=workers, inputs=inputs)
 
 
 def cases() -> tuple[Case, ...]:
@@ -142,7 +142,7 @@ def cases() -> tuple[Case, ...]:
         Case("the same without workers", _case(ASLEEP, 0), "fires", "thread-prefetch"),
         Case("workers at one lock", _case(LOCKED), "fires", "shorten-lock"),
         Case("a pool of its own computes", _case(replace(ASLEEP, other_cpu=0.018)), "silent"),
-        Case("decoding", patient(Work(0.02), Turn(0.0, 0.003), workers=2), "silent"),
+        Case("decoding", patient(BatchCost(0.02), StepCost(0.0, 0.003), workers=2), "silent"),
         Case("waits that nobody saw", _case(replace(ASLEEP, blocked_samples=0)), "abstains"),
     )
 

@@ -43,9 +43,10 @@ from math import floor
 from statistics import fmean
 
 from ..analyse.ledger import life_of
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Turn, Work
-from ..model.profile import Epochs, Loader, Loop, Process
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.loops import Epochs, Loader, Loop
 from ..model.report import Evidence, Fix
+from ..model.run import Process
 from .advice import HOOK, loader_call, loader_with, unlooped
 from .case import loop_of, patient
 from .entry import Case, Entry
@@ -106,7 +107,7 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
     return Finding(ID, CAUSE, evidence, cures, loader.location)
 
 
-def _of_the_run(cure: Cure, run_s: float, spared_s: float, most_s: float) -> Cure:
+def _of_the_run(cure: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
     """The cure with what it brings the whole run."""
     factor = tuple(run_s / max(run_s - one, 1e-2 * run_s) for one in (0.7 * spared_s, spared_s, most_s))
     low, likely, high = factor
@@ -124,10 +125,10 @@ def _spared_by_none(diagnosis: Diagnosis, starting_s: float) -> float:
     return starting_s - loop.steps * max(0.0, inputs.wall - inputs.queue)
 
 
-def _fewer(loader: Loader, few: int) -> Cure:
+def _fewer(loader: Loader, few: int) -> Proposal:
     call = loader_call(loader, num_workers=few)
     why = "no more workers than cores" if few else "the loop makes these batches faster than workers start"
-    return Cure(
+    return Proposal(
         id="workers-auto",
         title=f"start fewer workers: {few or 'none'} instead of {loader.num_workers}",
         fix=Fix(f"{why}: each has to start and to import", call, loader.location),
@@ -181,8 +182,8 @@ def _started_once(scenario: Scenario) -> Change:
     return Change(startup=min(1.0, PERSISTENT_S / max(scenario.epoch_start, 1e-12)))
 
 
-def _hoist(scenario: Scenario, loader: Loader) -> Cure:
-    return Cure(
+def _hoist(scenario: Scenario, loader: Loader) -> Proposal:
+    return Proposal(
         id="hoist-iterator",
         title="make the iterator once, not at every step",
         fix=Fix("take `iter(loader)` out of the loop over steps", HOIST, loader.location),
@@ -192,9 +193,9 @@ def _hoist(scenario: Scenario, loader: Loader) -> Cure:
     )
 
 
-def _persist(scenario: Scenario, loader: Loader) -> Cure:
+def _persist(scenario: Scenario, loader: Loader) -> Proposal:
     call = loader_call(loader, persistent_workers=True)
-    return Cure(
+    return Proposal(
         id="persistent-workers",
         title="keep the workers between epochs",
         fix=Fix("let the loader keep its workers", call, loader.location),
@@ -205,10 +206,10 @@ def _persist(scenario: Scenario, loader: Loader) -> Cure:
     )
 
 
-def _once(scenario: Scenario, loader: Loader) -> Cure:
+def _once(scenario: Scenario, loader: Loader) -> Proposal:
     """Workers are to persist already, and yet were started again: the loader itself was built again."""
     lines = "loader = DataLoader(...)     # before: for epoch in range(epochs):"
-    return Cure(
+    return Proposal(
         id="persistent-workers",
         title="build the loader once, before the loop over epochs",
         fix=Fix("its persistent workers end with it", lines, loader.location),
@@ -217,7 +218,7 @@ def _once(scenario: Scenario, loader: Loader) -> Cure:
     )
 
 
-WORK, TURN = Work(0.002), Turn(0.0, 0.003)
+WORK, TURN = BatchCost(0.002), StepCost(0.0, 0.003)
 
 
 def _case(steps: int, start: float, persistent: bool = False, started: int = 0) -> Diagnosis:

@@ -42,9 +42,19 @@ from math import sqrt
 from ..analyse.causes import too_many_feeders, without_feeders
 from ..analyse.crowding import crowding, pool_cpu
 from ..analyse.verdict import CROWDED
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Inputs, Scenario, Turn, Work
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    Scenario,
+    StepCost,
+)
 from ..model.report import Evidence, Fix
-from ..model.trial import Treatment
+from ..model.run import Treatment
 from .advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
 from .entry import Case, Entry
@@ -99,7 +109,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     call = ONE_THREAD.format(
         call=loader_call(loader, worker_init_fn="one_thread").replace("'one_thread'", "one_thread")
     )
-    cure = Cure(
+    cure = Proposal(
         id="worker-threads-1",
         title="one thread for the libraries inside each worker",
         fix=Fix("limit the pools when a worker starts", call, loader.location),
@@ -122,7 +132,7 @@ def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
         Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group"),
         *line_evidence(diagnosis),
     ]
-    cure = Cure(
+    cure = Proposal(
         id="worker-threads-1",
         title="as many threads or processes that make batches as there are cores, each with one thread",
         fix=Fix("limit them where they are started", OWN_POOL.format(count=count)),
@@ -134,8 +144,10 @@ def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
 
 def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
     """20 ms of CPU a batch in the fetching thread, and so much in a pool; the fetch queues for a core."""
-    work, turn = Work(0.02 + pool), Turn(0.0, 0.002)
-    inputs = replace(inputs_of(Work(0.02), workers, 0.02), other_cpu=pool, queue=queue, wall=0.02 + queue)
+    work, turn = BatchCost(0.02 + pool), StepCost(0.0, 0.002)
+    inputs = replace(
+        inputs_of(BatchCost(0.02), workers, 0.02), other_cpu=pool, queue=queue, wall=0.02 + queue
+    )
     scene = Scenario((work,), (turn,), workers=workers, cores=2.0)
     base = patient(work, turn, workers=workers, inputs=inputs, scenario=scene)
     return replace(base, host=replace(base.host, job_cores=None))
@@ -143,7 +155,7 @@ def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
 
 def _pooled(feeders: int) -> Diagnosis:
     """A loop of 20 ms that has no core for half of it, beside so many processes of a pool."""
-    scene = Scenario((Work(0.001),), (Turn(0.009),), cores=2.0, feeders=feeders, crowded=0.01)
+    scene = Scenario((BatchCost(0.001),), (StepCost(0.009),), cores=2.0, feeders=feeders, crowded=0.01)
     return replace(_case(0.0, 0.0), scenario=scene, loader=None, inputs=Inputs(), step_s=0.02)
 
 

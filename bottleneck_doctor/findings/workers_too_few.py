@@ -41,7 +41,7 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.tune import best_setting, doubled
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Turn, Work
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, StepCost
 from ..model.report import Evidence
 from .advice import WORTH, dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
 from .case import inputs_of, patient
@@ -78,7 +78,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, dearest(diagnosis, CAUSES), evidence, cures, loader.location)
 
 
-SLOW, TURN = Work(0.0, wait=0.02), Turn(0.0, 0.005)
+SLOW, TURN = BatchCost(0.0, wait=0.02), StepCost(0.0, 0.005)
 UNTIMED = replace(inputs_of(SLOW, 1, 0.02), busy=None)
 
 
@@ -87,10 +87,13 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("one worker waits 20 ms for each batch", patient(SLOW, TURN, 1), "fires", "workers-auto"),
         Case(
-            "one worker computes on one of two cores", patient(Work(0.02), TURN, 1), "fires", "workers-auto"
+            "one worker computes on one of two cores",
+            patient(BatchCost(0.02), TURN, 1),
+            "fires",
+            "workers-auto",
         ),
-        Case("the cores are full", patient(Work(0.02), Turn(0.0, 0.002), 4), "silent"),
-        Case("the workers keep up", patient(Work(0.004), Turn(0.0, 0.01), 1), "silent"),
+        Case("the cores are full", patient(BatchCost(0.02), StepCost(0.0, 0.002), 4), "silent"),
+        Case("the workers keep up", patient(BatchCost(0.004), StepCost(0.0, 0.01), 1), "silent"),
         Case("no workers at all", patient(SLOW, TURN), "silent"),
         Case("nobody saw the workers", patient(SLOW, TURN, 1, inputs=UNTIMED), "abstains"),
         Case("no fetch was timed", patient(SLOW, TURN, 1, inputs=Inputs()), "abstains"),

@@ -43,8 +43,18 @@ from dataclasses import replace
 from ..analyse.causes import fewer_workers
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.tune import best_setting
-from ..model.diagnosis import Abstention, Change, Cure, Diagnosis, Finding, Scenario, Step, Turn, Work
-from ..model.profile import Loader
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    Proposal,
+    Scenario,
+    Step,
+    StepCost,
+)
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import WORTH, loader_call, loader_with, unlooped
 from .case import patient
@@ -92,10 +102,10 @@ def _queue_share(diagnosis: Diagnosis) -> float | None:
     return sum((step.queue or 0.0) * step.steps for step in known) / wall if wall > 0 else None
 
 
-def _fewer(scenario: Scenario, loader: Loader) -> Cure:
+def _fewer(scenario: Scenario, loader: Loader) -> Proposal:
     best = best_setting(scenario)
     call = loader_call(loader, num_workers=best.workers)
-    return Cure(
+    return Proposal(
         id="workers-auto",
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
         fix=Fix("take fewer workers: these have no cores of their own", call, loader.location),
@@ -105,10 +115,10 @@ def _fewer(scenario: Scenario, loader: Loader) -> Cure:
     )
 
 
-def _case(turn: Turn, workers: int, threads: float, queue: float | None) -> Diagnosis:
+def _case(turn: StepCost, workers: int, threads: float, queue: float | None) -> Diagnosis:
     """A CPU model beside workers of 6 ms a batch, on two cores; the loop queues ``queue`` of 14 ms."""
-    scene = Scenario((Work(0.006),), (turn,), workers=workers, cores=2.0, threads=threads)
-    base = patient(Work(0.006), turn, workers=workers, scenario=scene)
+    scene = Scenario((BatchCost(0.006),), (turn,), workers=workers, cores=2.0, threads=threads)
+    base = patient(BatchCost(0.006), turn, workers=workers, scenario=scene)
     row: Step = replace(base.steps[0], wall=0.014, queue=queue)
     return replace(base, steps=[row] * len(base.steps))
 
@@ -116,11 +126,13 @@ def _case(turn: Turn, workers: int, threads: float, queue: float | None) -> Diag
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("four workers beside two threads", _case(Turn(0.01), 4, 2.0, 0.004), "fires", "reserve-cores"),
-        Case("one worker beside one thread", _case(Turn(0.01), 1, 1.0, 0.0), "silent"),
-        Case("four workers, but the loop sleeps", _case(Turn(0.0, 0.01), 4, 1.0, 0.0), "silent"),
-        Case("two threads that always have their cores", _case(Turn(0.01), 2, 2.0, 0.0002), "silent"),
-        Case("nobody counted waits for a core", _case(Turn(0.01), 4, 2.0, None), "abstains"),
+        Case(
+            "four workers beside two threads", _case(StepCost(0.01), 4, 2.0, 0.004), "fires", "reserve-cores"
+        ),
+        Case("one worker beside one thread", _case(StepCost(0.01), 1, 1.0, 0.0), "silent"),
+        Case("four workers, but the loop sleeps", _case(StepCost(0.0, 0.01), 4, 1.0, 0.0), "silent"),
+        Case("two threads that always have their cores", _case(StepCost(0.01), 2, 2.0, 0.0002), "silent"),
+        Case("nobody counted waits for a core", _case(StepCost(0.01), 4, 2.0, None), "abstains"),
     )
 
 

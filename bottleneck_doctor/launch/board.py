@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..agent import wire
-from ..model.progress import Progress
+from ..model.live import Progress
 
 if TYPE_CHECKING:
-    from ..model.profile import Gap
+    from ..model.run import Gap
 
 PROCESSES_AT_MOST = 1024  # that live at one time
 KEPT_OF_ENDED = 256  # files of processes that did not train: so many of the first, and as many of the last
@@ -79,7 +79,7 @@ class Board:
         """What was not kept."""
         if not self._removed:
             return []
-        from ..model.profile import Gap  # dear, and the training would wait for it
+        from ..model.run import Gap
 
         why = f"of those that ended only the first {KEPT_OF_ENDED} and the last are kept, to spare the disk"
         return [Gap(f"{self._removed} worker processes", why)]

@@ -1,12 +1,89 @@
-"""Turns what stands after ``bdoc run`` into the command to start, or says why it cannot be one."""
+"""Turns what stands after ``bdoc run`` into a command, its interpreter and environment, or says why not."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+
+def choose(requested: str | None = None) -> str:
+    """The path of the interpreter. ``bdoc`` may be installed apart from torch, so its own comes last."""
+    if requested is not None:
+        return _executable(requested)
+    own = sys.executable or None
+    if own is not None and _torch_is_here():
+        return own
+    found = shutil.which("python") or shutil.which("python3") or own
+    if found is None:
+        raise CannotStart("python-not-found", "no Python was found on PATH; name one with --python PATH")
+    return found
+
+
+def _executable(requested: str) -> str:
+    found = shutil.which(requested)
+    if found is None:
+        raise CannotStart(
+            "python-not-found", f"--python {requested!r} is neither an executable file nor a command on PATH"
+        )
+    return found
+
+
+def _torch_is_here() -> bool:
+    """Whether our interpreter could import torch; it is looked up only, importing costs seconds."""
+    try:
+        spec = importlib.util.find_spec("torch")
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None  # a stray folder named torch has no origin
+
+
+PREFIX = "BDOC_"
+RUN = "BDOC_RUN"
+AGENT = "BDOC_AGENT"
+
+Setting = str | int | float | bool | None
+
+
+def instrumented(
+    environ: Mapping[str, str],
+    run_folder: str,
+    inject_dir: str,
+    agent_dir: str,
+    settings: Mapping[str, Setting],
+) -> dict[str, str]:
+    """A copy of ``environ`` in which Python finds the agent; ``{"max_steps": 9}`` becomes BDOC_MAX_STEPS=9.
+
+    ``None`` leaves a setting out. Inside another ``bdoc run`` the inner one takes over completely: limits
+    meant for the outer training must not end the inner one.
+    """
+    nested = RUN in environ
+    result = {name: value for name, value in environ.items() if not (nested and name.startswith(PREFIX))}
+    result["PYTHONPATH"] = _first(os.path.abspath(inject_dir), environ.get("PYTHONPATH", ""))
+    for name, value in settings.items():
+        if value is not None:
+            result[PREFIX + name.upper()] = _text(value)
+    result[RUN] = os.path.abspath(run_folder)
+    result[AGENT] = os.path.abspath(agent_dir)
+    return result
+
+
+def _first(inject_dir: str, path: str) -> str:
+    """``inject_dir`` before everything that was there, and there only once.
+
+    An empty PYTHONPATH means none, yet an empty entry in a longer one means the working directory.
+    """
+    before = path.split(os.pathsep) if path else []
+    return os.pathsep.join([inject_dir, *(entry for entry in before if entry != inject_dir)])
+
+
+def _text(value: str | int | float | bool) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
 
 USAGE = 2
 

@@ -1,12 +1,13 @@
-"""Which signals the supervisor takes instead of dying of them, and how it holds them."""
+"""Which signals the supervisor takes, holds and waits for them, and whether the whole group got one."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -51,7 +52,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ReceivedSignal:
     """One signal that was sent to us, by whom as far as we know."""
 
     number: int
@@ -81,17 +82,17 @@ def held() -> Iterator[Held]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def arrivals(taken: Held) -> list[Arrival]:
+def arrivals(taken: Held) -> list[ReceivedSignal]:
     """What has arrived since the last call, SIGCHLD left out.
 
     Never waits: in a process that is stopped until that time is over, CPython's sigtimedwait returns
     uninitialised memory as if a signal had come, and we would pass on what nobody sent.
     """
-    found: list[Arrival] = []
+    found: list[ReceivedSignal] = []
     while len(found) < _MOST_ARRIVALS and (info := signal.sigtimedwait(HELD, 0)) is not None:
-        found.append(Arrival(info.si_signo, info.si_code == _BY_KERNEL, info.si_pid))
+        found.append(ReceivedSignal(info.si_signo, info.si_code == _BY_KERNEL, info.si_pid))
     while taken.strays:
-        found.append(Arrival(taken.strays.popleft()))
+        found.append(ReceivedSignal(taken.strays.popleft()))
     return [arrival for arrival in found if arrival.number != signal.SIGCHLD]
 
 
@@ -156,3 +157,102 @@ def _drop_waiting() -> None:
 
 def _leave(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
+
+
+# A signal that a library's thread caught rings no bell, so we look up now and then; often, without a bell.
+_LOOK_UP_S = 0.25
+_LOOK_UP_WITHOUT_BELL_S = 0.02
+
+Sleep = Callable[[float], None]
+
+
+@contextmanager
+def doorbell(child_pid: int, numbers: Iterable[int]) -> Iterator[Sleep]:
+    """A function that sleeps at most so many seconds, cut short by one of the signals or the child's end."""
+    bells = select.poll()
+    longest_s = _LOOK_UP_S
+    with ExitStack() as opened:
+        for bell in (_of_the_child, _of_signals):
+            try:
+                descriptor = bell(child_pid, numbers)
+            except (AttributeError, ImportError, OSError):  # an old system, a bare Python, or a sandbox
+                longest_s = _LOOK_UP_WITHOUT_BELL_S
+            else:
+                opened.callback(os.close, descriptor)
+                bells.register(descriptor, select.POLLIN)
+        yield lambda seconds: _sleep(bells, min(seconds, longest_s))
+
+
+def _sleep(bells: select.poll, seconds: float) -> None:
+    bells.poll(seconds * 1e3)
+
+
+def _of_the_child(child_pid: int, _: Iterable[int]) -> int:
+    return os.pidfd_open(child_pid)
+
+
+def _of_signals(_: int, numbers: Iterable[int]) -> int:
+    """A signalfd. It only rings: the signals themselves are taken elsewhere, with who sent them."""
+    import ctypes  # not every Python has it
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    mask = (ctypes.c_uint64 * 16)(sum(1 << (number - 1) for number in numbers))
+    descriptor = libc.signalfd(-1, ctypes.byref(mask), os.O_CLOEXEC | os.O_NONBLOCK)
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "signalfd")
+    return int(descriptor)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """``cat`` reading from a pipe that nobody writes to; it ends with us, however we end."""
+
+    pid: int
+    lifeline: int
+
+
+def station() -> Witness | None:
+    """Put a witness into our group, or None where that is impossible."""
+    reader, writer = os.pipe()
+    quiet = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
+    try:
+        pid = os.posix_spawnp(
+            "cat",
+            ["cat"],
+            {},
+            file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), *quiet],
+            setsigmask=signal.valid_signals(),
+        )
+    except OSError:
+        os.close(writer)
+        return None
+    finally:
+        os.close(reader)
+    return Witness(pid, writer)
+
+
+def saw(witness: Witness | None, number: int) -> bool | None:
+    """Whether the signal reached the witness too; None when that cannot be told."""
+    if witness is None:
+        return None
+    try:
+        with open(f"/proc/{witness.pid}/status", encoding="ascii", errors="replace") as file:
+            waiting = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except OSError:
+        return None
+    return any(mask >> (number - 1) & 1 for mask in waiting)
+
+
+def relieve(witness: Witness | None) -> Witness | None:
+    """A fresh witness for one that has seen something: what waits for it would hide the next one."""
+    successor = station()
+    dismiss(witness)
+    return successor
+
+
+def dismiss(witness: Witness | None) -> None:
+    """Send the witness home; SIGKILL, because it may be stopped with the job."""
+    if witness is not None:
+        os.kill(witness.pid, signal.SIGKILL)
+        os.waitpid(witness.pid, 0)
+        os.close(witness.lifeline)

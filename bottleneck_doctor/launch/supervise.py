@@ -1,21 +1,69 @@
 """Waits for the training and keeps out of its way: signals pass through once, and job control works.
 
 A signal to our pid goes to the training's pid, loader workers left out, as ``kill`` of ``python train.py``
-would. One to our group (the terminal's Ctrl-C, ``timeout``, a CI runner) has reached it: see witness.py.
+would. One to our group (the terminal's Ctrl-C, ``timeout``, a CI runner) has reached it: see signals.py.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from . import child, witness
-from .command import Command
-from .doorbell import doorbell
-from .signals import HELD, JOB_STOPS, Arrival, Held, arrivals, held, nudge, stop_ourselves
+from . import signals
+from .command import CannotStart, Command
+from .signals import HELD, JOB_STOPS, Held, ReceivedSignal, arrivals, doorbell, held, nudge, stop_ourselves
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+
+def spawn(command: Command, environ: Mapping[str, str], mask: Iterable[int]) -> int:
+    """Start it in our process group, with our very descriptors and the mask we were started with; its pid.
+
+    Python ignores SIGPIPE and SIGXFSZ for itself; the child gets them back, as from ``subprocess``.
+    """
+    try:
+        return os.posix_spawnp(
+            command.argv[0],
+            command.argv,
+            environ,
+            setsigmask=mask,
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+        )
+    except OSError as error:
+        raise _refused(command.argv[0], error) from error
+
+
+def look(pid: int) -> int | None:
+    """The newest change of state as a wait status; None when nothing changed. Reaps it when it has ended."""
+    newest = None
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
+        if found == 0:
+            return newest
+        newest = status
+        if has_ended(status):
+            return newest
+
+
+def has_ended(status: int) -> bool:
+    """Whether a wait status is the last one."""
+    return os.WIFEXITED(status) or os.WIFSIGNALED(status)
+
+
+def _refused(program: str, error: OSError) -> CannotStart:
+    why = f"cannot start {program!r}: {(error.strerror or str(error)).lower()}"
+    if error.errno == errno.ENOENT:
+        hint = "if it exists, the interpreter named in its first line does not"
+        return CannotStart("start-not-found", f"{why}; {hint}", NOT_FOUND)
+    if error.errno == errno.ENOEXEC:
+        why += "; a script needs a first line such as '#!/bin/sh', or start it with 'sh'"
+    return CannotStart("start-refused", why, NOT_EXECUTABLE)
+
 
 Tick = Callable[[int], float]
 
@@ -44,7 +92,7 @@ class _Watch:
 
     held: Held
     tick: Tick | None
-    witness: witness.Witness | None
+    witness: signals.Witness | None
     due_s: float = 0.0
     notes: list[str] = field(default_factory=list)
 
@@ -57,14 +105,14 @@ def supervise(command: Command, environ: Mapping[str, str], tick: Tick) -> Ended
     signals, so they survive Ctrl-C and only SIGKILL ends them.
     """
     with held() as taken:
-        watch = _Watch(taken, tick, witness.station())
+        watch = _Watch(taken, tick, signals.station())
         try:
             started_ns = time.monotonic_ns()
             pid = _start(command, environ, watch)
             status = _wait(pid, watch)
             ended_ns = time.monotonic_ns()
         finally:
-            witness.dismiss(watch.witness)
+            signals.dismiss(watch.witness)
     code = os.waitstatus_to_exitcode(status)
     died_of = -code if code < 0 else None
     exit_status = code if died_of is None else 128 + died_of
@@ -75,8 +123,8 @@ def _start(command: Command, environ: Mapping[str, str], watch: _Watch) -> int:
     """Start the child, and hand it what was sent to us or our group before it was there."""
     early = arrivals(watch.held)
     if early:
-        watch.witness = witness.relieve(watch.witness)
-    pid = child.spawn(command, environ, watch.held.mask)
+        watch.witness = signals.relieve(watch.witness)
+    pid = spawn(command, environ, watch.held.mask)
     for arrival in early:
         nudge(pid, arrival.number)
     return pid
@@ -89,10 +137,10 @@ def _wait(pid: int, watch: _Watch) -> int:
             sleep(_tick_if_due(pid, watch))
             arrived = arrivals(watch.held)
             _pass_on(pid, arrived, watch)
-            status = child.look(pid)
+            status = look(pid)
             if status is None:
                 continue
-            if child.has_ended(status):
+            if has_ended(status):
                 return status
             if _is_job_stop(status) and not _is_continued(arrived):
                 stop_ourselves(os.WSTOPSIG(status))
@@ -102,7 +150,7 @@ def _is_job_stop(status: int) -> bool:
     return os.WIFSTOPPED(status) and os.WSTOPSIG(status) in JOB_STOPS
 
 
-def _is_continued(arrived: list[Arrival]) -> bool:
+def _is_continued(arrived: list[ReceivedSignal]) -> bool:
     """Whether we are being continued; then the child's stop is old news, even if it has not woken yet."""
     return signal.SIGCONT in signal.sigpending() or any(a.number == signal.SIGCONT for a in arrived)
 
@@ -124,17 +172,17 @@ def _tick_if_due(pid: int, watch: _Watch) -> float:
     return pause_s
 
 
-def _pass_on(pid: int, arrived: list[Arrival], watch: _Watch) -> None:
+def _pass_on(pid: int, arrived: list[ReceivedSignal], watch: _Watch) -> None:
     """Send on, once each, the signals that the child has not been sent itself."""
-    seen = [witness.saw(watch.witness, arrival.number) for arrival in arrived]
+    seen = [signals.saw(watch.witness, arrival.number) for arrival in arrived]
     for arrival, seen_by_all in zip(arrived, seen, strict=True):
         if _is_for_child(arrival, seen_by_all, pid):
             nudge(pid, arrival.number)
     if any(seen):
-        watch.witness = witness.relieve(watch.witness)
+        watch.witness = signals.relieve(watch.witness)
 
 
-def _is_for_child(arrival: Arrival, seen_by_all: bool | None, pid: int) -> bool:
+def _is_for_child(arrival: ReceivedSignal, seen_by_all: bool | None, pid: int) -> bool:
     """Whether the child is meant and lacks it. Where nobody can tell, the kernel means everybody."""
     if seen_by_all:
         return False

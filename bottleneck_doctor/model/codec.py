@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .errors import BadProfile as BadProfile
 from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
-from .proof import Plan, Proof
-from .refusal import BadProfile as BadProfile
+from .proof import Plan, Proof, RecordedPrediction
 from .report import Report
-from .track import Kept
-from .trial import Order
+from .run import Order
 
 LARGEST_FILE = 64 * 1024 * 1024
 # A sum over a million of these is still finite, and still fits a C long.
@@ -30,12 +29,12 @@ Told = TypeVar("Told", Announcement, Ending, Handover)
 AGAIN = "run `bdoc run` again to get a new one"
 
 
-class _Head(msgspec.Struct):
+class _ProfileHeader(msgspec.Struct):
     schema: Any = None
     schema_version: Any = None
 
 
-_HEAD = msgspec.json.Decoder(_Head)
+_HEAD = msgspec.json.Decoder(_ProfileHeader)
 _PROFILE = msgspec.json.Decoder(Profile)
 
 
@@ -82,15 +81,15 @@ def encode_plan(plan: Plan) -> bytes:
     return _indented(plan, "plan")
 
 
-def encode_kept(kept: Kept) -> bytes:
+def encode_kept(kept: RecordedPrediction) -> bytes:
     """One line of the user's track record, without its end."""
     return msgspec.json.encode(_writable(msgspec.to_builtins(kept), "line"))
 
 
-def decode_kept(line: bytes) -> Kept | None:
+def decode_kept(line: bytes) -> RecordedPrediction | None:
     """The same again, or None: it may be cut, of another version, or hold what no speedup can be."""
     try:
-        kept = msgspec.json.decode(line, type=Kept)
+        kept = msgspec.json.decode(line, type=RecordedPrediction)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     sound = all(0 < one < LARGEST_NUMBER for one in (*kept.predicted, *kept.measured))
@@ -186,7 +185,7 @@ def _malady(data: bytes, problem: str) -> str:
     return "it ends too early" if "truncated" in problem else _quoted(problem, "")
 
 
-def _check_head(head: _Head) -> None:
+def _check_head(head: _ProfileHeader) -> None:
     if head.schema is None:
         raise BadProfile(f"not a bdoc profile: it names no schema, expected {SCHEMA!r}")
     if head.schema != SCHEMA:

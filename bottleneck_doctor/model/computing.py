@@ -1,17 +1,12 @@
-"""What is known of how the model computes on the CPU: settings, optimizers, one profiled step, padding.
-
-Facts of one training process each, never conclusions. ``None`` means "this torch could not say".
-"""
+"""What torch computed: operators, settings, optimizers, compilation, and shapes of the costly work."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .shapes import Shapes
-
 
 @dataclass(frozen=True)
-class Switches:
+class ScriptSettings:
     """What a script had set when its training began to move.
 
     ``noticed`` holds what was on during a later backward pass: anomaly, profiler. ``autocast`` also counts
@@ -67,7 +62,7 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class DispatchBreakdown:
     """The profiled step of one loop's thread, in seconds; the profiler's own cost is in it.
 
     ``own_s`` = time of all operators, of which ``large_s`` in calls of 0.2 ms and more, and ``beyond_s``
@@ -137,12 +132,73 @@ class Compilation:
 
 
 @dataclass(frozen=True)
+class ProductShape:
+    """``batch`` products of m x k times k x n; batch 0 is a layer's product, whose weight is n x k."""
+
+    pid: int
+    device: str
+    dtype: str
+    calls: int
+    batch: int
+    m: int
+    k: int
+    n: int
+    inputs: bool = True
+
+
+@dataclass(frozen=True)
+class ConvolutionShape:
+    """``input`` (samples, channels, then places; up to a stride less one where only the result's size was
+    known) and ``weight`` as torch lays them out. No transposed ones."""
+
+    pid: int
+    device: str
+    dtype: str
+    calls: int
+    input: list[int]
+    weight: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int = 1
+    inputs: bool = True
+
+
+@dataclass(frozen=True)
+class AttentionShape:
+    """Product, softmax, product: ``batch`` heads in all, ``queries`` x ``keys`` scores each. ``between``: how
+    often the scores go through memory for scaling, masking or the like before the softmax."""
+
+    pid: int
+    device: str
+    dtype: str
+    calls: int
+    batch: int
+    queries: int
+    keys: int
+    width: int
+    value_width: int
+    between: int = 0
+    masked: bool = False
+    dropout: bool = False
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """All of the above, of all training processes, by falling number of multiplications."""
+
+    products: list[ProductShape] = field(default_factory=list)
+    convolutions: list[ConvolutionShape] = field(default_factory=list)
+    attentions: list[AttentionShape] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Computing:
     """All of the above, of all training processes."""
 
-    switches: list[Switches] = field(default_factory=list)
+    switches: list[ScriptSettings] = field(default_factory=list)
     optimizers: list[Optimizer] = field(default_factory=list)
-    anatomies: list[Anatomy] = field(default_factory=list)
+    anatomies: list[DispatchBreakdown] = field(default_factory=list)
     denormals: list[Denormals] = field(default_factory=list)
     gradient_rows: list[GradientRows] = field(default_factory=list)
     paddings: list[Padding] = field(default_factory=list)

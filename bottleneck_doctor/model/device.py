@@ -167,7 +167,7 @@ class Allocator:
 
 
 @dataclass(frozen=True)
-class Switches:
+class TorchSettings:
     """Settings of torch in the trainer that decide which kernels run. Shapes: new ones per 100 steps."""
 
     matmul_precision: str | None = None
@@ -199,7 +199,7 @@ class DeviceFacts:
     kernels: list[Kernels] | None = None
     products: list[Product] | None = None
     allocator: Allocator | None = None
-    switches: Switches | None = None
+    switches: TorchSettings | None = None
     sm_active_share: float | None = None
     recompute_s: float | None = None
     kind: str = "cuda"

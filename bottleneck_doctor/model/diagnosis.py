@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .device_view import DeviceView
-from .profile import Loader, Location, Loop, Outside, Profile
+from .code import Location
+from .derived import DeviceView, Drift, Rhythm, Whole
+from .loops import Loader, Loop, Outside
+from .profile import Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
-from .rhythm import Drift, Rhythm
-from .trial import Treatment
-from .whole import Whole
+from .run import Treatment
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Work:
+class BatchCost:
     """What one batch costs whoever fetches it, in seconds net of waiting for a core. ``reading`` is the
     kernel's CPU for reads from storage: a core's time, and yet gone once the data is in memory."""
 
@@ -64,7 +64,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Turn:
+class StepCost:
     """What the loop does with one batch, in seconds of wall time net of waiting for a core.
 
     ``compute`` is on the CPU, as many cores wide as the scenario's ``threads``; ``python`` and ``launch`` are
@@ -118,8 +118,8 @@ class Scenario:
     operator of the model takes in which a moment of its computing lies, 0 = not known.
     """
 
-    works: tuple[Work, ...]
-    turns: tuple[Turn, ...]
+    works: tuple[BatchCost, ...]
+    turns: tuple[StepCost, ...]
     workers: int = 0
     prefetch: int = 2
     in_order: bool = True
@@ -238,7 +238,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostLoad:
     """The machine during the steady window; cores and shares, ``None`` when not measured.
 
     ``accelerated`` says that the training process uses a device; ``device_busy`` is NVML's share of time
@@ -273,7 +273,7 @@ class Diagnosis:
     loader: Loader | None
     steps: list[Step]
     inputs: Inputs
-    host: Host
+    host: HostLoad
     scenario: Scenario | None
     step_s: float
     wait_s: float
@@ -293,7 +293,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Cure:
+class Proposal:
     """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` is (low, likely, high).
     ``basis`` is what that rests on: the run ("replay", "amdahl"), what was timed on the user's own objects
     ("calibrated"), or, as a "bound", experience elsewhere: then the factor only serves the order of the list,
@@ -323,7 +323,7 @@ class Finding:
     id: str
     cause: str
     evidence: list[Evidence]
-    cures: list[Cure] = field(default_factory=list)
+    cures: list[Proposal] = field(default_factory=list)
     location: Location | None = None
 
 

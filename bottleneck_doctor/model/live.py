@@ -1,12 +1,28 @@
-"""A run that goes on: what it says of itself, what it hands to who watches, and what that one sees."""
+"""A running job: what its agents post, what its supervisor announces, what a watcher is shown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .instruments import Stack, Window
+from .instruments import InstrumentWindow, Sample, Stack
 from .run import Gap, Machine
-from .sample import Sample
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``steps`` batches arrived, ``trained`` of them were trained on, ``epoch_at`` before the newest epoch;
+    instants are CLOCK_MONOTONIC."""
+
+    pid: int
+    steps: int
+    trained: int
+    wait_ns: int
+    first_ns: int
+    last_ns: int
+    windows: int = 0
+    profiled: bool = False  # a window of torch.profiler is open
+    epoch_at: int = 0
+
 
 SCHEMA = "bottleneck-doctor/watch"
 SCHEMA_VERSION = 1
@@ -56,13 +72,13 @@ class Handover:
     machine: Machine
     samples: list[Sample] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
-    windows: list[Window] = field(default_factory=list)
+    windows: list[InstrumentWindow] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     supervisor_cpu_s: float | None = None
 
 
 @dataclass(frozen=True)
-class Pace:
+class PacePoint:
     """One point of the loop's history: seconds per step and the share of them spent waiting for data."""
 
     step_s: float | None
@@ -82,7 +98,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Look:
+class LiveView:
     """What a watcher sees at one moment. ``state``: starting, running, stalled, stopped, finishing, ended,
     killed (bdoc itself, not by its own doing). ``now`` is of the last seconds, ``history`` of minutes."""
 
@@ -93,8 +109,8 @@ class Look:
     trained: int = 0
     ranks: int = 0
     silent_s: float = 0.0  # since the newest batch
-    now: Pace = field(default_factory=lambda: Pace(None, None))
-    history: list[Pace] = field(default_factory=list)
+    now: PacePoint = field(default_factory=lambda: PacePoint(None, None))
+    history: list[PacePoint] = field(default_factory=list)
     around: Surroundings = field(default_factory=Surroundings)
     ending: Ending | None = None
     profile: str | None = None  # where it lies, once it does

@@ -1,11 +1,10 @@
-"""Sources of batches, and the loops that consume them. Tables are columns of equal length."""
+"""Loops over batches: their loaders, their tables of steps, and the ranks that step together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .call import Call
-from .location import Location
+from .code import Location, SourceCall
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Loader:
     location: Location | None = None
     dataset_location: Location | None = None
     through: list[str] = field(default_factory=list)
-    call: Call | None = None
+    call: SourceCall | None = None
 
 
 @dataclass(frozen=True)
@@ -173,3 +172,61 @@ class Outside:
     system_s: list[float | None] = field(default_factory=list)
     minor_faults: list[int | None] = field(default_factory=list)
     body: LoopBody | None = None
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """A model wrapped for several ranks (kind ``ddp``, or ``fsdp`` and DeepSpeed's ``zero`` where each has a
+    part of it), or for several devices of one process (``dp``).
+
+    A sharded model's ``gradient_bytes`` are all ranks', its ``arguments`` of all its ``groups`` that exchange
+    at one time; ``resharded`` those that drop gathered parameters after the forward pass.
+    ``bucket_bytes`` are the buckets in which gradients travel, as the wrapper rebuilt them; ``unused_bytes``
+    the gradients that its newest sampled pass left out; both None until the training had run for a while.
+    """
+
+    pid: int
+    kind: str
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    parameters: int = 0
+    gradient_bytes: int = 0
+    buffers: int = 0
+    devices: int = 1
+    world_size: int = 1
+    backend: str = ""
+    arguments: dict[str, str] = field(default_factory=dict)
+    bucket_bytes: list[int] | None = None
+    unused_bytes: int | None = None
+    comm_hook: str = ""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Backward passes of one process that were looked at; medians, in seconds.
+
+    ``local_s`` is the time until this rank's own gradients were finished, ``exchange_s`` what it then slept
+    until the pass returned, ``exchange_queue_s`` and ``exchange_cpu_s`` its waiting for a core and its CPU
+    meanwhile (copying gradients back). ``shared`` = gradients were exchanged; ``in_optimizer`` counts the
+    passes that an optimizer called for itself (a closure); ``per_step`` = such passes, shared or not, per
+    optimizer step.
+    """
+
+    pid: int
+    shared: bool
+    count: int
+    in_optimizer: int
+    per_step: float
+    local_s: float
+    exchange_s: float
+    exchange_queue_s: float
+    exchange_cpu_s: float
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """All of it."""
+
+    parallel: list[Parallel] = field(default_factory=list)
+    passes: list[Passes] = field(default_factory=list)

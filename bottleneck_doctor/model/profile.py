@@ -9,49 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .calibration import Calibration
+from .code import FunctionSource
 from .computing import Computing
 from .device import DeviceFacts
-from .elapsed import Elapsed
-from .fetches import Blocked, FetchTable, HotFiles, Payload, Repeats
-from .instruments import Cost, Operation, Operator, Series, Stack, Window
-from .lanes import Excerpt
-from .location import Location
-from .loops import Epochs, Loader, Loop, Outside, StepTable
-from .making import Making
-from .ranks import Ranks
-from .run import Gap, Machine, Process, Run
-from .source import Source
-from .startup import Startup
-from .trial import Trial
-
-__all__ = [
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "Blocked",
-    "Cost",
-    "Epochs",
-    "FetchTable",
-    "Gap",
-    "HotFiles",
-    "Loader",
-    "Location",
-    "Loop",
-    "Machine",
-    "Operation",
-    "Operator",
-    "Outside",
-    "Payload",
-    "Process",
-    "Profile",
-    "Repeats",
-    "Run",
-    "Series",
-    "Source",
-    "Stack",
-    "StepTable",
-    "Window",
-]
+from .fetches import Blocked, FetchTable, HotFiles, Making, Payload, Repeats
+from .instruments import Calibration, InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
+from .loops import Loader, Loop, Outside, Ranks
+from .picture import Excerpt
+from .run import Elapsed, Gap, Machine, Process, Run, Startup, Trial
 
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 1
@@ -80,9 +45,9 @@ class Profile:
     operators: list[Operator] = field(default_factory=list)
     computing: Computing = field(default_factory=Computing)
     series: Series = field(default_factory=Series)
-    windows: list[Window] = field(default_factory=list)
+    windows: list[InstrumentWindow] = field(default_factory=list)
     ranks: Ranks = field(default_factory=Ranks)
-    cost: Cost = field(default_factory=Cost)
+    cost: InstrumentCost = field(default_factory=InstrumentCost)
     calibrations: list[Calibration] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     startups: list[Startup] = field(default_factory=list)
@@ -91,4 +56,4 @@ class Profile:
     other_devices: list[DeviceFacts] = field(default_factory=list)
     excerpts: list[Excerpt] = field(default_factory=list)
     trial: Trial | None = None
-    sources: list[Source] = field(default_factory=list)
+    sources: list[FunctionSource] = field(default_factory=list)

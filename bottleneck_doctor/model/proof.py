@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .report import Fix, RunSummary, Speedup
-from .track import TrackRecord
-from .trial import Treatment, Trial
+from .run import Treatment, Trial
 
 SCHEMA = "bottleneck-doctor/proof"
 PLAN_SCHEMA = "bottleneck-doctor/plan"
@@ -31,7 +30,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Span:
+class ComparedSteps:
     """The steps that are compared, the same ones in every run: those after ``begin``, up to ``end``."""
 
     begin: int
@@ -116,7 +115,7 @@ class Proved:
 
 
 @dataclass(frozen=True)
-class Cost:
+class ProofCost:
     """Seconds: of the run in which the baseline was watched, of all runs together, and what was allowed."""
 
     window_s: float
@@ -140,7 +139,7 @@ class Plan:
 
     arms: list[Arm]
     missed: list[Missed]
-    span: Span
+    span: ComparedSteps
     step_s: float
     run_s: float
     least_s: float
@@ -179,7 +178,7 @@ class Proof:
     rows: list[Proved]
     ceiling: Proved | None
     winner: str
-    cost: Cost
+    cost: ProofCost
     missed: list[Missed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
@@ -187,3 +186,42 @@ class Proof:
     track: TrackRecord | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class RecordedPrediction:
+    """One remedy that was predicted and measured: a line of the user's own file, no name of a script in it.
+
+    ``at`` is when, as ISO 8601; ``machine`` and ``job`` are hashes; ``predicted`` and ``measured`` are
+    speedups (low, likely, high), ``basis`` is the prediction's.
+    """
+
+    at: str
+    machine: str
+    job: str
+    remedy: str
+    basis: str
+    predicted: tuple[float, float, float]
+    measured: tuple[float, float, float]
+    verdict: str
+    scope: str = "step"
+    bdoc: str = ""
+
+
+@dataclass(frozen=True)
+class PredictionTally:
+    """Of ``tried`` predictions, ``inside`` had the measured speedup in their interval; ``median_error`` is
+    the median of |predicted / measured - 1|, None without any."""
+
+    tried: int = 0
+    inside: int = 0
+    median_error: float | None = None
+
+
+@dataclass(frozen=True)
+class TrackRecord:
+    """What is kept at ``path``: over all, and per remedy."""
+
+    path: str
+    whole: PredictionTally = field(default_factory=PredictionTally)
+    remedies: dict[str, PredictionTally] = field(default_factory=dict)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .hot import HotFunction, HotOperator
-from .profile import Gap, Location
-from .trial import Treatment
+from .code import Location
+from .derived import HotFunction, HotOperator
+from .run import Gap, Treatment
 
 SCHEMA = "bottleneck-doctor/report"
 SCHEMA_VERSION = 1

@@ -1,8 +1,9 @@
-"""How the training was started, on what machine, as which processes; and what could not be measured."""
+"""The run: how it started and ended, how the life of its processes divides, and the trial that it was."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,101 @@ class Process:
     agent_s: float = 0.0
     torch_s: float | None = None
     executable: str = ""
+
+
+@dataclass(frozen=True)
+class Startup:
+    """Seconds of consecutive stretches: the launch until Python runs, until torch is imported, importing
+    torch, until the first loader is built, until its first batch. Of the stretches beside torch's own,
+    ``imports_s`` went into importing other modules and ``torch_late_s`` into what torch imports later on,
+    with the first optimizer for example.
+    """
+
+    pid: int
+    launch_s: float
+    before_torch_s: float
+    torch_s: float
+    before_loader_s: float
+    first_batch_s: float
+    imports_s: float
+    torch_late_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Elapsed:
+    """Seconds that do not overlap, and instants.
+
+    ``preparing_s`` goes until the training begins at ``first_s``; ``training_s`` and ``evaluation_s`` are in
+    their loops, ``starting_s`` and ``starting_evaluation_s`` what beginning these with new workers takes
+    beyond a usual batch (``first_start_s`` of it at the first beginning), ``stopping_s`` waiting for workers
+    to end, ``checkpoint_s`` saving, in loops or not, ``profiled_s`` steps under torch.profiler, ``between_s``
+    all else until ``last_s``, the end of the last loop. ``beginnings`` counts those with workers. At
+    ``exit_s`` the interpreter began to shut down; None where it was not heard to.
+    """
+
+    pid: int
+    first_s: float
+    last_s: float
+    exit_s: float | None = None
+    preparing_s: float = 0.0
+    training_s: float = 0.0
+    evaluation_s: float = 0.0
+    starting_s: float = 0.0
+    starting_evaluation_s: float = 0.0
+    first_start_s: float = 0.0
+    stopping_s: float = 0.0
+    checkpoint_s: float = 0.0
+    profiled_s: float = 0.0
+    between_s: float = 0.0
+    beginnings: int = 0
+
+
+ENVIRONMENT = "environment"  # the treatment that is no hook: its options are variables, set before the start
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What applies a remedy without an edit: ``name`` is that of a file in agent/treatments, or
+    ``ENVIRONMENT``; ``options`` are plain JSON values, and mean what that file says they mean."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one trial asks of the agent. ``losses``: so many first backward passes are noted, and as many
+    batches; ``seed``: where the script sets none, random numbers begin with it."""
+
+    treatments: list[Treatment] = field(default_factory=list)
+    losses: int = 0
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Treated:
+    """What became of one treatment in one process; ``why`` it was not applied, "" where it was."""
+
+    name: str
+    pid: int
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The first losses of one training process, each as ``float.hex`` or "nan" or "inf", in order, and the
+    checksums of the batches that its loop was given, in order."""
+
+    pid: int
+    rank: int | None = None
+    values: list[str] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was asked for, and what was done and seen."""
+
+    order: Order = field(default_factory=Order)
+    treated: list[Treated] = field(default_factory=list)
+    losses: list[Losses] = field(default_factory=list)

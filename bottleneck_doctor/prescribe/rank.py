@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..analyse.causes import side_gains, side_of
 from ..analyse.predict import merge, predict, speedup_of, step_after, widened
 from ..analyse.whole import with_evaluation
-from ..model.diagnosis import Change, Cure, Diagnosis, Finding
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Remedy, Speedup
 
 WORTH = 1.03  # a remedy that brings less is not said [catalogue 2.3]
@@ -29,7 +29,7 @@ class Offer(NamedTuple):
     are experience from elsewhere, and not told."""
 
     finding: Finding
-    cure: Cure
+    cure: Proposal
     low: float
     likely: float
     told: Speedup
@@ -52,7 +52,7 @@ def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
     return sorted(best.values(), key=better)
 
 
-def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
+def _offer(diagnosis: Diagnosis, finding: Finding, cure: Proposal) -> Offer:
     if cure.change is not None:
         told = predict(diagnosis, cure.change, cure.basis)
         return Offer(finding, cure, told.low, told.reach, told)
@@ -66,7 +66,7 @@ def _offer(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> Offer:
     return Offer(finding, cure, low, likely, told)
 
 
-def _most(diagnosis: Diagnosis, finding: Finding, cure: Cure) -> float:
+def _most(diagnosis: Diagnosis, finding: Finding, cure: Proposal) -> float:
     """The bound, with the error that it needs to hold: what is cured often makes the rest faster, too. But no
     remedy is told to bring more than a resource that is infinitely fast, or no data wait at all."""
     most, fastest = cure.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
@@ -126,7 +126,7 @@ def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     return offer.likely >= least or offer.likely <= HURTS
 
 
-def promises_nothing(cure: Cure) -> bool:
+def promises_nothing(cure: Proposal) -> bool:
     """Whether the cure says itself that no step need become faster: it averts a failure, shortens the run, or
     is a choice that may bring something and was not timed here."""
     return cure.factor is not None and cure.factor[:2] == (1.0, 1.0)
@@ -162,7 +162,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
     return told
 
 
-def _step_after(diagnosis: Diagnosis, cure: Cure, speedup: Speedup) -> float | None:
+def _step_after(diagnosis: Diagnosis, cure: Proposal, speedup: Speedup) -> float | None:
     if cure.scope == "run":
         return diagnosis.step_s
     return None if speedup.likely is None else diagnosis.step_s / max(speedup.likely, 1e-9)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
 
-from ..model.diagnosis import Cure, Finding
+from ..model.diagnosis import Finding, Proposal
 from .shelf import cases_of, modules, pages
 
 NAMED = re.compile(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`")
@@ -15,11 +15,11 @@ SECTION = re.compile(r"^## Remedies\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
 
 
 @dataclass(frozen=True)
-class Shown:
+class RemedyPage:
     """A remedy: the findings whose page offers it, and one cure from the cases of each that shows it."""
 
     findings: list[str] = field(default_factory=list)
-    cures: dict[str, Cure] = field(default_factory=dict)
+    cures: dict[str, Proposal] = field(default_factory=dict)
 
 
 @cache
@@ -32,17 +32,17 @@ def offered() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-def show(remedy: str) -> Shown:
+def show(remedy: str) -> RemedyPage:
     """The remedy with its cures; costs the cases of the findings that offer it."""
     findings = offered().get(remedy, [])
     cures = {finding: cure for finding in findings if (cure := _cures(finding).get(remedy))}
-    return Shown(findings, cures)
+    return RemedyPage(findings, cures)
 
 
 @cache
-def _cures(finding: str) -> dict[str, Cure]:
+def _cures(finding: str) -> dict[str, Proposal]:
     """One cure for each remedy that the finding's own cases come to."""
-    found: dict[str, Cure] = {}
+    found: dict[str, Proposal] = {}
     for module in modules():
         if module.FINDING.id == finding:
             for outcome in _outcomes(module):

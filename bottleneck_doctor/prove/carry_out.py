@@ -15,11 +15,10 @@ from pathlib import Path
 
 import psutil
 
-from ..launch.doorbell import doorbell
-from ..launch.signals import deferred, unwinding
+from ..launch.signals import deferred, doorbell, unwinding
 from ..model.codec import read_profile
+from ..model.errors import BadProfile
 from ..model.profile import Profile
-from ..model.refusal import BadProfile
 from . import family
 from .endings import Seen, judged
 from .keeping import LIST, Keeping

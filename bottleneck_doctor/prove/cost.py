@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ..model.diagnosis import Diagnosis
-from ..model.profile import Outside, StepTable
-from ..model.proof import Arm, Missed, Plan, Span
+from ..model.loops import Outside, StepTable
+from ..model.proof import Arm, ComparedSteps, Missed, Plan
 from .limits import Limits, limits_after
 from .rounds import ENOUGH, MOST
 
@@ -21,7 +21,7 @@ def budget_of(asked_s: float | None, window_s: float) -> float:
 
 
 def plan_of(
-    diagnosis: Diagnosis, arms: Sequence[Arm], missed: Sequence[Missed], span: Span, budget_s: float
+    diagnosis: Diagnosis, arms: Sequence[Arm], missed: Sequence[Missed], span: ComparedSteps, budget_s: float
 ) -> Plan:
     """The plan with its cost: from two rounds, which settle large differences, to as many as there may be."""
     run_s, others = run_seconds(diagnosis, span), len(arms) - 1
@@ -31,7 +31,7 @@ def plan_of(
     )
 
 
-def run_seconds(diagnosis: Diagnosis, span: Span) -> float:
+def run_seconds(diagnosis: Diagnosis, span: ComparedSteps) -> float:
     """How long a run of so many steps takes, by the run that was watched."""
     table, run_s = _table(diagnosis), diagnosis.profile.run.duration_s
     if table is None or not table.t:
@@ -41,7 +41,7 @@ def run_seconds(diagnosis: Diagnosis, span: Span) -> float:
     return begin_s + pace_s * span.end + max(0.0, run_s - table.t[-1])
 
 
-def limits_of(diagnosis: Diagnosis, span: Span, slowest_s: float = 0.0) -> Limits:
+def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0) -> Limits:
     """The limits of each trial; ``slowest_s`` is the longest run of the baseline since: where a machine has
     become busy, all that may take time may take more."""
     table = _table(diagnosis)

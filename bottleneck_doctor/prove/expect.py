@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..model.outcome import CANNOT_SAY, EXCEEDED, HOLDS
+from ..model.errors import UsageError
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS
 from ..model.proof import CEILING, Expected, Proved
-from ..model.refusal import UsageError
 from .plan import COMBINATION
 
 SHAPE = re.compile(r"\s*([a-z0-9-]+)\s*([<>=!~]+)\s*(\S+)\s*", re.ASCII)

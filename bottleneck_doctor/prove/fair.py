@@ -10,11 +10,11 @@ from ..analyse.outside import as_loop, judge_gap
 from ..analyse.steady import choose_loop, loader_of, steps_of
 from ..model.diagnosis import Step
 from ..model.profile import Profile
-from ..model.proof import Span
+from ..model.proof import ComparedSteps
 from ..model.report import Metric
 
 
-def left_alone(profile: Profile, span: Span) -> Metric | None:
+def left_alone(profile: Profile, span: ComparedSteps) -> Metric | None:
     """Seconds per step as if strangers had left the cores alone; None where that was not measured.
 
     The same measure as the gate's: a run that shared its cores with another job is not slower for it.
@@ -35,7 +35,7 @@ def left_alone(profile: Profile, span: Span) -> Metric | None:
     return uncontended(steps, inputs, workers, measure_host(profile, begin, end, None))
 
 
-def _within(steps: list[Step], span: Span) -> list[Step]:
+def _within(steps: list[Step], span: ComparedSteps) -> list[Step]:
     seen, kept = 0, []
     for step in steps:
         if span.begin <= seen and seen + step.steps <= span.end:

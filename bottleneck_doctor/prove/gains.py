@@ -28,7 +28,7 @@ EARLY = 1.5  # times the interval must be clear of 1 for an early end: whoever l
 
 
 @dataclass(frozen=True)
-class Reading:
+class RunSample:
     """One run that was measured: the logarithm of its seconds per step, and that value's own error."""
 
     arm: str
@@ -39,7 +39,7 @@ class Reading:
 Weights = dict[int, float]  # of the readings, by place: what an estimate is the sum of
 
 
-def readings(attempts: Sequence[Attempt], scope: str = "step") -> list[Reading]:
+def readings(attempts: Sequence[Attempt], scope: str = "step") -> list[RunSample]:
     """The measured runs in order. ``scope`` "run" counts what lies between steps, too.
 
     Time lost to other programs on the machine is left out where it is known of every run, as the gate does.
@@ -54,14 +54,14 @@ def is_fair(attempts: Sequence[Attempt]) -> bool:
     return all(one.fair_s for one in attempts if one.outcome == "measured")
 
 
-def _reading(one: Attempt, scope: str, fair: bool) -> Reading:
+def _reading(one: Attempt, scope: str, fair: bool) -> RunSample:
     assert one.step_s
     step_s, error = (one.fair_s, one.fair_error) if fair and one.fair_s else (one.step_s, one.error)
     between_s = (one.whole_s or one.step_s) - one.step_s if scope == "run" else 0.0
-    return Reading(one.arm, math.log(step_s + max(0.0, between_s)), error)
+    return RunSample(one.arm, math.log(step_s + max(0.0, between_s)), error)
 
 
-def gain_of(arm: str, seen: Sequence[Reading]) -> Gain | None:
+def gain_of(arm: str, seen: Sequence[RunSample]) -> Gain | None:
     """The speedup with its 90 % interval; None before the arm and a baseline were measured."""
     places = [place for place, one in enumerate(seen) if one.arm == arm]
     contrasts = [found for place in places if (found := _against_baseline(place, seen))]
@@ -97,7 +97,7 @@ def is_exact(gain: Gain) -> bool:
     return verdict(gain) not in ("kept", "worse") or gain.high / gain.low <= EXACT**2
 
 
-def noise_of(seen: Sequence[Reading]) -> tuple[float, float]:
+def noise_of(seen: Sequence[RunSample]) -> tuple[float, float]:
     """The standard deviation between runs, and its degrees of freedom: what repeats show, pooled over all
     arms, weighed with what is believed from before."""
     shown = freedom = 0.0
@@ -110,7 +110,7 @@ def noise_of(seen: Sequence[Reading]) -> tuple[float, float]:
     return math.sqrt((BELIEVED_WORTH * BELIEVED**2 + max(0.0, shown)) / total), total
 
 
-def _empty_contrasts(seen: Sequence[Reading]) -> list[Weights]:
+def _empty_contrasts(seen: Sequence[RunSample]) -> list[Weights]:
     """Sums of readings that would be zero without noise: neighbouring baselines, and repeats of one arm."""
     bases = [place for place, one in enumerate(seen) if one.arm == BASELINE]
     found = [{before: -1.0, after: 1.0} for before, after in pairwise(bases)]
@@ -121,7 +121,7 @@ def _empty_contrasts(seen: Sequence[Reading]) -> list[Weights]:
     return found
 
 
-def _against_baseline(place: int, seen: Sequence[Reading]) -> Weights:
+def _against_baseline(place: int, seen: Sequence[RunSample]) -> Weights:
     """Baseline less this run, the baseline on the line between those before and after; empty without."""
     before = next((one for one in range(place - 1, -1, -1) if seen[one].arm == BASELINE), None)
     after = next((one for one in range(place + 1, len(seen)) if seen[one].arm == BASELINE), None)
@@ -146,9 +146,9 @@ def _sum(one: Weights, other: Weights, factor: float) -> Weights:
     }
 
 
-def _value(weights: Weights, seen: Sequence[Reading]) -> float:
+def _value(weights: Weights, seen: Sequence[RunSample]) -> float:
     return sum(weight * seen[place].log_s for place, weight in weights.items())
 
 
-def _variance(weights: Weights, seen: Sequence[Reading], noise: float) -> float:
+def _variance(weights: Weights, seen: Sequence[RunSample], noise: float) -> float:
     return sum(weight**2 * (noise**2 + seen[place].error ** 2) for place, weight in weights.items())

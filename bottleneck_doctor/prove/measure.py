@@ -12,8 +12,8 @@ from ..analyse.regression import CORRECTION_ERROR
 from ..analyse.repeats import NORMAL_95
 from ..analyse.steady import choose_loop
 from ..model.profile import Profile
-from ..model.proof import Arm, Attempt, Span
-from ..model.trial import Trial
+from ..model.proof import Arm, Attempt, ComparedSteps
+from ..model.run import Trial
 from .fair import left_alone
 
 ENOUGH = 0.8  # of the span: a run that ended earlier compares other steps than the rest did (ours)
@@ -26,7 +26,7 @@ def attempt_of(
     profile: Profile | None,
     run_s: float,
     memory_bytes: int | None,
-    span: Span,
+    span: ComparedSteps,
 ) -> Attempt:
     """What one run comes to. A run that did not apply its remedy, or was too short, is not measured."""
     trial = profile.trial if profile is not None else None
@@ -55,7 +55,7 @@ def attempt_of(
     )
 
 
-def _fair(profile: Profile, span: Span, step_s: float) -> tuple[float | None, float]:
+def _fair(profile: Profile, span: ComparedSteps, step_s: float) -> tuple[float | None, float]:
     """The step without other programs' part, and its error: the more was taken off, the less sure it is."""
     left = left_alone(profile, span)
     if left is None or not left.value or left.low is None or left.high is None or step_s <= 0:
@@ -65,7 +65,7 @@ def _fair(profile: Profile, span: Span, step_s: float) -> tuple[float | None, fl
     return value, math.hypot(within, math.log(step_s / value) * CORRECTION_ERROR)
 
 
-def _judged(arm: Arm, profile: Profile | None, span: Span) -> tuple[str, str]:
+def _judged(arm: Arm, profile: Profile | None, span: ComparedSteps) -> tuple[str, str]:
     """Whether there is something to measure, and why not."""
     if profile is None:
         return "broke", "it left no profile"

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from ..sense.cgroup import Cgroups, find_cgroups, groups_with
-from ..sense.limits import UNLIMITED_BYTES
-from ..sense.reading import read_number, read_pairs
+from ..sense.cgroup import UNLIMITED_BYTES, Cgroups, find_cgroups, groups_with
+from ..sense.proc_files import read_number, read_pairs
 
 SCARCE_SHARE = 0.05  # of the memory: below that the kernel throws out the page cache and soon kills (ours)
 EVERY_S = 0.5

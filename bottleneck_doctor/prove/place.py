@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..launch import announce
+from ..launch import run_registry
 from ..launch.folder import usual_places
-from ..launch.runs import lives
+from ..launch.run_registry import lives
 from ..launch.signals import deferred
+from ..model.errors import UsageError
 from ..model.live import Lifetime
-from ..model.refusal import UsageError
 from .keeping import HIDDEN, WHERE
 
 PREFIX = ".bdoc-prove-"
@@ -70,13 +70,13 @@ def keep_only(folder: Path, *names: str) -> None:
 
 
 def _made() -> Path:
-    ours = announce.lifetime(os.getpid()) or Lifetime(os.getpid(), 0)
+    ours = run_registry.lifetime(os.getpid()) or Lifetime(os.getpid(), 0)
     refusals = []
     for parent in usual_places():
         try:
             prefix = f"{PREFIX}{ours.pid}-{ours.began}-"
             made = Path(tempfile.mkdtemp(prefix=prefix, dir=os.path.abspath(parent)))
-            (made / WHERE).write_text(announce.here(), encoding="utf-8")
+            (made / WHERE).write_text(run_registry.here(), encoding="utf-8")
             return made
         except OSError as error:
             refusals.append(f"{parent}: {error.strerror or error}")
@@ -99,7 +99,7 @@ def _is_left_behind(folder: Path) -> bool:
     pid, began = (*folder.name.split("-")[2:4], "", "")[:2]
     try:
         ours = not folder.is_symlink() and os.lstat(folder).st_uid == os.getuid()
-        here = ours and (folder / WHERE).read_text(encoding="utf-8") == announce.here()
+        here = ours and (folder / WHERE).read_text(encoding="utf-8") == run_registry.here()
     except (OSError, ValueError):
         return False
     return here and pid.isdigit() and began.isdigit() and not lives(Lifetime(int(pid), int(began)))

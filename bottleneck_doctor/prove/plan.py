@@ -7,7 +7,7 @@ from typing import Any
 
 from ..model.proof import BASELINE, CEILING, Arm, Missed
 from ..model.report import Remedy, Report
-from ..model.trial import Treatment
+from ..model.run import Treatment
 
 TOP = 3  # remedies, in the report's order, where none is asked for by name
 WORTH = 1.03  # of the predicted speedup: the report says no less either [rank.WORTH]

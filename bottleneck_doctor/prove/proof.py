@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from ..model.proof import BASELINE, Arm, Attempt, Cost, Expected, Gain, Missed, Parity, Proof, Proved
+from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Missed, Parity, Proof, ProofCost, Proved
 from ..model.report import Fix, Remedy, Report
-from ..model.trial import Trial
+from ..model.run import Trial
 from .expect import judge
 from .gains import gain_of, is_fair, noise_of, readings, verdict
 
@@ -27,7 +27,7 @@ def prove(
     report: Report,
     arms: Sequence[Arm],
     attempts: Sequence[Attempt],
-    cost: Cost,
+    cost: ProofCost,
     missed: Sequence[Missed],
     notes: Sequence[str],
     expected: Sequence[Expected],

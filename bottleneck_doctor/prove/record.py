@@ -15,10 +15,9 @@ from contextlib import contextmanager, suppress
 from .. import __version__
 from ..analyse.track import track
 from ..model.codec import decode_kept, encode_kept
-from ..model.proof import Proof, Proved
-from ..model.refusal import UsageError
+from ..model.errors import UsageError
+from ..model.proof import Proof, Proved, RecordedPrediction, TrackRecord
 from ..model.report import RunSummary
-from ..model.track import Kept, TrackRecord
 
 LARGEST_FILE = 1 << 20  # bytes, some four thousand pairs; beyond it the older half goes
 LONGEST_LINE = 4096
@@ -71,7 +70,7 @@ def machine_of(run: RunSummary) -> str:
     return _hash([run.host, *(facts.get(name) for name in ("cpu", "cores_online", "cores", "gpus"))])
 
 
-def _pair(run: RunSummary, row: Proved) -> Kept | None:
+def _pair(run: RunSummary, row: Proved) -> RecordedPrediction | None:
     """A row of which both are known."""
     predicted, measured = row.predicted, row.measured
     if (
@@ -81,7 +80,7 @@ def _pair(run: RunSummary, row: Proved) -> Kept | None:
         or row.kind not in ("remedy", "combination")
     ):
         return None
-    return Kept(
+    return RecordedPrediction(
         at=run.started_at,
         machine=machine_of(run),
         job=_hash([run.cwd, *run.command]),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..analyse.repeats import NORMAL_95
 from ..model.diagnosis import Diagnosis
-from ..model.proof import Arm, Span
+from ..model.proof import Arm, ComparedSteps
 from .cost import first_batch_s
 from .gains import BELIEVED
 
@@ -23,7 +23,7 @@ FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/t
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 
 
-def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = None) -> Span:
+def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = None) -> ComparedSteps:
     """The span for runs of these arms; none trains more than ``max_steps``.
 
     Queues that are full at the start make the first steps cheap: what a treated loader may hold is warm-up.
@@ -39,7 +39,7 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
     most = min(_most(diagnosis), max_steps or 1 << 62)
     if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
         begin = min(begin, int(WARMUP_SHARE * most))
-    return Span(begin, min(begin + wanted, most))
+    return ComparedSteps(begin, min(begin + wanted, most))
 
 
 def _most(diagnosis: Diagnosis) -> int:

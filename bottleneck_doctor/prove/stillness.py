@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..launch import announce
+from ..launch import run_registry
 from ..launch.board import Board
 from ..launch.folder import PREFIX
 from .limits import Limits
@@ -55,5 +55,5 @@ class Stillness:
         if not progress:
             return None
         self.trained = max(one.trained or one.steps for one in progress)
-        self.is_over = all(announce.lifetime(one.pid) is None for one in progress)
+        self.is_over = all(run_registry.lifetime(one.pid) is None for one in progress)
         return max(one.last_ns for one in progress)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..model.codec import encode_order
-from ..model.trial import Order
-from .carry_out import ORDER, PROFILE, Finished, Leftovers, Watch, carried_out
+from ..model.run import Order
+from .carry_out import ORDER, PROFILE, Finished, Watch, carried_out
 from .keeping import Keeping
 from .limits import Limits
 from .place import place
-
-__all__ = ["Finished", "Leftovers", "Target", "run_trial", "watch_baseline"]
 
 ROOM = Path(__file__).resolve().parent.parent.parent
 

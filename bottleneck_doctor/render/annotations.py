@@ -6,8 +6,8 @@ import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..model.location import Location
-from ..model.outcome import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Gate
+from ..model.code import Location
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Gate
 from ..model.report import Remedy, Report
 from . import words
 from .outcome import condition_text, judgement_text, regression_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.sample import Capability
+from ..model.instruments import Capability
 from . import words
 from .sheet import Sheet
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.comparison import Comparison, Difference, Move
+from ..model.gate import Comparison, Difference, Move
 from ..model.report import Metric, Verdict
 from . import words
 from .glossary import BOUNDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-from ..model.profile import Gap
 from ..model.report import (
     BudgetPart,
     DeviceSummary,
@@ -17,8 +16,9 @@ from ..model.report import (
     RunSummary,
     Verdict,
 )
+from ..model.run import Gap
 from . import words
-from .document import Bar, Cure, Document, Illness, Lengths, MetricRow, Point
+from .document import Bar, Document, EvidenceLine, FindingBlock, Lengths, MetricRow, RemedyBlock
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
 from .hottest import compose_environment, compose_functions, compose_operators, place
 from .staircase import is_alternative, staircase
@@ -166,9 +166,9 @@ def _phases(report: Report, longest: int) -> list[str]:
     return [*said, f"{words.counted(rest, 'more phase')}"] if rest else said
 
 
-def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> Illness:
+def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> FindingBlock:
     points = [
-        Point(
+        EvidenceLine(
             words.plain(evidence.text),
             _number(evidence, report),
             words.plain(evidence.metric),
@@ -176,7 +176,7 @@ def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> Illn
         )
         for evidence in finding.evidence[: lengths.points]
     ]
-    return Illness(words.plain(finding.id), place(finding.location, report.run.cwd), points)
+    return FindingBlock(words.plain(finding.id), place(finding.location, report.run.cwd), points)
 
 
 def _number(evidence: Evidence, report: Report) -> str:
@@ -187,7 +187,7 @@ def _number(evidence: Evidence, report: Report) -> str:
     return words.quantity(evidence.metric, evidence.value, metric.unit if metric else "")
 
 
-def _cure(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Cure:
+def _cure(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> RemedyBlock:
     """The remedy in words; a snippet of several lines only for the first ``lengths.snippets``."""
     speedup, fix = remedy.predicted_speedup, remedy.fix
     snippet = words.block(fix.snippet) if fix.snippet.strip() else []
@@ -198,7 +198,7 @@ def _cure(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Cure:
         basis = f"{words.ratio_range(speedup.low, speedup.high)}, {basis}"
     elif remedy.treatments:
         basis = f"{basis}; bdoc prove --remedy {words.plain(remedy.id)} measures it"
-    return Cure(
+    return RemedyBlock(
         id=words.plain(remedy.id),
         title=words.capital(words.plain(remedy.title)),
         likely=words.promised(speedup),

@@ -45,7 +45,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Point:
+class EvidenceLine:
     """One observation: words, the number, its name, where it comes from."""
 
     text: str
@@ -55,16 +55,16 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Illness:
+class FindingBlock:
     """One finding and what speaks for it."""
 
     id: str
     place: str
-    points: list[Point]
+    points: list[EvidenceLine]
 
 
 @dataclass(frozen=True)
-class Cure:
+class RemedyBlock:
     """One remedy: what to change, where, and what to expect."""
 
     id: str
@@ -124,12 +124,12 @@ class Document:
     step: str
     bars: list[Bar]
     phases: list[str]
-    illnesses: list[Illness]
+    illnesses: list[FindingBlock]
     more_findings: int
-    cures: list[Cure]
+    cures: list[RemedyBlock]
     more_cures: int
     together: str
-    warnings: list[Cure]
+    warnings: list[RemedyBlock]
     gaps: list[str]
     more_gaps: int
     unexamined: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.outcome import CANNOT_SAY, EXCEEDED
+from ..model.gate import CANNOT_SAY, EXCEEDED
 from ..model.proof import Expected
 from . import words
 

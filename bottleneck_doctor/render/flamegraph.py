@@ -20,7 +20,7 @@ DEEPEST_FORKS = 40  # within the list, where each fork is indented
 
 
 @dataclass(frozen=True)
-class Line:
+class FrameLine:
     """One frame in the list."""
 
     share: str
@@ -34,7 +34,7 @@ class Line:
 class Branch:
     """Frames that call one another and nothing else that weighs, then those into which the last one forks."""
 
-    lines: list[Line]
+    lines: list[FrameLine]
     below: list[Branch] = field(default_factory=list)
 
 
@@ -92,8 +92,8 @@ def _weighty(node: Node, whole: int) -> list[Node]:
     return [one for one in node.below.values() if one.count and one.count >= LEAST * whole]
 
 
-def _line(node: Node, whole: int, cwd: str) -> Line:
+def _line(node: Node, whole: int, cwd: str) -> FrameLine:
     frame = read_frame(node.text, cwd)
     place = f"{frame.file}:{frame.line}" if frame.file else ""
     said = state(on_cpu_share(node, FEWEST))
-    return Line(words.percent(node.count / whole), frame.function or "?", place, said, frame.users)
+    return FrameLine(words.percent(node.count / whole), frame.function or "?", place, said, frame.users)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.profile import Location
+from ..model.code import Location
 from . import words
 from .hottest import place
 

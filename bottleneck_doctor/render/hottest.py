@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..model.hot import HotFunction, HotOperator
-from ..model.profile import Location
+from ..model.code import Location
+from ..model.derived import HotFunction, HotOperator
 from . import words
 from .document import HotRow, Hottest
 

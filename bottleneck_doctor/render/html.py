@@ -55,7 +55,7 @@ LONGEST_TITLE = 80
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageContext:
     """What the page's template is given beside the document."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def html_page(document: Document, report: Report, picture: Picture | None) -> st
     return page(f"{title} · bdoc", html_body(document, shown), shown.figures)
 
 
-def html_body(document: Document, shown: Shown) -> str:
+def html_body(document: Document, shown: PageContext) -> str:
     """What stands in the page, every string of it escaped."""
     template = templates().get_template("report.html.j2")
     return template.render(
@@ -84,7 +84,7 @@ def html_body(document: Document, shown: Shown) -> str:
     )
 
 
-def show(report: Report, picture: Picture | None) -> Shown:
+def show(report: Report, picture: Picture | None) -> PageContext:
     """The figures that there are, and their numbers as tables."""
     lanes = picture.lanes if picture and picture.lanes and _has_length(picture.lanes) else None
     timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
@@ -94,7 +94,7 @@ def show(report: Report, picture: Picture | None) -> Shown:
         "timeline": timeline,
         "lanes": lanes_figure(lanes) if lanes else None,
     }
-    return Shown(
+    return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(picture.timeline) if picture and timeline else None,
         flat_told(picture.timeline) if picture else "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ..model.outcome import CANNOT_SAY, EXCEEDED, Checked, Gate, Judgement, Regression
+from ..model.gate import CANNOT_SAY, EXCEEDED, Checked, Gate, Judgement, Regression
 from . import words
 from .outcome import VERDICTS, careful, condition_text, judgement_text, regression_text
 

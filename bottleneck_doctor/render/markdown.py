@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import words
-from .document import Cure, Document
+from .document import Document, RemedyBlock
 from .markdown_tables import cell, folded, hottest, table
 from .words import code, fence, markdown
 
@@ -71,7 +71,7 @@ def _cures(document: Document) -> str:
     return "\n".join(lines) if document.cures else ""
 
 
-def _cure(rank: int, cure: Cure) -> list[str]:
+def _cure(rank: int, cure: RemedyBlock) -> list[str]:
     head = f"{rank}. **{markdown(cure.title)}: {cure.likely}** ({markdown(cure.basis)})"
     inset = " " * (len(str(rank)) + 2)
     place = f"{code(cure.place)} " if cure.place else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.outcome import CANNOT_SAY, EXCEEDED, HOLDS, Condition, Gate, Judgement, Outcome, Regression
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Condition, Gate, Judgement, Outcome, Regression
 from . import words
 from .comparison import difference_text
 

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from ..model.diagnosis import Cure
+from ..model.diagnosis import Proposal
 from .terms import APPLY, EFFORTS
 from .words import capital
 
@@ -28,7 +28,7 @@ def page(name: str, text: str) -> str:
     return f"{name}\n\n{inspect.cleandoc(text)}\n"
 
 
-def remedy_page(name: str, findings: Sequence[str], cures: Mapping[str, Cure]) -> str:
+def remedy_page(name: str, findings: Sequence[str], cures: Mapping[str, Proposal]) -> str:
     """A remedy: who offers it, what it takes, what may go wrong, and the lines to write, as examples."""
     lines = [name, "", *_wrapped("offered by  ", ", ".join(findings))]
     for cure in list(cures.values())[:1]:
@@ -43,12 +43,12 @@ def remedy_page(name: str, findings: Sequence[str], cures: Mapping[str, Cure]) -
     return "\n".join(lines) + "\n"
 
 
-def risks(cures: Mapping[str, Cure]) -> list[str]:
+def risks(cures: Mapping[str, Proposal]) -> list[str]:
     """What may go wrong, each risk once."""
     return list(dict.fromkeys(cure.risk for cure in cures.values() if cure.risk not in ("", "none")))
 
 
-def examples(cures: Mapping[str, Cure]) -> list[tuple[str, str]]:
+def examples(cures: Mapping[str, Proposal]) -> list[tuple[str, str]]:
     """What to change and the lines to write; snippets that differ in their numbers alone once."""
     found: dict[str, tuple[str, str]] = {}
     for cure in cures.values():

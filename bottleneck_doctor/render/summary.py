@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model.outcome import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Gate, Judgement, Regression
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Gate, Judgement, Regression
 from . import words
 from .compose import compose
 from .document import Lengths

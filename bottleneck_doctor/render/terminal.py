@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len, set_cell_size
 
 from . import words
-from .document import Cure, Document, Illness
+from .document import Document, FindingBlock, RemedyBlock
 from .sheet import Sheet
 from .tables import draw_hottest
 
@@ -61,7 +61,7 @@ def _drawn(share: float, room: int) -> str:
     return "█" * full + "░" * (room - full)
 
 
-def _why(sheet: Sheet, illnesses: list[Illness], more: int) -> None:
+def _why(sheet: Sheet, illnesses: list[FindingBlock], more: int) -> None:
     if not illnesses:
         return
     sheet.heading(("why", "bold"), (_rest(more), "dim"))
@@ -88,7 +88,7 @@ def _cures(sheet: Sheet, document: Document) -> None:
         sheet.line("would hurt: ", cure.title, hurt, basis, indent=2, lead="! ")
 
 
-def _cure(sheet: Sheet, rank: int, cure: Cure) -> None:
+def _cure(sheet: Sheet, rank: int, cure: RemedyBlock) -> None:
     """Three lines, and the snippet where it is long and was left in."""
     expected, basis = (f"  {cure.likely}", "bold green"), (f" ({cure.basis})", "dim")
     sheet.line((cure.title, "bold"), expected, basis, indent=2, lead=f"{rank}. ")

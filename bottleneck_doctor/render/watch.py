@@ -6,7 +6,7 @@ import shlex
 
 from rich.cells import cell_len, set_cell_size
 
-from ..model.live import Announcement, Look, Pace
+from ..model.live import Announcement, LiveView, PacePoint
 from ..model.report import Remedy, Report
 from . import words
 from .glossary import BOUNDS
@@ -32,7 +32,7 @@ TOO_EARLY = "too early to say"
 LAST_WORDS = "Ctrl-C leaves; the training goes on"
 
 
-def block(look: Look, report: Report | None, width: int, color: bool, encoding: str) -> str:
+def block(look: LiveView, report: Report | None, width: int, color: bool, encoding: str) -> str:
     """At most 15 lines on 80 columns; each number is the one that the report would say."""
     sheet = Sheet(width, color, encoding)
     head = f" {shown_command(look.announcement)} · pid {look.announcement.supervisor.pid} · "
@@ -45,7 +45,7 @@ def block(look: Look, report: Report | None, width: int, color: bool, encoding: 
     return sheet.drawn()
 
 
-def plain_line(look: Look, report: Report | None, encoding: str) -> str:
+def plain_line(look: LiveView, report: Report | None, encoding: str) -> str:
     """Everything that matters on one line, for a log."""
     parts = [words.seconds(look.elapsed_s), STATES.get(look.state, closing(look)), *_progress(look)]
     if look.now.step_s is not None:
@@ -79,7 +79,7 @@ def best_of(report: Report | None) -> Remedy | None:
     return next((remedy for remedy in remedies if remedy.predicted_speedup.reach > 1), None)
 
 
-def closing(look: Look) -> str:
+def closing(look: LiveView) -> str:
     """The last line: what Ctrl-C does, or how it ended and where the profile is."""
     if look.state == "killed":
         alive = f"; the training (pid {look.survivor}) goes on unwatched" if look.survivor else ""
@@ -93,7 +93,7 @@ def closing(look: Look) -> str:
     return " · ".join(said)
 
 
-def _ended(look: Look) -> str:
+def _ended(look: LiveView) -> str:
     ending = look.ending
     if ending is None:
         return "ended"
@@ -103,7 +103,7 @@ def _ended(look: Look) -> str:
     return f"ended with status {ending.exit_status}{died}"
 
 
-def _figures(look: Look, sheet: Sheet) -> list[tuple[str, str, str, str]]:
+def _figures(look: LiveView, sheet: Sheet) -> list[tuple[str, str, str, str]]:
     """Label, figure, history and its colour of each row."""
     room = sheet.width - LABEL - FIGURE - 1 if sheet.width >= NARROW and can_draw(sheet.encoding) else 0
     now, history = look.now, look.history
@@ -119,11 +119,11 @@ def _figures(look: Look, sheet: Sheet) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _rate(now: Pace) -> str:
+def _rate(now: PacePoint) -> str:
     return words.quantity("steps_per_s", 1 / now.step_s) if now.step_s else ""
 
 
-def _progress(look: Look) -> list[str]:
+def _progress(look: LiveView) -> list[str]:
     if not look.steps:
         return []
     most = look.announcement.max_steps
@@ -141,7 +141,7 @@ def _progress(look: Look) -> list[str]:
     return said
 
 
-def _machine(look: Look) -> list[tuple[str, str]]:
+def _machine(look: LiveView) -> list[tuple[str, str]]:
     around = look.around
     rows = []
     if around.job_cores is not None and around.cores is not None:
@@ -171,7 +171,7 @@ def _row(sheet: Sheet, label: str, figure: str, history: str, colour: str) -> No
     sheet.line((set_cell_size(label, LABEL), "dim"), figure, (history, colour))
 
 
-def _verdict(sheet: Sheet, look: Look, report: Report | None) -> None:
+def _verdict(sheet: Sheet, look: LiveView, report: Report | None) -> None:
     headline = _headline(look, report)
     colour = COLOURS.get(report.verdict.bound if report else "inconclusive", "yellow")
     first, colon, rest = headline.partition(":")
@@ -189,7 +189,7 @@ def _verdict(sheet: Sheet, look: Look, report: Report | None) -> None:
     sheet.line((where, "cyan"), indent=4)
 
 
-def _headline(look: Look, report: Report | None) -> str:
+def _headline(look: LiveView, report: Report | None) -> str:
     """The bound and why; or why there is no saying yet."""
     if look.unjudged:
         return f"no verdict: {words.plain(look.unjudged)}"
@@ -211,7 +211,7 @@ def _grounds(report: Report | None) -> list[str]:
     return [*cause, f"{words.plain(verdict.confidence)} confidence", steps]
 
 
-def _before(look: Look) -> str:
+def _before(look: LiveView) -> str:
     if look.judging:
         return "no verdict yet: it is made in cycles that nobody else wants"
     if 0 < look.steps < look.enough_steps:

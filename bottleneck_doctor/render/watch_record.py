@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..model.live import SCHEMA, SCHEMA_VERSION, Look
+from ..model.live import SCHEMA, SCHEMA_VERSION, LiveView
 from ..model.report import Remedy, Report
 from .watch import best_of
 
 
-def record(look: Look, report: Report | None) -> str:
+def record(look: LiveView, report: Report | None) -> str:
     """One JSON object on one line, unrounded: the keys of the report's metrics, null when not measured."""
     around, best = look.around, best_of(report)
     busy = around.gpu_busy

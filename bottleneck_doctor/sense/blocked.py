@@ -2,23 +2,112 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..model.profile import Gap
-from ..model.sample import Sample
-from .bins import Bins
-from .calls import call_numbers
-from .channels import CLASSES, Descriptor, Wait, classify
-from .descriptors import Descriptors
-from .hot_files import HotFiles
-from .mounts import read_mounts
-from .pace import Pace
-from .ptrace import what_allows
-from .threads import Thread
+from ..model.instruments import Sample
+from ..model.run import Gap
+from .files import Descriptors, Mount, is_network, mount_of, read_mounts, rotational
+from .periods import AdaptivePeriod
+from .pyspy import what_allows
+from .wait_channels import CLASSES, Descriptor, Thread, Wait, call_numbers, classify
+
+BIN_NS = 500_000_000
+MOST_BINS = 4_000
+
+
+class Bins:
+    """Counts per (bucket, key). Doubling the width merges neighbours, so that no count is ever lost."""
+
+    def __init__(self, width_ns: int = BIN_NS, most: int = MOST_BINS) -> None:
+        assert width_ns > 0 and most > 0
+        self.width_ns = width_ns
+        self._widest_ns = width_ns << 30  # stops widening when keys alone outnumber ``most``
+        self._most = most
+        self._counts: dict[tuple[int, int], Counter[str]] = {}
+
+    def add(self, t_ns: int, key: int, name: str) -> None:
+        """Counts one ``name`` of ``key`` at ``t_ns``."""
+        place = (t_ns // self.width_ns, key)
+        counter = self._counts.get(place)
+        if counter is None:
+            counter = self._counts[place] = Counter()
+        counter[name] += 1
+        while len(self._counts) > self._most and self.width_ns < self._widest_ns:
+            self._widen()
+
+    def rows(self) -> list[tuple[int, int, dict[str, int]]]:
+        """(start of the bucket in ns, key, counts), in order of time."""
+        return [
+            (bucket * self.width_ns, key, dict(counter))
+            for (bucket, key), counter in sorted(self._counts.items(), key=lambda item: item[0])
+        ]
+
+    def _widen(self) -> None:
+        self.width_ns *= 2
+        merged: dict[tuple[int, int], Counter[str]] = {}
+        for (bucket, key), counter in self._counts.items():
+            merged.setdefault((bucket // 2, key), Counter()).update(counter)
+        self._counts = merged
+
+
+MOST_FILES = 64
+
+
+@dataclass
+class _Seen:
+    t_ns: int
+    count: int
+
+
+class FileSampler:
+    """Keeps the first files seen: of millions of small ones, a sample says where they live."""
+
+    def __init__(self, mounts: Sequence[Mount], root: Path = Path("/")) -> None:
+        self._mounts = mounts
+        self._root = root
+        self._seen: dict[tuple[int, str], _Seen] = {}
+
+    def add(self, t_ns: int, pid: int, path: str) -> None:
+        """Counts one wait of ``pid`` for ``path``."""
+        seen = self._seen.get((pid, path))
+        if seen is not None:
+            seen.count += 1
+        elif len(self._seen) < MOST_FILES:
+            self._seen[pid, path] = _Seen(t_ns, 1)
+
+    def samples(self) -> list[Sample]:
+        """One sample per file: where it lives, and whether its disk spins: 1, 0, or -1 when unknown."""
+        return [
+            Sample(seen.t_ns, "file", {"pid": pid, "path": path, "count": seen.count, **self._home(path)})
+            for (pid, path), seen in self._seen.items()
+        ]
+
+    def _home(self, path: str) -> dict[str, float | str]:
+        mount = mount_of(path, self._mounts)
+        if mount is None:
+            return {"mount": "", "fstype": "", "device": "", "rotational": -1, "bytes": 0}
+        spins = rotational(mount, self._root)
+        return {
+            "mount": mount.point,
+            "fstype": mount.fstype,
+            "device": mount.device,
+            "rotational": -1 if spins is None else int(spins),
+            "bytes": 0 if is_network(mount.fstype) else _size(path),  # a lost server would hold us up
+        }
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
 
 PERIOD_NS = 20_000_000
 LONGEST_PERIOD_NS = 1_000_000_000
@@ -43,7 +132,7 @@ class BlockedSampler:
         training: Threads = tuple,
         feeding: Threads = tuple,
     ) -> None:
-        self.pace = Pace(PERIOD_NS, LONGEST_PERIOD_NS)
+        self.pace = AdaptivePeriod(PERIOD_NS, LONGEST_PERIOD_NS)
         self._fetching = fetching
         self._training = training
         self._feeding = feeding
@@ -53,7 +142,7 @@ class BlockedSampler:
         self._calls = call_numbers()
         mounts = read_mounts(root)
         self._descriptors = Descriptors(mounts, root)
-        self._files = HotFiles(mounts, root)
+        self._files = FileSampler(mounts, root)
         self._threads: dict[tuple[int, int], Thread] = {}
         self._bins = Bins()
         self._loops = Bins()

@@ -9,19 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..model.profile import Gap
-from ..model.sample import Capability
-from .calls import call_numbers
-from .cgroup import find_cgroups
-from .limits import pressure_folder, quota_cores, throttling
+from ..model.instruments import Capability
+from ..model.run import Gap
+from .cgroup import find_cgroups, pressure_folder, quota_cores, throttling
 from .machine import affinity_cores, shm_free_bytes
 from .nvml import ANSWERS_WITHIN_S, NO_ANSWER, NO_NVML, gpu_expected, within
-from .ptrace import tracer, what_allows, why_refused
-from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy
-from .reading import read_number, read_text
-from .threads import Thread
-from .vendors import CLOCK, DRIVER_ONLY, has_intel_graphics, unknown_to_nvml
-from .visible import find_gpus
+from .proc_files import read_number, read_text
+from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy, tracer, what_allows, why_refused
+from .visible_gpus import CLOCK, DRIVER_ONLY, find_gpus, has_intel_graphics, unknown_to_nvml
+from .wait_channels import Thread, call_numbers
 
 CACHESTAT = 451  # the same number on every architecture
 PROBE_TIMEOUT_S = 15.0

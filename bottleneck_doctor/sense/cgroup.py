@@ -1,12 +1,13 @@
-"""Finds the control groups that hold a process, in v1, v2, hybrid and namespaced layouts."""
+"""Finds the control groups of a process, in every layout, and what they allow: the tightest group wins."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from .mounts import Mount, read_mounts
-from .reading import read_text
+from .files import Mount, read_mounts
+from .proc_files import read_number, read_pairs, read_text
 
 DEEPEST = 64
 
@@ -77,3 +78,109 @@ def _below(path: PurePosixPath, mount_root: PurePosixPath) -> PurePosixPath | No
     if path.is_relative_to(mount_root):
         return path.relative_to(mount_root)
     return path.relative_to("/") if path.is_absolute() else None
+
+
+UNLIMITED_BYTES = 1 << 60  # v1 writes "no limit" as the largest page-aligned number
+
+
+@dataclass(frozen=True)
+class ReadLimit:
+    """The smallest read throttle on any disk; None when there is none."""
+
+    bytes_per_s: float | None = None
+    operations_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """Cumulative counts of the group with the tightest quota."""
+
+    periods: int
+    throttled: int
+    throttled_s: float
+
+
+def quota_cores(cgroups: Cgroups) -> float | None:
+    """Cores that the tightest CPU quota grants, None without a quota."""
+    return min((cores for cores, _ in _quotas(cgroups)), default=None)
+
+
+def memory_limit_bytes(cgroups: Cgroups) -> int | None:
+    """The tightest memory limit. memory.high counts: above it the kernel drops the page cache."""
+    names = (("memory.max", "memory.limit_in_bytes"), ("memory.high", "memory.limit_in_bytes"))
+    files = {file for v2, v1 in names for file in groups_with(cgroups, "memory", v2, v1)}
+    limits = [limit for limit in map(read_number, files) if limit is not None and limit < UNLIMITED_BYTES]
+    return min(limits, default=None)
+
+
+def memory_used_bytes(cgroups: Cgroups) -> int | None:
+    """What is charged to the nearest group, page cache included."""
+    files = groups_with(cgroups, "memory", "memory.current", "memory.usage_in_bytes")
+    return read_number(files[0]) if files else None
+
+
+def memory_limit_hits(cgroups: Cgroups) -> int | None:
+    """How often the nearest group wanted more memory than it may have, and something was thrown out."""
+    files = groups_with(cgroups, "memory", "memory.events", "memory.failcnt")
+    if not files:
+        return None
+    counts = read_pairs(files[0])
+    return counts["max"] + counts.get("high", 0) if "max" in counts else read_number(files[0])
+
+
+def read_limit(cgroups: Cgroups) -> ReadLimit:
+    """The smallest read throttle that any group sets on any disk."""
+    v1 = cgroups.controllers.get("blkio", [])
+    rates = _v1_rates(group / "blkio.throttle.read_bps_device" for group in v1)
+    operations = _v1_rates(group / "blkio.throttle.read_iops_device" for group in v1)
+    for group in cgroups.unified:
+        for line in (read_text(group / "io.max") or "").splitlines():
+            limits = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            rates += _numbers([limits.get("rbps", "max")])
+            operations += _numbers([limits.get("riops", "max")])
+    return ReadLimit(min(rates, default=None), min(operations, default=None))
+
+
+def throttling(cgroups: Cgroups) -> Throttling | None:
+    """How often the quota stopped the job; None where no group counts it."""
+    quotas = sorted(_quotas(cgroups), key=lambda quota: quota[0])
+    files = [folder / "cpu.stat" for _, folder in quotas] or groups_with(
+        cgroups, "cpu", "cpu.stat", "cpu.stat"
+    )
+    for file in files:
+        counts = read_pairs(file)
+        if "nr_periods" in counts:
+            stopped_s = counts.get("throttled_usec", 0) / 1e6 + counts.get("throttled_time", 0) / 1e9
+            return Throttling(counts["nr_periods"], counts.get("nr_throttled", 0), stopped_s)
+    return None
+
+
+def pressure_folder(cgroups: Cgroups) -> Path | None:
+    """The job's own group with pressure files; None in the root group, whose files are the machine's."""
+    for group in cgroups.unified[:1]:
+        if (group / "cgroup.type").exists() and (group / "cpu.pressure").exists():
+            return group
+    return None
+
+
+def _quotas(cgroups: Cgroups) -> list[tuple[float, Path]]:
+    """Cores and folder of every group with a quota."""
+    quotas = []
+    for file in groups_with(cgroups, "cpu", "cpu.max", "cpu.cfs_quota_us"):
+        if file.name == "cpu.max":
+            words = (read_text(file) or "").split()
+        else:
+            words = [str(read_number(file)), str(read_number(file.with_name("cpu.cfs_period_us")))]
+        if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
+            quotas.append((int(words[0]) / int(words[1]), file.parent))
+    return [quota for quota in quotas if quota[0] > 0]
+
+
+def _v1_rates(files: Iterable[Path]) -> list[float]:
+    """The second word of every line ``major:minor rate``."""
+    lines = [line.split() for file in files for line in (read_text(file) or "").splitlines()]
+    return _numbers(words[1] for words in lines if len(words) == 2)
+
+
+def _numbers(words: Iterable[str]) -> list[float]:
+    return [float(word) for word in words if word.isdigit() and int(word) > 0]

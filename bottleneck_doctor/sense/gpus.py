@@ -1,28 +1,66 @@
-"""Reads the job's GPUs: how busy, full and fast they are, on which link, and who else computes there.
-
-Every name begins with ``gpu0_`` for the first visible GPU (``cuda:0``) and so on. Per reading: busy_share
-(time in which some kernel was there, however small, over the driver's last sample: 1/6 s to 1 s, by product),
-memory_busy_share (the same of reads and writes), memory_used_bytes (of all processes), memory_bytes, power_w
-(since Ampere, but for the A100, the mean of a second), sm_clock_mhz, memory_clock_mhz, temperature_c,
-pcie_gen, pcie_width, clock_reasons (NVML's bits) and clocks_{idle,power_cap,...} as 0 or 1. Rarely:
-power_limit_w, pcie_replays, {job,foreign}_processes, {job,foreign}_memory_bytes and {job,foreign}_busy_share
-for processes inside and outside of the job's tree, and since Hopper, as means since the last time:
-sm_active_share (multiprocessors with work), tensor_active_share (their time in tensor cores),
-dram_bandwidth_share. Once: see ``static``; uuid is the slice's where the job has one, and whole_uuid then
-that of its GPU.
-"""
+"""Reads the job's GPUs: which they are, how busy, full and fast, on which link, who else computes there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
-from ..model.profile import Gap
-from .activity import Activity
+from ..model.run import Gap
 from .nvml import WHAT, Nvml, text_of
-from .sharing import Sharing
-from .visible import Gpu, visible_gpus
+from .visible_gpus import Gpu, visible_gpus
+
+Values = dict[str, float | str]
+
+
+class Sharing:
+    """The processes on each GPU, and how busy they kept it since they were asked for last."""
+
+    def __init__(self, nvml: Nvml, gpus: list[Gpu]) -> None:
+        self._nvml = nvml
+        self._seen_us = [0] * len(gpus)
+        for place, gpu in enumerate(gpus):
+            self._busy(place, gpu)  # what the driver remembers of the time before the job
+
+    def read(self, place: int, gpu: Gpu, job: frozenset[int]) -> Values:
+        """Sums over the processes that compute there; ``job``: the pids that are not foreign.
+
+        NVML speaks of the outermost namespace's pids: in a container our own may look foreign, or be hidden.
+        """
+        found = self._nvml.ask(
+            "nvmlDeviceGetComputeRunningProcesses",
+            gpu.part or gpu.handle,
+            older="nvmlDeviceGetComputeRunningProcesses_v2",
+        )
+        if found is None:
+            return {}
+        percent = self._busy(place, gpu)
+        values: Values = {}
+        for owner in ("job", "foreign"):
+            owned = [process for process in found if (process.pid in job) == (owner == "job")]
+            values[f"{owner}_processes"] = len(owned)
+            values[f"{owner}_memory_bytes"] = sum(process.usedGpuMemory or 0 for process in owned)
+            if percent:
+                values[f"{owner}_busy_share"] = sum(percent.get(process.pid, 0.0) for process in owned) / 100
+        return values
+
+    def _busy(self, place: int, gpu: Gpu) -> dict[int, float]:
+        """Percent, per process: the mean of its new samples. The driver keeps old ones, and now and then
+        says more than a hundred [Syllo/nvtop issue 110]."""
+        seen_us = self._seen_us[place]
+        # Refused also when merely nobody has computed lately, and for slices.
+        answer: list[Any] = (
+            self._nvml.ask("nvmlDeviceGetProcessUtilization", gpu.handle, seen_us, expected=True) or []
+        )
+        fresh = [one for one in answer if one.timeStamp > seen_us and one.smUtil <= 100]
+        self._seen_us[place] = max([seen_us, *(one.timeStamp for one in fresh)])
+        by_pid: dict[int, list[int]] = {}
+        for one in fresh:
+            by_pid.setdefault(one.pid, []).append(one.smUtil)
+        return {pid: sum(shares) / len(shares) for pid, shares in by_pid.items()}
+
 
 SLOW_EVERY = 10  # PCIe throughput alone blocks 20 ms per direction: the driver averages over that long
 MOST_FAILURES = 5  # readings in a row in which a GPU answered nothing, after which it is given up
@@ -43,8 +81,6 @@ REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
 REASONS_BEFORE_2023 = "nvmlDeviceGetCurrentClocksThrottleReasons"
 SM_CLOCK, MEMORY_CLOCK = 1, 2
 TEMPERATURE_GPU = 0
-
-Values = dict[str, float | str]
 
 
 class Gpus:
@@ -167,3 +203,68 @@ def _mapped(convert: Callable[[Any], Any], value: Any) -> Any:
 
 def _scaled(value: Any, factor: float) -> float | None:
     return value * factor if isinstance(value, (int, float)) else None
+
+
+# NVML's metrics, by number; each is a mean, in percent, over the time between two samples.
+METRICS = {"sm_active_share": 2, "tensor_active_share": 5, "dram_bandwidth_share": 10}
+
+
+@dataclass
+class _Pair:
+    """A GPU's sample of the last look, and room for the next one."""
+
+    last: Any
+    spare: Any
+    taken: bool = False
+
+
+class Activity:
+    """The monitors of the GPUs that have some: each look covers all the time since the one before it."""
+
+    def __init__(self, nvml: Nvml, gpus: list[Gpu]) -> None:
+        self._nvml = nvml
+        self._pairs = {place: pair for place, gpu in enumerate(gpus) if (pair := self._pair(gpu)) is not None}
+
+    def read(self, place: int, gpu: Gpu) -> Values:
+        """Shares of multiprocessors with work, of their time in tensor cores, of the memory's bandwidth."""
+        pair = self._pairs.get(place)
+        if pair is None or not self._sample(gpu, pair.spare):
+            return {}
+        values = self._compute(pair) if pair.taken else {}
+        pair.last, pair.spare, pair.taken = pair.spare, pair.last, True
+        return values
+
+    def close(self) -> None:
+        """Gives the samples back."""
+        while self._pairs:
+            _, pair = self._pairs.popitem()
+            for sample in (pair.last, pair.spare):
+                with suppress(Exception):
+                    self._nvml.binding.nvmlGpmSampleFree(sample)
+
+    def _pair(self, gpu: Gpu) -> _Pair | None:
+        support = self._nvml.ask("nvmlGpmQueryDeviceSupport", gpu.handle, expected=True)
+        if not getattr(support, "isSupportedDevice", 0):
+            return None
+        both = [self._nvml.ask("nvmlGpmSampleAlloc", expected=True) for _ in range(2)]
+        return None if None in both else _Pair(*both)
+
+    def _sample(self, gpu: Gpu, into: Any) -> bool:
+        ask = self._nvml.ask
+        if gpu.part is None:
+            return ask("nvmlGpmSampleGet", gpu.handle, into, expected=True) is not None
+        instance = ask("nvmlDeviceGetGpuInstanceId", gpu.part, expected=True)
+        wanted = instance is not None
+        return wanted and ask("nvmlGpmMigSampleGet", gpu.handle, instance, into, expected=True) is not None
+
+    def _compute(self, pair: _Pair) -> Values:
+        binding = self._nvml.binding
+        wanted = binding.c_nvmlGpmMetricsGet_t()
+        wanted.version, wanted.numMetrics = binding.NVML_GPM_METRICS_GET_VERSION, len(METRICS)
+        wanted.sample1, wanted.sample2 = pair.last, pair.spare
+        for place, number in enumerate(METRICS.values()):
+            wanted.metrics[place].metricId = number
+        if self._nvml.ask("nvmlGpmMetricsGet", wanted, expected=True) is None:
+            return {}
+        found = zip(METRICS, wanted.metrics, strict=False)
+        return {name: one.value / 100 for name, one in found if not one.nvmlReturn and isfinite(one.value)}

@@ -9,11 +9,10 @@ import re
 import time
 from pathlib import Path
 
-from ..model.profile import Gap, Machine
-from .cgroup import find_cgroups
-from .limits import memory_limit_bytes, quota_cores, read_limit
-from .reading import read_pairs, read_text
-from .visible import list_gpu_names
+from ..model.run import Gap, Machine
+from .cgroup import find_cgroups, memory_limit_bytes, quota_cores, read_limit
+from .proc_files import read_pairs, read_text
+from .visible_gpus import list_gpu_names
 
 FAULTED_BYTES = 8 << 20
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..model.profile import Gap
+from ..model.run import Gap
 
 WHAT = "gpu counters"
 NO_NVML = "install the NVIDIA driver, and pass it into the container (`--gpus all`)"

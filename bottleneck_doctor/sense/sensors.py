@@ -30,15 +30,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..model.profile import Gap
-from ..model.sample import Sample
-from .aside import GpuReader
+from ..model.instruments import Sample
+from ..model.run import Gap
 from .blocked import BlockedSampler, Threads
-from .holdings import Holdings
-from .host import Host
-from .numa import Numa
-from .track import Track
-from .tree import Tree
+from .gpu_thread import GpuReader
+from .host import HostSensor
+from .periods import Track
+from .process_memory import Holdings, Numa
+from .process_tree import Tree
 
 MOST_FAILURES = 5  # in a row, after which a sensor is left alone
 NOTHING_DUE_NS = 1_000_000_000
@@ -75,7 +74,7 @@ class Sensors:
         self._blocked = BlockedSampler(fetching, root, training=training, feeding=feeding)
         self._blocked_next_ns = now_ns
         self._blocked_failures = 0
-        self._host = Host(root_pid, root)
+        self._host = HostSensor(root_pid, root)
         self._holdings = Holdings(root)
         self._numa = Numa(now_ns, root)
         self._gpus = GpuReader(now_ns, nvml, environment)

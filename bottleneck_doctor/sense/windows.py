@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..model.profile import Gap, Stack, Window
-from ..model.progress import Progress
+from ..model.instruments import InstrumentWindow, Stack
+from ..model.live import Progress
+from ..model.run import Gap
 from .machine import affinity_cores
-from .pyspy import add_up, compared
-from .stacks import StackWindow, start_window
+from .pyspy import StackWindow, add_up, compared, start_window
 
 PROFILE_STEPS = 20  # before a step is profiled, and
 PROFILE_AFTER_S = 3.0  # so long after the first batch: lazy initialisation is no training
@@ -30,7 +30,7 @@ class Windows:
     py_spy: bool
     ask_for_profile: Callable[[int], None]
     stacks: list[Stack] = field(default_factory=list)
-    windows: list[Window] = field(default_factory=list)
+    windows: list[InstrumentWindow] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     _asked_ns: int = 0
     _looks: list[StackWindow] = field(default_factory=list)  # at all threads, those awake, those with the GIL
@@ -78,7 +78,9 @@ class Windows:
         every, awake, holding = (look.by_target for look in self._looks)
         self.stacks = add_up(self.stacks, compared(every, awake, holding))
         self.gaps += [gap for gap in self._looks[0].gaps if gap not in self.gaps]
-        self.windows.append(Window("py-spy", (self._begun_ns - origin_ns) / 1e9, (now_ns - origin_ns) / 1e9))
+        self.windows.append(
+            InstrumentWindow("py-spy", (self._begun_ns - origin_ns) / 1e9, (now_ns - origin_ns) / 1e9)
+        )
         self._looks = []
 
     def close(self, now_ns: int, origin_ns: int) -> None:

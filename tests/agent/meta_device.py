@@ -68,7 +68,7 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
     before = dict(state.__dict__)
     state.begin(str(folder))
     device = state.accelerator = MetaDevice()
-    vars(hearing.ears).update(vars(hearing.Ears()), next=0)
+    vars(hearing.ears).update(vars(hearing.TensorHooks()), next=0)
     patch_waits.patch(torch)
     patch_copies.patch(torch)
     importing.before_search.append(hearing.hush)
@@ -78,7 +78,7 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
         device_clock.drop()
         importing.before_search.remove(hearing.hush)
         hearing._forget()
-        vars(hearing.ears).update(vars(hearing.Ears()))
+        vars(hearing.ears).update(vars(hearing.TensorHooks()))
         state.__dict__.clear()
         state.__dict__.update(before)
 

@@ -17,7 +17,7 @@ from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
 def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MetaDevice]:
     monkeypatch.setattr(torch._C, "_cuda_emptyCache", lambda: None, raising=False)
     for name, value in (("last_ns", 0), ("refused", False)):
-        monkeypatch.setattr(allocator._Books, name, value)
+        monkeypatch.setattr(allocator._LastReading, name, value)
     with in_use(tmp_path) as found:
         hearing._set(hearing.ALWAYS)
         found.books = (1, 20, 3000, 4000)
@@ -63,6 +63,6 @@ def test_a_device_without_books_goes_on(device: MetaDevice, tmp_path: Path) -> N
     for _ in range(2):
         with look():
             pass
-    assert allocator._Books.refused
+    assert allocator._LastReading.refused
     assert state.accelerator is device
     assert len(rows_of(tmp_path, wire.DEVICE_STEP)) == 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.anatomy import CALL_US, RECORDS_AT_MOST, Anatomy, dissect, is_operator
+from bottleneck_doctor.agent.anatomy import CALL_US, RECORDS_AT_MOST, OperatorTimes, dissect, is_operator
 
 
 @dataclass
@@ -81,7 +81,7 @@ def test_what_computes_by_itself(name: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("records", [[], [Record("mark", "__start_profile", 0.0)], [Record("pop", "", 1.0)]])
 def test_a_table_cut_short_has_nothing_to_say(records: list[Record]) -> None:
-    assert vars(dissect(records, {})) == vars(Anatomy())
+    assert vars(dissect(records, {})) == vars(OperatorTimes())
 
 
 def test_of_a_step_with_too_many_operators_the_share_is_told_that_was_looked_at() -> None:

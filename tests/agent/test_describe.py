@@ -8,7 +8,8 @@ import pytest
 
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.launch.masking import mask
-from bottleneck_doctor.model.profile import Loader, Machine, Run
+from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.run import Machine, Run
 from tests.agent.watching import PRELUDE, watched
 
 SCRIPT = (

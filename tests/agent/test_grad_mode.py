@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.model.profile import Loop
+from bottleneck_doctor.model.loops import Loop
 from tests.agent.watching import PRELUDE, loops_over, plain, profile_of, watched
 
 SCRIPT = (

@@ -19,7 +19,7 @@ import pytest
 from bottleneck_doctor.agent import making, patch_transforms, wire
 from bottleneck_doctor.agent.patch_unpackers import watchers
 from bottleneck_doctor.agent.pulse import state
-from bottleneck_doctor.assemble.rows import Diary, Row, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, Row, read_diaries
 
 DATA = bytes(range(256)) * 4000
 
@@ -29,7 +29,7 @@ def _worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This process is a worker inside a fetch for the length of a test."""
     state.begin(str(tmp_path))
     state.worker = state.in_fetch = True
-    monkeypatch.setattr(patch_transforms, "watch", patch_transforms.Watch())
+    monkeypatch.setattr(patch_transforms, "watch", patch_transforms.TransformTimes())
     monkeypatch.setattr(making, "_names", {})
     yield
     state.begin(str(tmp_path))
@@ -49,7 +49,7 @@ def unpackers(monkeypatch: pytest.MonkeyPatch) -> None:
         watchers()[module.__name__](module)
 
 
-def diary(folder: Path) -> Diary:
+def diary(folder: Path) -> ProcessLog:
     return read_diaries(folder)[-1]
 
 

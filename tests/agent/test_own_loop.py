@@ -11,7 +11,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.own_loop import ALONE_FROM
 from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.launch.board import Board
-from bottleneck_doctor.model.profile import Outside
+from bottleneck_doctor.model.loops import Outside
 from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
 
 STEPS = 40

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent import patch_fetch, patch_worker, wire
 from bottleneck_doctor.agent.pulse import state
-from bottleneck_doctor.assemble.rows import Diary, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def slow(index: int) -> bytes:
     return b"sample %d" % index
 
 
-def diary(folder: Path) -> Diary:
+def diary(folder: Path) -> ProcessLog:
     return read_diaries(folder)[-1]
 
 

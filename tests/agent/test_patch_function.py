@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.model.profile import Loop, Profile
+from bottleneck_doctor.model.loops import Loop
+from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, loader_of, loops_over, profile_of, said, watched
 
 SCRIPT = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.rows import Diary, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import AGENT, PRELUDE, Told, loader_of, loops_over, plain, profile_of, said, watched
 
@@ -121,7 +121,7 @@ def profile(watched_run: Told) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def diary(watched_run: Told) -> Diary:
+def diary(watched_run: Told) -> ProcessLog:
     return read_diaries(watched_run.folder)[0]
 
 
@@ -148,7 +148,7 @@ def test_a_failing_data_set_raises_the_same_with_our_frames_added_at_most(
     assert re.sub(ours, "", texts[0]) == texts[1]
 
 
-def test_exhaustion_failure_and_neither_are_told_apart(diary: Diary, profile: Profile) -> None:
+def test_exhaustion_failure_and_neither_are_told_apart(diary: ProcessLog, profile: Profile) -> None:
     number = {fact["dataset"]: fact["thing"] for fact in diary.facts if fact["fact"] == "loader"}
     ends = {name: [row.b for row in diary.of(wire.END) if row.thing == number[name]] for name in number}
     assert ends["Simple"][0] == 1
@@ -177,7 +177,7 @@ def test_a_loader_built_anew_each_epoch_is_one_loader(profile: Profile) -> None:
     assert loop.epochs.batches == [4, 4]
 
 
-def test_the_board_says_how_much_was_trained_before_the_newest_epoch(diary: Diary) -> None:
+def test_the_board_says_how_much_was_trained_before_the_newest_epoch(diary: ProcessLog) -> None:
     """Of a loader that had been trained on before: those made anew each epoch come after it, untold."""
     assert 5 + 4 + 4 - 1 <= diary.board["epoch_at"] <= 5 + 4 + 4
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse.ranks import compare
-from bottleneck_doctor.model.profile import Loop, Profile
+from bottleneck_doctor.model.loops import Loop
+from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]

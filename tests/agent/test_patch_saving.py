@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.model.profile import Operation, Profile
+from bottleneck_doctor.model.instruments import Operation
+from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, profile_of, said, watched
 
 SCRIPT = (

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent import own_loop, patch_loader, patch_training
-from bottleneck_doctor.agent.counting import Account
+from bottleneck_doctor.agent.counting import IteratorCounts
 from bottleneck_doctor.agent.own_loop import CLOSURES
 from bottleneck_doctor.agent.pulse import state
 from bottleneck_doctor.assemble.rows import read_diaries
-from bottleneck_doctor.model.profile import Loop, Profile
+from bottleneck_doctor.model.loops import Loop
+from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, loops_over, profile_of, said, watched
 
 # Each part trains in its own shape, in steps so short that most are not looked at closely.
@@ -201,7 +202,7 @@ def test_a_step_in_a_thread_of_autograds_does_not_make_it_the_trainer(tmp_path: 
 
         following = patch_loader._arrival(lambda iterator: None)
         passing = patch_training._backward(backward)
-        iterator = SimpleNamespace(_bdoc=Account(1, 1, 0))
+        iterator = SimpleNamespace(_bdoc=IteratorCounts(1, 1, 0))
         for _ in range(200):
             following(iterator)
             passing()

@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.agent import rows, wire
-from bottleneck_doctor.agent.rows import FACTS_AT_MOST, Book
+from bottleneck_doctor.agent.rows import FACTS_AT_MOST, EventWriter
 from bottleneck_doctor.assemble.rows import Row, read_diaries
 
 PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Book:
-    return Book(str(tmp_path))
+def book(tmp_path: Path) -> EventWriter:
+    return EventWriter(str(tmp_path))
 
 
-def reserved(book: Book) -> int:
+def reserved(book: EventWriter) -> int:
     """Bytes of the file that have blocks on disk."""
     return os.stat(book.path + ".rows").st_blocks * 512
 
 
-def test_a_row_comes_back_as_it_was_written(book: Book, tmp_path: Path) -> None:
+def test_a_row_comes_back_as_it_was_written(book: EventWriter, tmp_path: Path) -> None:
     book.row(wire.NEXT, 10, 20, 1, 2, 3, 4, 5, 6, 7)
     book.row(wire.BACKWARD, 11, 21, thread=3)
     (diary,) = read_diaries(tmp_path)
@@ -37,11 +37,13 @@ def test_a_row_comes_back_as_it_was_written(book: Book, tmp_path: Path) -> None:
     assert (diary.pid, diary.parent, diary.start_ns) == (os.getpid(), os.getppid(), book.start_ns)
 
 
-def test_only_the_header_is_reserved_before_the_first_row(book: Book) -> None:
+def test_only_the_header_is_reserved_before_the_first_row(book: EventWriter) -> None:
     assert reserved(book) <= 2 * wire.HEADER_BYTES
 
 
-def test_blocks_are_reserved_before_they_are_written_to(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_reserved_before_they_are_written_to(
+    book: EventWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
     allocate = os.posix_fallocate
     monkeypatch.setattr(os, "posix_fallocate", lambda *a: (order.append("reserve"), allocate(*a)))
@@ -58,14 +60,14 @@ def test_blocks_are_reserved_before_they_are_written_to(book: Book, monkeypatch:
     assert reserved(book) >= wire.HEADER_BYTES + wire.FIRST_BYTES
 
 
-def test_a_process_that_writes_little_takes_little_of_the_disk(book: Book) -> None:
+def test_a_process_that_writes_little_takes_little_of_the_disk(book: EventWriter) -> None:
     """Loader workers may be started anew for each of a hundred epochs."""
     book.row(wire.BACKWARD, 1, 1)
     assert reserved(book) <= 64 * 1024
 
 
 def test_a_full_disk_drops_rows_and_counts_them(
-    book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    book: EventWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book.row(wire.BACKWARD, 1, 1)
     room = wire.FIRST_BYTES // wire.ROW.size
@@ -81,7 +83,7 @@ def test_a_full_disk_drops_rows_and_counts_them(
     assert diary.board["dropped"] == 5
 
 
-def test_a_file_never_grows_beyond_its_limit(book: Book, tmp_path: Path) -> None:
+def test_a_file_never_grows_beyond_its_limit(book: EventWriter, tmp_path: Path) -> None:
     for _ in range(PER_CHUNK * wire.MAX_CHUNKS + 7):
         book.row(wire.BACKWARD, 1, 1)
     assert reserved(book) <= wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES + 4096
@@ -89,14 +91,14 @@ def test_a_file_never_grows_beyond_its_limit(book: Book, tmp_path: Path) -> None
 
 
 def test_a_folder_that_cannot_be_written_costs_only_our_rows(tmp_path: Path) -> None:
-    book = Book(str(tmp_path / "missing"))
+    book = EventWriter(str(tmp_path / "missing"))
     book.row(wire.BACKWARD, 1, 1)
     book.post(wire.STEPS, 1)
     book.fact(fact="process")
     assert book.dropped == 1
 
 
-def test_threads_never_share_a_slot(book: Book, tmp_path: Path) -> None:
+def test_threads_never_share_a_slot(book: EventWriter, tmp_path: Path) -> None:
     def write(thread: int) -> None:
         for place in range(2000):
             book.row(wire.BACKWARD, place + 1, 1, thread=thread)
@@ -113,7 +115,7 @@ def test_threads_never_share_a_slot(book: Book, tmp_path: Path) -> None:
 def test_a_killed_writer_leaves_its_rows(tmp_path: Path) -> None:
     pid = os.fork()
     if pid == 0:
-        book = Book(str(tmp_path))
+        book = EventWriter(str(tmp_path))
         for place in range(1, 101):
             book.row(wire.BACKWARD, place, 1)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -122,7 +124,7 @@ def test_a_killed_writer_leaves_its_rows(tmp_path: Path) -> None:
     assert [row.t for row in diary.rows] == list(range(1, 101))
 
 
-def test_facts_are_bounded_and_hold_anything(book: Book, tmp_path: Path) -> None:
+def test_facts_are_bounded_and_hold_anything(book: EventWriter, tmp_path: Path) -> None:
     book.fact(fact="odd", value=object(), text="\udcff")
     for place in range(FACTS_AT_MOST + 5):
         book.fact(fact="more", place=place)
@@ -131,13 +133,15 @@ def test_facts_are_bounded_and_hold_anything(book: Book, tmp_path: Path) -> None
     assert facts[0]["fact"] == "odd"
 
 
-def test_a_fact_that_says_too_much_is_cut_and_the_next_one_still_read(book: Book, tmp_path: Path) -> None:
+def test_a_fact_that_says_too_much_is_cut_and_the_next_one_still_read(
+    book: EventWriter, tmp_path: Path
+) -> None:
     book.fact(fact="long", text="x" * 100_000)
     book.fact(fact="next")
     assert [fact["fact"] for fact in read_diaries(tmp_path)[0].facts] == ["next"]
 
 
-def test_links_that_others_put_in_its_place_are_not_followed(book: Book, tmp_path: Path) -> None:
+def test_links_that_others_put_in_its_place_are_not_followed(book: EventWriter, tmp_path: Path) -> None:
     """The folder goes with the run; who outlives it must not write where somebody then points."""
     theirs = tmp_path / "theirs"
     theirs.write_bytes(b"")

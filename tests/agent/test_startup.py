@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.model.elapsed import Elapsed
-from bottleneck_doctor.model.startup import Startup
+from bottleneck_doctor.model.run import Elapsed, Startup
 from tests.agent.watching import PRELUDE, profile_of, said, watched
 
 SCRIPT = """

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.window import STEPS, WARM_STEPS
-from bottleneck_doctor.assemble.rows import Diary, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
 
 SCRIPT = (
@@ -73,7 +73,7 @@ AT_THE_NEXT_LOOK = """
 """
 
 
-def diary_of(told: Told) -> Diary:
+def diary_of(told: Told) -> ProcessLog:
     assert told.status == 0, told.stderr
     assert told.stderr == "", "the user's stderr is the user's"
     (diary,) = read_diaries(told.folder)
@@ -110,7 +110,7 @@ def test_every_step_of_the_window_is_set_aside(usual: Told) -> None:
     assert {loop.table.set_aside[place] for place in inside} == {"instrument"}
 
 
-def asked_inside(diary: Diary) -> int:
+def asked_inside(diary: ProcessLog) -> int:
     """How many batches the loop got while the window was open."""
     (window,) = diary.of(wire.WINDOWED)
     return sum(0 < row.t - window.t < window.duration for row in diary.of(wire.NEXT))

@@ -13,7 +13,9 @@ from typing import Any
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.profile import Remains, assemble
-from bottleneck_doctor.model.profile import Loader, Loop, Machine, Profile, Run
+from bottleneck_doctor.model.loops import Loader, Loop
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 from tests.house.source import PACKAGE, ROOT
 
 AGENT = ROOT / PACKAGE / "agent"

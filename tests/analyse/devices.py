@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from bottleneck_doctor.model.device import DeviceFacts, DeviceTable, DeviceWindow
-from bottleneck_doctor.model.profile import Profile, Series
+from bottleneck_doctor.model.instruments import Series
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
 
 EVERY = 10  # steps that a row of the device's table covers

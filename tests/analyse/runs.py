@@ -6,23 +6,12 @@ import random
 from dataclasses import dataclass, fields
 from typing import Any
 
-from bottleneck_doctor.model.loops import LoopBody
-from bottleneck_doctor.model.profile import (
-    Blocked,
-    Epochs,
-    FetchTable,
-    Loader,
-    Location,
-    Loop,
-    Machine,
-    Operation,
-    Outside,
-    Process,
-    Profile,
-    Run,
-    Series,
-    StepTable,
-)
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.fetches import Blocked, FetchTable
+from bottleneck_doctor.model.instruments import Operation, Series
+from bottleneck_doctor.model.loops import Epochs, Loader, Loop, LoopBody, Outside, StepTable
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Process, Run
 
 
 @dataclass(frozen=True)

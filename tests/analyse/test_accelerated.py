@@ -10,9 +10,9 @@ from bottleneck_doctor.analyse.accelerated import device_turn
 from bottleneck_doctor.analyse.causes import gain
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
+from bottleneck_doctor.model.derived import DeviceStepBreakdown
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
-from bottleneck_doctor.model.device_view import Beat
-from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run
 
@@ -130,7 +130,7 @@ def test_time_inside_a_readback_is_not_promised_back():
 
 
 def test_time_without_a_core_is_left_to_the_replay():
-    beat = Beat(100, 0.02, 0.006, launch_s=0.010, sync_s=0.004, host_s=0.014)
+    beat = DeviceStepBreakdown(100, 0.02, 0.006, launch_s=0.010, sync_s=0.004, host_s=0.014)
     alone, held = device_turn(beat), device_turn(beat, held=0.5)
     assert (held.launch, held.lead_in) == (alone.launch / 2, alone.lead_in / 2)
     assert held.device == alone.device
@@ -180,7 +180,7 @@ def test_a_saturated_device_is_good_news_and_no_remedy():
     assert [one.id for one in report.remedies] == []
 
 
-TURN = Turn(0.0, launch=4 * MS, device=10 * MS)
+TURN = StepCost(0.0, launch=4 * MS, device=10 * MS)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -196,7 +196,7 @@ TURN = Turn(0.0, launch=4 * MS, device=10 * MS)
     ],
 )
 def test_the_step_is_the_longer_of_two_timelines(turn, ahead, making, step, workers):
-    scenario = Scenario((Work(making),), (turn,), workers=workers, cores=8.0, ahead=ahead)
+    scenario = Scenario((BatchCost(making),), (turn,), workers=workers, cores=8.0, ahead=ahead)
     expected = step or (making / workers if workers else making + turn.launch)
     assert step_seconds(scenario) == pytest.approx(expected, rel=0.02)
 

@@ -10,15 +10,15 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from bottleneck_doctor.analyse.arithmetic import operations, utilisation
+from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from bottleneck_doctor.model.device import Convolution, DeviceFacts, Kernels, Product
-from bottleneck_doctor.model.device_view import Beat, DeviceView, DriverView
 
 LARGE = Product(8192, 8192, 8192, "bfloat16", 10, 0.015)  # 11 TFLOP: 11.1 ms at 989 TFLOP/s
 
 
 def view(*kernels: Kernels, name: str = "NVIDIA H200", product: Product = LARGE) -> DeviceView:
     facts = DeviceFacts(name=name, products=[product], kernels=[Kernels("matmul", 0.015, 10, 1e-3), *kernels])
-    return DeviceView(facts, DriverView(), Beat(100, 0.0222, 0.0215))
+    return DeviceView(facts, DriverView(), DeviceStepBreakdown(100, 0.0222, 0.0215))
 
 
 @pytest.mark.parametrize("backward", [False, True])

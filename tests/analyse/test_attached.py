@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.model.profile import Blocked, Machine, Process, Profile, Run, Stack
+from bottleneck_doctor.model.fetches import Blocked
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Process, Run
 from bottleneck_doctor.prescribe import write_up
 
 TORCH = "/x/site-packages/torch"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.analyse.call_paths import MOST_FRAMES, MOST_PATHS, call_paths
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.picture import CallPath
-from bottleneck_doctor.model.profile import Profile, Stack
+from bottleneck_doctor.model.profile import Profile
 from tests.model.profiles import PROFILE
 
 MAIN = "main (/home/ann/train.py:9)"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 
 from bottleneck_doctor.analyse import code
-from bottleneck_doctor.model.source import Source
+from bottleneck_doctor.model.code import FunctionSource
 
 
 def test_what_python_says_of_the_users_escapes_is_not_said_again() -> None:
-    source = Source("/x/train.py", "find", 1, 'def find(text):\n    return re.findall("\\d+", text)\n')
+    source = FunctionSource(
+        "/x/train.py", "find", 1, 'def find(text):\n    return re.findall("\\d+", text)\n'
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert code.tree_of(source) is not None

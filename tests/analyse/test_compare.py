@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.compare import compare
-from bottleneck_doctor.model.comparison import Difference
+from bottleneck_doctor.model.gate import Difference
 from bottleneck_doctor.model.report import Metric, ReportedFinding
 from tests.render.reports import TYPICAL, VERDICT
 

@@ -12,7 +12,7 @@ from bottleneck_doctor.analyse.conditions import (
     refuse_contradictions,
 )
 from bottleneck_doctor.analyse.gate import UsageError
-from bottleneck_doctor.model.outcome import Condition
+from bottleneck_doctor.model.gate import Condition
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.contention import uncontended
-from bottleneck_doctor.model.diagnosis import Host, Inputs, Step
+from bottleneck_doctor.model.diagnosis import HostLoad, Inputs, Step
 
 STEP = Step(
     t=0.0, steps=1, wall=0.030, wait=0.020, backward=0.0, optimizer=0.0, checkpoint=0.0, logging=0.0,
@@ -15,12 +15,12 @@ STEP = Step(
     ready=None, wait_queue=0.008,
 )  # fmt: skip
 STEPS = [replace(STEP, t=0.03 * number) for number in range(60)]
-CROWDED = Host(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)
+CROWDED = HostLoad(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)
 ALONE = replace(CROWDED, foreign_cores=0.0)
 
 
 def left(
-    host: Host, workers: int = 0, inputs: Inputs | None = None, steps: list[Step] | None = None
+    host: HostLoad, workers: int = 0, inputs: Inputs | None = None, steps: list[Step] | None = None
 ) -> float:
     found = uncontended(STEPS if steps is None else steps, inputs or Inputs(), workers, host)
     assert found is not None
@@ -55,7 +55,7 @@ def test_with_workers_the_wait_is_stretched_as_their_fetches_are() -> None:
         (STEPS, replace(CROWDED, foreign_cores=None)),
     ],
 )
-def test_what_was_not_measured_is_not_said(steps: list[Step], host: Host) -> None:
+def test_what_was_not_measured_is_not_said(steps: list[Step], host: HostLoad) -> None:
     assert uncontended(steps, Inputs(), 0, host) is None
 
 

@@ -9,8 +9,10 @@ import pytest
 from bottleneck_doctor.analyse.course import POINTS_AT_MOST, course_of
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.device import DeviceFacts
+from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.picture import Curve
-from bottleneck_doctor.model.profile import Process, Profile, Series
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import own_loop, run_of
 
 

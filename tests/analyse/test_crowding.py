@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.analyse.causes import uncrowded
 from bottleneck_doctor.analyse.crowding import busy_workers, crowding
-from bottleneck_doctor.model.diagnosis import Inputs, Scenario, Turn, Work
+from bottleneck_doctor.model.diagnosis import BatchCost, Inputs, Scenario, StepCost
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,9 @@ def test_crowding(workers: int, pool_s: float, queue_s: float, serialise_s: floa
 
 def beside(batch_s: float, strangers: float = 0.0) -> Scenario:
     """A step of 10 ms with two threads on two cores, and a worker that computes so long on a batch."""
-    return Scenario((Work(batch_s),), (Turn(0.01),), workers=1, cores=2.0, threads=2.0, strangers=strangers)
+    return Scenario(
+        (BatchCost(batch_s),), (StepCost(0.01),), workers=1, cores=2.0, threads=2.0, strangers=strangers
+    )
 
 
 def test_workers_are_in_the_way_as_long_as_they_compute() -> None:

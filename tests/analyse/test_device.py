@@ -12,7 +12,8 @@ from bottleneck_doctor.analyse.device import view_device, view_driver
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
-from bottleneck_doctor.model.profile import Profile, Series
+from bottleneck_doctor.model.instruments import Series
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.devices import device_run
 
 MS = 1e-3

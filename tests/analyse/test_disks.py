@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.analyse.disks import measure_disks
-from bottleneck_doctor.model.profile import Machine, Profile, Run, Series
+from bottleneck_doctor.model.instruments import Series
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 
 TIMES = [0.0, 1.0, 2.0, 3.0]
 

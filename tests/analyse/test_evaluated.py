@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.evaluated import Evaluated, find_evaluated
+from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import LoopBody
-from bottleneck_doctor.model.profile import Location, Stack
-from bottleneck_doctor.model.source import Source
 from tests.analyse.runs import own_loop, run_of
 
 MAIN = """\
@@ -47,9 +47,9 @@ def told(evaluate: str, train: str = "loss = model(get_batch())", written: int =
         stack(30, "main (train.py:6)", "backward (/x/site-packages/torch/_tensor.py:1)"),
     ]
     sources = [
-        Source("train.py", "main", 1, MAIN.format(evaluate=evaluate, train=train)),
-        Source("train.py", "estimate_loss", 20, ESTIMATE),
-        Source("train.py", "forward", 40, FORWARD),
+        FunctionSource("train.py", "main", 1, MAIN.format(evaluate=evaluate, train=train)),
+        FunctionSource("train.py", "estimate_loss", 20, ESTIMATE),
+        FunctionSource("train.py", "forward", 40, FORWARD),
     ]
     profile = replace(run_of(), stacks=stacks, sources=sources)
     return find_evaluated(profile, None, own_loop(10, BODY, wall_s=0.01))
@@ -105,7 +105,10 @@ def test_a_model_of_plain_functions_is_evaluated_now_and_then() -> None:
         main = MAIN.replace("if step % 10 == 0:", rarely).format(
             evaluate="found = estimate_loss(model)", train="loss = model(get_batch())"
         )
-        sources = [Source("train.py", "main", 1, main), Source("train.py", "estimate_loss", 20, ESTIMATE)]
+        sources = [
+            FunctionSource("train.py", "main", 1, main),
+            FunctionSource("train.py", "estimate_loss", 20, ESTIMATE),
+        ]
         rest = [stack(40, "main (train.py:6)", "backward (/x/site-packages/torch/_tensor.py:1)")]
         profile = replace(run_of(), stacks=quiet + rest, sources=sources)
         assert find_evaluated(profile, None, own_loop(10, BODY, wall_s=0.01)).share == share

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.feedback import is_fed_back
+from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, LoopBody
-from bottleneck_doctor.model.profile import Source, Stack
 from tests.analyse.runs import own_loop
 from tests.analyse.test_loop_parts import FILE, profile
 
@@ -40,6 +41,7 @@ def test_what_is_handed_to_the_source_is_feedback(source: str, after: str, fed_b
     frames = [f"<module> ({FILE}:90)", f"main ({FILE}:42)", f"get_batch ({FILE}:9)"]
     text = TEXT.format(source=source, after=after)
     run = replace(
-        profile(Stack(1, "trainer", "MainThread", frames, 100)), sources=[Source(FILE, "main", 40, text)]
+        profile(Stack(1, "trainer", "MainThread", frames, 100)),
+        sources=[FunctionSource(FILE, "main", 40, text)],
     )
     assert is_fed_back(run, own_loop(100, BODY, wall_s=0.02)) == fed_back

@@ -8,7 +8,8 @@ import pytest
 
 from bottleneck_doctor.analyse.freed import with_freed
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.model.profile import Profile, Stack
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
 from tests.analyse.test_loop_parts import TORCH, body, stack
 

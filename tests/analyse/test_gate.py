@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.gate import check, judge, known_metrics, parse_condition, worst
-from bottleneck_doctor.model.outcome import Condition, Repeat
+from bottleneck_doctor.model.gate import Condition, Repeat
 from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
 
 RUN = RunSummary(["t.py"], "t.py", "/", "2026-03-01T12:00:00Z", 9.0, 0, "box", "3.11", "2.13")

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.hot import LISTED, TELLING, hot_functions, hot_operators, is_users
-from bottleneck_doctor.model.profile import Operator, Outside, Profile, Stack
+from bottleneck_doctor.model.instruments import Operator, Stack
+from bottleneck_doctor.model.loops import Outside
+from bottleneck_doctor.model.profile import Profile
 from tests.model.profiles import PROFILE
 
 MAIN = "main (/home/ann/train.py:9)"

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.hot_lines import Line, hot_lines, least_cpu_share
+from bottleneck_doctor.analyse.hot_lines import LineShare, hot_lines, least_cpu_share
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import Inputs
-from bottleneck_doctor.model.loops import Feed, LoopBody
-from bottleneck_doctor.model.profile import (
-    Loader,
-    Location,
-    Machine,
-    Outside,
-    Process,
-    Profile,
-    Run,
-    Stack,
-)
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import Feed, Loader, LoopBody, Outside
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Process, Run
 
 FETCH = "fetch (/x/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py:54)"
 GET = "Photos.__getitem__ (/data/train.py:20)"
@@ -41,7 +35,7 @@ def worker(frames: list[str], count: int, running: int | None = None, pid: int =
 def test_the_deepest_line_that_holds_half_is_named_with_what_it_calls() -> None:
     seen = profile(worker([FETCH, OURS, GET, DECODE, GZIP], 70, 68), worker([FETCH, TAKE], 30, 32))
     found = hot_lines(seen, LOADER)
-    assert found.hottest == Line(Location("/data/photos.py", 7, "decode"), 0.7, 0.68)
+    assert found.hottest == LineShare(Location("/data/photos.py", 7, "decode"), 0.7, 0.68)
     assert found.library == "gzip"
     assert [line.location.line for line in found.lines] == [20, 7, 22]
 
@@ -121,11 +115,11 @@ def test_of_a_loop_that_was_not_found_no_line_makes_batches() -> None:
 @pytest.mark.parametrize(
     ("line", "inputs", "least"),
     [
-        (Line(Location("a", 1), 0.9, 0.8), Inputs(cpu=1.0), 0.8),
-        (Line(Location("a", 1), 0.9), Inputs(cpu=1.0), 0.9),
-        (Line(Location("a", 1), 0.9), Inputs(cpu=0.1, wait=0.9), 0.0),  # it may be the line that slept
-        (Line(Location("a", 1), 0.9), Inputs(cpu=0.5, storage=0.5), 0.8),
+        (LineShare(Location("a", 1), 0.9, 0.8), Inputs(cpu=1.0), 0.8),
+        (LineShare(Location("a", 1), 0.9), Inputs(cpu=1.0), 0.9),
+        (LineShare(Location("a", 1), 0.9), Inputs(cpu=0.1, wait=0.9), 0.0),  # it may be the line that slept
+        (LineShare(Location("a", 1), 0.9), Inputs(cpu=0.5, storage=0.5), 0.8),
     ],
 )
-def test_sleep_of_unknown_place_is_charged_to_the_line(line: Line, inputs: Inputs, least: float) -> None:
+def test_sleep_of_unknown_place_is_charged_to_the_line(line: LineShare, inputs: Inputs, least: float) -> None:
     assert least_cpu_share(line, inputs) == pytest.approx(least)

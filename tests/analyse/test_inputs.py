@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.inputs import Split, measure_inputs, without_openings, works_of
-from bottleneck_doctor.model.profile import Blocked, Profile
+from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, without_openings, works_of
+from bottleneck_doctor.model.fetches import Blocked
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
 
 MS = 1e-3
@@ -35,7 +36,7 @@ def test_helpers_that_spin_are_not_the_batchs_cpu_while_it_sleeps(
 ) -> None:
     run = fetched(seen)
     inputs = measure_inputs(run, run.fetches[0], 3.0, 99.0, 0)
-    split = Split(0.0, 0.0, {name: inputs.waits[name] / inputs.wait for name in inputs.waits},
+    split = BlockedSplit(0.0, 0.0, {name: inputs.waits[name] / inputs.wait for name in inputs.waits},
                   inputs.blocked_samples)  # fmt: skip
     work = works_of(run.fetches[0], split, [0])[0]
     assert inputs.wait == pytest.approx(wait_ms * MS)

@@ -8,8 +8,11 @@ import pytest
 
 from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
 from bottleneck_doctor.findings.case import loop_of
-from bottleneck_doctor.model.diagnosis import Scenario, Turn, Work
-from bottleneck_doctor.model.profile import Location, Machine, Profile, Run, Stack
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.diagnosis import BatchCost, Scenario, StepCost
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 
 LOOP = loop_of(400)
 BACKWARD, SLEEP, SAVE = "run (graph.py:9)", "sleep (train.py:5)", "save (/x/torch/serialization.py:9)"
@@ -51,7 +54,7 @@ def test_without_knowing_who_was_awake_nothing_is_said() -> None:
 
 
 def test_time_without_the_lock_is_the_interpreters() -> None:
-    base = Scenario((Work(0.001),), (Turn(0.004, 0.006),), threads=2.0, stored=0.8)
+    base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, stored=0.8)
     held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
     assert held.stored == pytest.approx(0.04), "a log waits for the thread that writes it"
     assert held.threads == 1.0
@@ -61,7 +64,7 @@ def test_time_without_the_lock_is_the_interpreters() -> None:
 
 
 def test_the_lock_that_a_feeding_thread_holds_is_the_inputs() -> None:
-    base = Scenario((Work(0.001),), (Turn(0.004, 0.006),), threads=2.0, feeders=1)
+    base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, feeders=1)
     held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
     assert (held.turns[0].python, held.turns[0].idle) == (0.0, pytest.approx(0.0))
     assert held.crowded == pytest.approx(0.006)

@@ -12,8 +12,7 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.lanes import lanes_of
-from bottleneck_doctor.model.lanes import Excerpt, Fetches, Spans
-from bottleneck_doctor.model.picture import LOOP_PIECES, WORKER_PIECES, Lanes
+from bottleneck_doctor.model.picture import LOOP_PIECES, WORKER_PIECES, Excerpt, Fetches, Lanes, Spans
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, Told, profile_of, watched
 from tests.analyse.runs import run_of

@@ -11,8 +11,8 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.ledger import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.codec import decode_profile
-from bottleneck_doctor.model.elapsed import Elapsed
-from bottleneck_doctor.model.profile import Process, Profile
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Elapsed, Process
 from tests.analyse.runs import run_of
 
 MS = 1e-3

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.live import beginning, is_stalled, pace, ranks_of, recent, surroundings
-from bottleneck_doctor.model.live import Pace, Surroundings
-from bottleneck_doctor.model.profile import Machine, Series
-from bottleneck_doctor.model.progress import Progress
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.model.instruments import Sample, Series
+from bottleneck_doctor.model.live import PacePoint, Progress, Surroundings
+from bottleneck_doctor.model.run import Machine
 
 S = 1_000_000_000
 MACHINE = Machine("host", "6.1", "cpu", 4, 2.0)
@@ -21,29 +20,29 @@ def rank(pid: int, steps: int, last_s: float, wait_s: float) -> Progress:
 
 
 def test_the_pace_is_what_happened_between_the_looks() -> None:
-    assert pace([rank(1, 100, 10, 5)], [rank(1, 120, 14, 6)]) == Pace(0.2, 0.25)
+    assert pace([rank(1, 100, 10, 5)], [rank(1, 120, 14, 6)]) == PacePoint(0.2, 0.25)
 
 
 def test_of_several_ranks_the_slowest_step_and_the_longest_wait_are_shown() -> None:
     before = [rank(1, 100, 10, 0), rank(2, 100, 10, 0)]
     after = [rank(1, 110, 12, 1), rank(2, 110, 15, 1)]
-    assert pace(before, after) == Pace(0.5, 0.5)
+    assert pace(before, after) == PacePoint(0.5, 0.5)
 
 
 def test_a_process_that_fell_behind_is_no_rank_of_this_training() -> None:
     after = [rank(1, 110, 12, 1), rank(2, 60, 15, 1)]
     assert ranks_of(after) == after[:1]
-    assert pace([rank(1, 100, 10, 0), rank(2, 50, 10, 0)], after) == Pace(0.2, 0.5)
+    assert pace([rank(1, 100, 10, 0), rank(2, 50, 10, 0)], after) == PacePoint(0.2, 0.5)
 
 
 @pytest.mark.parametrize("after", [[], [rank(1, 100, 10, 5)], [rank(2, 120, 14, 6)]])
 def test_without_a_new_step_there_is_no_pace(after: list[Progress]) -> None:
-    assert pace([rank(1, 100, 10, 5)], after) == Pace(None, None)
+    assert pace([rank(1, 100, 10, 5)], after) == PacePoint(None, None)
 
 
 def test_a_watcher_who_comes_late_knows_the_pace_of_the_whole_run() -> None:
     late = rank(1, 101, 51, 25)
-    assert pace([beginning(late)], [late]) == Pace(0.5, 0.5)
+    assert pace([beginning(late)], [late]) == PacePoint(0.5, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.analyse.loop_parts import data_samples, training_samples
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, LoopBody
-from bottleneck_doctor.model.profile import Machine, Profile, Run, Stack
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 
 FILE = "/home/ann/train.py"
 TORCH = "/x/site-packages/torch/"

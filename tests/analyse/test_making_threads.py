@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.making_threads import making_threads
+from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import Inputs
-from bottleneck_doctor.model.profile import Loader, Stack
-from bottleneck_doctor.model.source import Source
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import Loader
 from tests.analyse.runs import run_of
 
 LOADER = Loader("1:1", "dataloader", 1, "Pictures")
@@ -28,5 +29,5 @@ INPUTS = Inputs(cpu=0.010, other_cpu=0.008)
 )
 def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> None:
     stack = Stack(1, "trainer", "MainThread", [FETCH, "get (/data/train.py:2)", *below], 90, 90)
-    profile = replace(run_of(), stacks=[stack], sources=[Source("/data/train.py", "get", 1, text)])
+    profile = replace(run_of(), stacks=[stack], sources=[FunctionSource("/data/train.py", "get", 1, text)])
     assert making_threads(profile, LOADER, [], INPUTS) == pytest.approx(threads)

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from bottleneck_doctor.analyse.makings import epoch_draws_s, making_of
 from bottleneck_doctor.findings.case import loop_of
-from bottleneck_doctor.model.making import Making
-from bottleneck_doctor.model.profile import Epochs, Loader, Machine, Profile, Run
+from bottleneck_doctor.model.fetches import Making
+from bottleneck_doctor.model.loops import Epochs, Loader
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 
 WATCHED = Making("1:1", 10, first_draws_s=[0.2, 0.1, 0.2, 0.1])
 

@@ -9,8 +9,10 @@ import pytest
 from bottleneck_doctor.analyse.course import all_steps
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.marks import MARKS_AT_MOST, marks_of
+from bottleneck_doctor.model.instruments import InstrumentWindow, Operation
+from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.picture import Mark
-from bottleneck_doctor.model.profile import Epochs, Loop, Operation, Profile, StepTable, Window
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
 
 RUN = run_of(workers=2, cpu=0.03, compute=0.01, noise=0.0)  # 300 steps of 20 ms from second 3 on
@@ -96,5 +98,5 @@ def test_of_very_many_marks_the_longest_stay() -> None:
 
 
 def test_the_windows_of_instruments_are_marked_with_their_names() -> None:
-    run = replace(RUN, windows=[Window("py-spy", 5.0, 6.0)])
+    run = replace(RUN, windows=[InstrumentWindow("py-spy", 5.0, 6.0)])
     assert marks(run, "instrument") == [Mark("instrument", 5.0, 6.0, "py-spy")]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.memory import Shortage, is_short, loop_stall_s, with_stalls
-from bottleneck_doctor.model.diagnosis import Turn
+from bottleneck_doctor.model.diagnosis import StepCost
 
 THRASH = Shortage(0.05, 0.6, 5e8, 0.0, 1000.0, 5e8, 7.0)
 
@@ -36,6 +36,6 @@ def test_the_stall_is_at_most_what_was_seen_and_what_the_faults_can_take() -> No
 
 
 def test_stalls_are_taken_from_idle_time_and_never_invented() -> None:
-    first, second = with_stalls((Turn(0.01, idle=0.03), Turn(0.01, idle=0.002)), 0.01)
+    first, second = with_stalls((StepCost(0.01, idle=0.03), StepCost(0.01, idle=0.002)), 0.01)
     assert (first.idle, first.memory) == (pytest.approx(0.02), pytest.approx(0.01))
     assert (second.idle, second.memory) == (0.0, pytest.approx(0.002))

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.outside import Gap, as_loop, judge_gap
+from bottleneck_doctor.analyse.outside import InputGap, as_loop, judge_gap
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
 from bottleneck_doctor.analyse.turns import Beside, turn_of
-from bottleneck_doctor.model.loops import Feed, LoopBody
-from bottleneck_doctor.model.profile import Location, Operation, Outside, Profile, Stack
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.model.loops import Feed, LoopBody, Outside
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import own_loop, run_of
 from tests.analyse.test_loop_parts import profile, stack
 
@@ -30,12 +32,12 @@ BUSY = own_loop(
 SHORT = own_loop(100, BODY, wall_s=0.010, gap_s=0.0006)
 
 
-def judged(outside: Outside, *lines: tuple[int, str, int]) -> Gap:
+def judged(outside: Outside, *lines: tuple[int, str, int]) -> InputGap:
     return judge_gap(profile(*[stack(*one) for one in lines]), outside)
 
 
 def test_without_samples_all_of_the_gap_is_taken_and_nothing_of_it_is_sure() -> None:
-    assert judged(BUSY) == Gap(1.0, 0.0, pytest.approx(0.6))
+    assert judged(BUSY) == InputGap(1.0, 0.0, pytest.approx(0.6))
 
 
 def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
@@ -162,14 +164,14 @@ def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
 @pytest.mark.parametrize(
     ("gap", "wait", "wait_cpu", "wait_queue"),
     [
-        (Gap(1.0, 0.0, 1.0), 0.006, 0.002, 0.004),
-        (Gap(0.5, 0.0, 1.0), 0.003, 0.001, 0.002),
-        (Gap(0.0, 0.0, 1.0, beside=0.5), 0.002, 0.0005, 0.0015),
-        (Gap(0.5, 0.0, 1.0, beside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
+        (InputGap(1.0, 0.0, 1.0), 0.006, 0.002, 0.004),
+        (InputGap(0.5, 0.0, 1.0), 0.003, 0.001, 0.002),
+        (InputGap(0.0, 0.0, 1.0, beside=0.5), 0.002, 0.0005, 0.0015),
+        (InputGap(0.5, 0.0, 1.0, beside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
     ],
 )
 def test_as_a_loop_it_waits_for_its_batch_in_that_part(
-    gap: Gap, wait: float, wait_cpu: float, wait_queue: float
+    gap: InputGap, wait: float, wait_cpu: float, wait_queue: float
 ) -> None:
     loop = as_loop(run_of(), BUSY, gap)
     table = loop.table
@@ -184,7 +186,7 @@ def test_as_a_loop_it_waits_for_its_batch_in_that_part(
 def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
     """Samples took the gap for something else; of the waits themselves, a quarter were for another thing."""
     queued = replace(BUSY, queued_s=[0.008] * 100)
-    gap, unseen = Gap(0.0, 0.0, 1.0), run_of()
+    gap, unseen = InputGap(0.0, 0.0, 1.0), run_of()
     assert as_loop(unseen, queued, gap).table.wait_s[0] == 0.008
     waits = [f"get ({QUEUE})", f"wait ({THREADING})"]
     seen = [
@@ -193,7 +195,7 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
     ]
     assert as_loop(profile(*seen), queued, gap).table.wait_s[0] == pytest.approx(0.006)
     uneven = replace(BUSY, queued_s=[0.0025, 0.0075] * 50)
-    told = as_loop(unseen, uneven, Gap(1.0, 0.0, 1.0)).table.wait_s
+    told = as_loop(unseen, uneven, InputGap(1.0, 0.0, 1.0)).table.wait_s
     assert told[:2] == [0.0025, 0.0075], "a looked-at gap of 6 ms is a millisecond too long"
     awake = [replace(one, count=0) for one in seen]  # met only by the look at awake threads
     assert as_loop(profile(*awake), queued, gap).table.wait_s[0] == 0.008
@@ -207,7 +209,7 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
     ],
 )
 def test_what_is_neither_cpu_nor_queue_is_sleep(outside: Outside, idle: float) -> None:
-    loop = as_loop(run_of(), outside, Gap(1.0, 0.0, 1.0))
+    loop = as_loop(run_of(), outside, InputGap(1.0, 0.0, 1.0))
     step = steps_of(loop.table)[0]
     assert turn_of(step, Beside()).idle == pytest.approx(idle)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.outside import Gap, as_loop
+from bottleneck_doctor.analyse.outside import InputGap, as_loop
 from bottleneck_doctor.analyse.own_inputs import (
     disagreement,
     own_inputs,
@@ -16,8 +16,9 @@ from bottleneck_doctor.analyse.own_inputs import (
 )
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn
-from bottleneck_doctor.model.profile import Blocked, Profile
+from bottleneck_doctor.model.diagnosis import Change, Scenario, StepCost
+from bottleneck_doctor.model.fetches import Blocked
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import own_loop, run_of
 
 MS = 1e-3
@@ -26,7 +27,7 @@ LOOP = as_loop(
     run_of(),
     own_loop(100, wall_s=10 * MS, gap_s=6 * MS, gap_cpu_s=2 * MS, gap_runq_s=1 * MS, cpu_s=5 * MS,
              runq_s=1 * MS),
-    Gap(1.0, 0.0, 1.0),
+    InputGap(1.0, 0.0, 1.0),
 )  # fmt: skip
 STEPS = steps_of(LOOP.table)
 
@@ -92,7 +93,7 @@ def test_the_kernels_cpu_for_reads_goes_with_the_reads(
     assert (work.reading, work.on_core) == pytest.approx((reading_s, 2 * MS))
     inputs = own_inputs(steps, split, bytes_per_s)
     assert (inputs.reading, inputs.cpu) == pytest.approx((reading_s, 2 * MS))
-    alone = Scenario((work,), (Turn(3 * MS),))
+    alone = Scenario((work,), (StepCost(3 * MS),))
     assert step_seconds(apply(Change(storage=0), alone)) == pytest.approx(5 * MS - reading_s)
     assert step_seconds(apply(Change(cpu=0), alone)) == pytest.approx(6 * MS + reading_s)
 

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse import parity as words
 from bottleneck_doctor.analyse.parity import parity
-from bottleneck_doctor.model.trial import Losses, Order, Trial
+from bottleneck_doctor.model.run import Losses, Order, Trial
 
 LOSSES = [2.3 - 0.01 * step for step in range(32)]
 BATCHES = list(range(100, 148))

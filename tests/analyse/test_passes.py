@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.analyse.passes import passes_of
-from bottleneck_doctor.model.profile import Epochs, FetchTable, Loop, StepTable
+from bottleneck_doctor.model.fetches import FetchTable
+from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 
 
 def test_batches_are_given_to_the_epoch_that_they_came_in() -> None:

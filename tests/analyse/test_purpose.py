@@ -17,7 +17,8 @@ from bottleneck_doctor.analyse.purpose import (
     purpose_at,
     purpose_of,
 )
-from bottleneck_doctor.model.profile import Source, Stack
+from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.model.instruments import Stack
 
 PPO = """\
 def main():
@@ -113,16 +114,16 @@ def dump(model):
     out.write(json.dumps(table))
 """
 SOURCES = [
-    Source("ppo.py", "main", 1, PPO),
-    Source("env.py", "step", 1, ENVIRONMENT),
-    Source("t.py", "train", 1, TRAINER),
-    Source("t.py", "train_step", 101, STEP),
-    Source("t.py", "augment", 201, AUGMENT),
-    Source("t.py", "show", 301, SHOW),
-    Source("t.py", "accuracy", 401, ACCURACY),
-    Source("t.py", "validate", 501, VALIDATE),
-    Source("pl.py", "training_step", 1, LIGHTNING),
-    Source("t.py", "dump", 601, WRITES),
+    FunctionSource("ppo.py", "main", 1, PPO),
+    FunctionSource("env.py", "step", 1, ENVIRONMENT),
+    FunctionSource("t.py", "train", 1, TRAINER),
+    FunctionSource("t.py", "train_step", 101, STEP),
+    FunctionSource("t.py", "augment", 201, AUGMENT),
+    FunctionSource("t.py", "show", 301, SHOW),
+    FunctionSource("t.py", "accuracy", 401, ACCURACY),
+    FunctionSource("t.py", "validate", 501, VALIDATE),
+    FunctionSource("pl.py", "training_step", 1, LIGHTNING),
+    FunctionSource("t.py", "dump", 601, WRITES),
 ]
 
 
@@ -182,7 +183,7 @@ def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> 
         "        for one, other in zip(guess, y):\n            right += one.item() == other.item()\n"
     )
     stack = Stack(1, "trainer", "MainThread", ["<module> (train.py:20)", "loop (train.py:8)"], 30)
-    found = purpose_of([Source("train.py", "loop", 1, text)], [stack])
+    found = purpose_of([FunctionSource("train.py", "loop", 1, text)], [stack])
     assert found.what in (BESIDE, MEASURE)
     assert found.repeats
 
@@ -233,7 +234,10 @@ def finish_episode():
 
 def test_what_the_training_takes_from_the_module_is_part_of_it() -> None:
     """A rollout's rewards are handed over by a global, not by an argument."""
-    sources = [Source("rl.py", "main", 1, REINFORCE), Source("rl.py", "finish_episode", 20, FINISH)]
+    sources = [
+        FunctionSource("rl.py", "main", 1, REINFORCE),
+        FunctionSource("rl.py", "finish_episode", 20, FINISH),
+    ]
 
     def what(number: int) -> str:
         frames = [f"main (rl.py:{number})", "forward (/x/site-packages/torch/nn/modules/linear.py:1)"]
@@ -261,7 +265,7 @@ def advantages(rewards, values):
 def test_elements_picked_by_the_counters_of_two_loops_are_computed_one_by_one(
     words: str, expected: bool
 ) -> None:
-    source = Source("t.py", "advantages", 1, ADVANTAGES)
+    source = FunctionSource("t.py", "advantages", 1, ADVANTAGES)
     assert code.is_elementwise(source, line(ADVANTAGES, words)) is expected
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.regression import DEFAULT_LIMIT, compare_runs
-from bottleneck_doctor.model.comparison import Difference
-from bottleneck_doctor.model.outcome import Regression, Repeat
+from bottleneck_doctor.model.gate import Difference, Regression, Repeat
 from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
 
 RUN = RunSummary(

@@ -6,13 +6,15 @@ import pytest
 
 from bottleneck_doctor.analyse.replay import LITTLE, _Pipeline, apply, step_seconds
 from bottleneck_doctor.analyse.tune import best_setting, doubled
-from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
 
 MS = 1e-3
 
 
 def scene(cpu=0.0, wait=0.0, idle=0.0, compute=0.0, workers=0, cores=2.0, **more) -> Scenario:
-    return Scenario((Work(cpu, wait=wait),), (Turn(compute, idle),), workers=workers, cores=cores, **more)
+    return Scenario(
+        (BatchCost(cpu, wait=wait),), (StepCost(compute, idle),), workers=workers, cores=cores, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,22 +48,22 @@ def test_a_model_on_the_same_cores_is_slowed_by_its_workers():
 
 
 def test_reads_share_the_streams_that_the_storage_has():
-    free = Scenario((Work(0, storage=10 * MS),), (Turn(0, 0.1 * MS),), workers=8)
+    free = Scenario((BatchCost(0, storage=10 * MS),), (StepCost(0, 0.1 * MS),), workers=8)
     narrow = apply(Change(streams=2.0), free)
     assert step_seconds(free) == pytest.approx(10 / 8 * MS, rel=0.05)
     assert step_seconds(narrow) == pytest.approx(10 / 2 * MS, rel=0.05)
 
 
 def test_a_read_limit_that_is_reached_gives_no_more_to_more_readers():
-    alone = Scenario((Work(2 * MS, storage=16 * MS),), (Turn(2 * MS, 0),), cores=4, limited=20 * MS)
+    alone = Scenario((BatchCost(2 * MS, storage=16 * MS),), (StepCost(2 * MS, 0),), cores=4, limited=20 * MS)
     assert step_seconds(alone) == pytest.approx(20 * MS)
     assert step_seconds(apply(Change(workers=4), alone)) == pytest.approx(20 * MS)
     assert step_seconds(apply(Change(workers=4, storage=0.25), alone)) == pytest.approx(5 * MS, rel=0.05)
 
 
 def test_a_slow_batch_holds_back_ready_ones_only_in_order():
-    works = tuple(Work(0, wait=(80 if place % 7 == 0 else 5) * MS) for place in range(63))
-    ordered = Scenario(works, (Turn(0, 5 * MS),), workers=4)
+    works = tuple(BatchCost(0, wait=(80 if place % 7 == 0 else 5) * MS) for place in range(63))
+    ordered = Scenario(works, (StepCost(0, 5 * MS),), workers=4)
     free = apply(Change(in_order=False), ordered)
     deep = apply(Change(prefetch=8), ordered)
     assert step_seconds(free) < 0.9 * step_seconds(ordered)
@@ -71,8 +73,8 @@ def test_a_slow_batch_holds_back_ready_ones_only_in_order():
 def test_out_of_order_whoever_is_finished_first_comes_first():
     """torch gives batches as they arrive, and indices by turns to workers that have room: the one with the
     slow batch keeps what it was given, and the others go on."""
-    works = (Work(0, wait=1.0), *[Work(0, wait=10 * MS)] * 191)
-    free = Scenario(works, (Turn(0, LITTLE),), workers=2, prefetch=2, in_order=False)
+    works = (BatchCost(0, wait=1.0), *[BatchCost(0, wait=10 * MS)] * 191)
+    free = Scenario(works, (StepCost(0, LITTLE),), workers=2, prefetch=2, in_order=False)
     pipeline = _Pipeline(free)
     arrivals = pipeline.run()
     # Worker 0 sleeps for a second on the first; worker 1 makes one each 10 ms, and is given no index of its.

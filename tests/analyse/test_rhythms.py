@@ -9,7 +9,10 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.rhythms import regular_distance
-from bottleneck_doctor.model.profile import Epochs, Location, Loop, Operation, Profile, StepTable
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.instruments import Operation
+from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
+from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
 
 MS = 1e-3

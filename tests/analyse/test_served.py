@@ -9,9 +9,10 @@ import pytest
 from bottleneck_doctor.analyse.reads import judge_reads
 from bottleneck_doctor.analyse.replay import step_seconds
 from bottleneck_doctor.analyse.served import at_depth, held, served, serves_more
-from bottleneck_doctor.model.calibration import Calibration
-from bottleneck_doctor.model.diagnosis import Host, Inputs, Scenario, Turn, Work
-from bottleneck_doctor.model.profile import Machine, Profile, Run
+from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.instruments import Calibration
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 
 ASLEEP_S = 1e-4
 # 512 reads a batch, each asleep for 0.1 ms
@@ -58,20 +59,24 @@ def test_small_files_are_counted_by_their_opens() -> None:
 
 @pytest.mark.parametrize(("asleep", "pace"), [((1, 1, 1, 1), "latency"), ((1, 2, 4, 8), "device")])
 def test_storage_that_serves_no_more_is_at_its_limit(asleep: tuple[float, ...], pace: str) -> None:
-    assert judge_reads(timed(*asleep), "1:1", 1, INPUTS, Host(cores=2.0), 0.06).pace == pace
+    assert judge_reads(timed(*asleep), "1:1", 1, INPUTS, HostLoad(cores=2.0), 0.06).pace == pace
 
 
 def test_more_readers_at_a_full_device_bring_nothing() -> None:
     full = served(timed(1, 2, 4, 8), "1:1", INPUTS, 1.0)
     assert serves_more(full, 1.0) == pytest.approx(1.0)
-    base = Scenario((Work(0.001, storage=0.05),), (Turn(0.0, 0.001),), workers=1, cores=4.0, served=full)
+    base = Scenario(
+        (BatchCost(0.001, storage=0.05),), (StepCost(0.0, 0.001),), workers=1, cores=4.0, served=full
+    )
     alone, four = step_seconds(base), step_seconds(replace(base, workers=4))
     assert four == pytest.approx(alone, rel=0.05)
 
 
 def test_a_parallel_device_gives_each_reader_as_much() -> None:
     free = served(timed(1, 1, 1, 1), "1:1", INPUTS, 1.0)
-    base = Scenario((Work(0.001, storage=0.05),), (Turn(0.0, 0.001),), workers=1, cores=4.0, served=free)
+    base = Scenario(
+        (BatchCost(0.001, storage=0.05),), (StepCost(0.0, 0.001),), workers=1, cores=4.0, served=free
+    )
     assert step_seconds(replace(base, workers=4)) == pytest.approx(step_seconds(base) / 4, rel=0.05)
 
 

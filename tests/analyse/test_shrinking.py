@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.analyse.shrinking import is_shrunk_later
-from bottleneck_doctor.model.source import Source
+from bottleneck_doctor.model.code import FunctionSource
 
 
 def shrunk(text: str, line: int) -> bool:
-    return is_shrunk_later(Source("train.py", "__getitem__", 1, text), line)
+    return is_shrunk_later(FunctionSource("train.py", "__getitem__", 1, text), line)
 
 
 @pytest.mark.parametrize(

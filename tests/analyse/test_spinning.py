@@ -9,12 +9,13 @@ import pytest
 
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.spinning import spinning_share
-from bottleneck_doctor.model.diagnosis import Change, Scenario, Step, Turn, Work
-from bottleneck_doctor.model.profile import Process, Profile
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, Step, StepCost
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
 
 MS = 1e-3
-BASE = Scenario((Work(30 * MS),), (Turn(12 * MS),), workers=2, cores=2.0, threads=2.0)
+BASE = Scenario((BatchCost(30 * MS),), (StepCost(12 * MS),), workers=2, cores=2.0, threads=2.0)
 
 
 def run(threads: int | None) -> Profile:

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.loop_parts import Sample
+from bottleneck_doctor.analyse.loop_parts import LoopSample
 from bottleneck_doctor.analyse.split import is_library, saving, split_of
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.model.computing import Anatomy, Compilation, Computing
-from bottleneck_doctor.model.diagnosis import Host
-from bottleneck_doctor.model.profile import Location, Operation, Process, Profile, Source, Stack, Window
+from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.computing import Compilation, Computing, DispatchBreakdown
+from bottleneck_doctor.model.diagnosis import HostLoad
+from bottleneck_doctor.model.instruments import InstrumentWindow, Operation, Stack
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
 
 MS = 1e-3
@@ -28,7 +31,7 @@ def profiled(
     wall = own + short + long
     facts = {"wall_s": wall * MS, "cpu_s": wall * MS, "operators": 100} | more
     facts = {"longest_pauses_s": [long * MS]} | facts
-    anatomy = Anatomy(
+    anatomy = DispatchBreakdown(
         pid=1, own_s=own * MS, beyond_s=beyond * MS, large_s=beyond * MS, short_s=short * MS,
         long_s=long * MS, **facts,
     )  # fmt: skip
@@ -88,7 +91,7 @@ def test_small_operators_of_a_metric_are_not_the_models() -> None:
         Stack(1, "trainer", "MainThread", [f"<module> (train.py:{line})"], count, running=count)
         for line, count in lines.items()
     ]
-    metric = replace(tiny, stacks=stacks, sources=[Source("train.py", "<module>", 1, METRIC)])
+    metric = replace(tiny, stacks=stacks, sources=[FunctionSource("train.py", "<module>", 1, METRIC)])
     python, launch, _ = parts(metric)
     assert python == pytest.approx(7.5, rel=0.1), "three quarters of ten milliseconds"
     assert diagnose(metric).verdict.cause == "host.python"
@@ -136,7 +139,7 @@ def test_what_hooks_know_is_not_python() -> None:
     saving = Operation("checkpoint", 1, 0, "save", 1, 6 * MS, 6 * MS, 6 * MS, events=[(4.0, 6 * MS)])
     heavy = replace(
         profiled(own=3, beyond=2.8, long=6.5), operations=[saving],
-        windows=[Window("torch.profiler", 3.999, 4.01)],
+        windows=[InstrumentWindow("torch.profiler", 3.999, 4.01)],
     )  # fmt: skip
     assert parts(heavy)[0] < 1
 
@@ -185,7 +188,7 @@ def test_without_a_profiled_step_holding_the_lock_is_python(
 ) -> None:
     run = run_of(cpu=0.2 * MS, compute=10 * MS)
     own = Stack(1, "trainer", "MainThread", [USER], running, running, holding)
-    found = split_of(replace(run, stacks=[own]), run.loops[0], STEPS, Host(cores=2.0))
+    found = split_of(replace(run, stacks=[own]), run.loops[0], STEPS, HostLoad(cores=2.0))
     assert (found.python, found.launch) == (python, 0.0)
 
 
@@ -201,20 +204,20 @@ def test_numpy_lets_the_lock_go_and_is_no_operator_of_the_model(text: str, pytho
     run = run_of(cpu=0.2 * MS, compute=10 * MS)
     stacks = [Stack(1, "trainer", "MainThread", [USER], 90, 90, 0)]
     stacks += [Stack(1, "trainer", "MainThread", [USER, TORCH], 10, 10, 0)]
-    run = replace(run, stacks=stacks, sources=[Source("train.py", "metric", 8, text)])
-    assert split_of(run, run.loops[0], STEPS, Host(cores=2.0)).python == pytest.approx(python)
+    run = replace(run, stacks=stacks, sources=[FunctionSource("train.py", "metric", 8, text)])
+    assert split_of(run, run.loops[0], STEPS, HostLoad(cores=2.0)).python == pytest.approx(python)
 
 
 def test_holding_the_lock_within_torch_is_not_python() -> None:
     run = run_of(cpu=0.2 * MS, compute=10 * MS)
     torch = Stack(1, "trainer", "MainThread", [USER, TORCH], 100, 100, 80)
-    assert split_of(replace(run, stacks=[torch]), run.loops[0], STEPS, Host(cores=2.0)).python == 0.0
+    assert split_of(replace(run, stacks=[torch]), run.loops[0], STEPS, HostLoad(cores=2.0)).python == 0.0
 
 
 def test_stacks_without_the_lock_say_nothing_of_it() -> None:
     run = run_of(cpu=0.2 * MS, compute=10 * MS)
     own = Stack(1, "trainer", "MainThread", [USER], 100, 100)
-    assert split_of(replace(run, stacks=[own]), run.loops[0], STEPS, Host(cores=2.0)).python == 0.0
+    assert split_of(replace(run, stacks=[own]), run.loops[0], STEPS, HostLoad(cores=2.0)).python == 0.0
 
 
 def test_all_of_a_function_that_saves_is_a_checkpoint() -> None:
@@ -222,8 +225,8 @@ def test_all_of_a_function_that_saves_is_a_checkpoint() -> None:
     save = Location("train.py", 70, "save_checkpoint")
     step = Location("train.py", 80, "learn")
 
-    def sample(part: str, line: int, called: Location, count: int) -> Sample:
-        return Sample(part, line, called, Stack(1, "trainer", "MainThread", [], count))
+    def sample(part: str, line: int, called: Location, count: int) -> LoopSample:
+        return LoopSample(part, line, called, Stack(1, "trainer", "MainThread", [], count))
 
     samples = [
         sample("checkpoint", 12, save, 10),

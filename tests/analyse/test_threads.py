@@ -9,15 +9,17 @@ import pytest
 
 from bottleneck_doctor.analyse.threads import asleep_share, judge_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
-from bottleneck_doctor.model.calibration import Calibration
-from bottleneck_doctor.model.computing import Anatomy, Computing, Switches
-from bottleneck_doctor.model.diagnosis import Change, Host, Inputs, Scenario, Turn, Work
-from bottleneck_doctor.model.profile import Blocked, Operator, Process, Profile, Stack
+from bottleneck_doctor.model.computing import Computing, DispatchBreakdown, ScriptSettings
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, HostLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.fetches import Blocked
+from bottleneck_doctor.model.instruments import Calibration, Operator, Stack
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
 
-BASE = Scenario((Work(2e-4),), (Turn(0.02),), cores=4.0)
+BASE = Scenario((BatchCost(2e-4),), (StepCost(0.02),), cores=4.0)
 TORCH = "/x/site-packages/torch"
-IDLE = Host(cores=4.0, job_cores=1.0, foreign_cores=0.0)
+IDLE = HostLoad(cores=4.0, job_cores=1.0, foreign_cores=0.0)
 
 
 def run(*threads: int, large: float = 0.9, environment: str = "1") -> Profile:
@@ -25,13 +27,13 @@ def run(*threads: int, large: float = 0.9, environment: str = "1") -> Profile:
     trainers = [
         Process(1 + place, 0, "trainer", 0.0, torch_threads=count) for place, count in enumerate(threads)
     ]
-    anatomy = Anatomy(1, 50, 0.02, 0.02, 0.02, 0.019, 0.02 * large, 0.0, 0.0)
-    switches = Switches(1, environment={"OMP_NUM_THREADS": environment})
+    anatomy = DispatchBreakdown(1, 50, 0.02, 0.02, 0.02, 0.019, 0.02 * large, 0.0, 0.0)
+    switches = ScriptSettings(1, environment={"OMP_NUM_THREADS": environment})
     computing = Computing(switches=[switches], anatomies=[anatomy])
     return replace(run_of(compute=0.02), processes=trainers, computing=computing)
 
 
-def trouble(profile: Profile, host: Host = IDLE, held: float = 0.0, **scene: Any) -> str:
+def trouble(profile: Profile, host: HostLoad = IDLE, held: float = 0.0, **scene: Any) -> str:
     return judge_threads(profile, profile.loops[0], replace(BASE, **scene), host, held).trouble
 
 
@@ -78,7 +80,7 @@ def test_who_asked_for_one_thread_changes_nothing() -> None:
         (run(4), IDLE),
     ],
 )
-def test_else_one_thread_is_left_alone(profile: Profile, host: Host) -> None:
+def test_else_one_thread_is_left_alone(profile: Profile, host: HostLoad) -> None:
     assert trouble(profile, host) == ""
 
 
@@ -92,7 +94,7 @@ def test_workers_in_the_crowd_answer_for_the_cores_that_they_keep_busy() -> None
     profile = run(16)
     asleep, busy = (
         judge_threads(profile, profile.loops[0], replace(BASE, workers=2, works=works), IDLE, 0.4)
-        for works in ((Work(1e-3, wait=0.039),), (Work(0.04),))
+        for works in ((BatchCost(1e-3, wait=0.039),), (BatchCost(0.04),))
     )
     assert asleep.trouble == busy.trouble == "many"
     assert asleep.wanted == 4, "workers that sleep want no core"
@@ -100,7 +102,7 @@ def test_workers_in_the_crowd_answer_for_the_cores_that_they_keep_busy() -> None
 
 
 def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
-    turns, two = (Turn(0.01, idle=0.01),), replace(IDLE, cores=2.0)
+    turns, two = (StepCost(0.01, idle=0.01),), replace(IDLE, cores=2.0)
     assert trouble(run(4, large=0.2), two, cores=2.0, turns=turns) == ""
     asleep, profile = replace(BASE, cores=2.0, turns=turns, asleep=1.0), run(4, large=0.2)
     judged = judge_threads(profile, profile.loops[0], asleep, two, 0.0)

@@ -12,7 +12,7 @@ import pytest
 
 from bottleneck_doctor.analyse.fit import fitted
 from bottleneck_doctor.analyse.replay import apply, step_seconds, turn_seconds
-from bottleneck_doctor.model.diagnosis import Change, Scenario, Turn, Work
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
 
 MS = 1e-3
 MAKING_MS = 31.5
@@ -21,7 +21,7 @@ MAKING_MS = 31.5
 def beside(model_ms: float) -> Scenario:
     """A loop that makes its batches itself, beside a model on two threads; handing over costs little."""
     return Scenario(
-        (Work(MAKING_MS * MS),), (Turn(model_ms * MS),), cores=2.0, threads=2.0, hand_over=0.7 * MS,
+        (BatchCost(MAKING_MS * MS),), (StepCost(model_ms * MS),), cores=2.0, threads=2.0, hand_over=0.7 * MS,
         serialise=0.3 * MS, transfer=0.2 * MS, delay=0.2 * MS, waking=3 * MS,
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_a_run_beside_workers_holds_their_interference() -> None:
 
 
 def test_what_torch_makes_takes_longer_in_a_worker() -> None:
-    plain = Scenario((Work(20 * MS),), (Turn(0.0, 5 * MS),), cores=4.0)
+    plain = Scenario((BatchCost(20 * MS),), (StepCost(0.0, 5 * MS),), cores=4.0)
     shared = replace(plain, making_threads=2.0)
     one, two = (step_seconds(apply(Change(workers=1), base)) for base in (plain, shared))
     assert two == pytest.approx(1.5 * one, rel=0.1)

@@ -10,18 +10,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.agent.rows import Book
-from bottleneck_doctor.assemble.arrivals import read_iterations
-from bottleneck_doctor.assemble.device import read_devices
-from bottleneck_doctor.assemble.drivers import read_drivers
+from bottleneck_doctor.agent.rows import EventWriter
+from bottleneck_doctor.assemble.device import Traced, read_devices, read_drivers
+from bottleneck_doctor.assemble.iterators import read_iterations
 from bottleneck_doctor.assemble.loaders import read_loaders
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.assemble.trace import TraceTable
-from bottleneck_doctor.assemble.traces import Traced
 from bottleneck_doctor.model.device import DeviceWindow
-from bottleneck_doctor.model.profile import Machine, Profile, Run
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.model.instruments import Sample
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble.test_profile import book
 
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
@@ -60,7 +59,7 @@ class Habits:
 class Training:
     """A process that trains, step by step."""
 
-    file: Book
+    file: EventWriter
     habits: Habits
     now: int = SECOND
     busy_until: int = SECOND

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.rows import Diary, Row
+from bottleneck_doctor.assemble.rows import ProcessLog, Row
 
 MS = 1_000_000
 PID = 100
@@ -78,9 +78,9 @@ def ends(script: Script, iterator: int, t_ms: float, loader: int = 1, thread: in
     script.rows.append(row(wire.END, t_ms, 0.0, *values, thing=loader, thread=thread))
 
 
-def diary(rows: Iterable[Row], pid: int = PID, facts: list[dict[str, object]] | None = None) -> Diary:
+def diary(rows: Iterable[Row], pid: int = PID, facts: list[dict[str, object]] | None = None) -> ProcessLog:
     """The process as it is read back."""
-    return Diary(pid, 1, 1, list(rows), list(facts or []), {})
+    return ProcessLog(pid, 1, 1, list(rows), list(facts or []), {})
 
 
 def loader_fact(thing: int = 1, **more: object) -> dict[str, object]:

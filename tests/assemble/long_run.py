@@ -15,10 +15,10 @@ from unittest import mock
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.pulse import STRIDE_AT_MOST
-from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble.profile import Remains
-from bottleneck_doctor.model.profile import Machine, Run, Stack, Window
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.model.instruments import InstrumentWindow, Sample, Stack
+from bottleneck_doctor.model.run import Machine, Run
 
 STEPS, WORKERS, PREFETCH, EPOCHS = 100_000, 16, 2, 20
 LENGTH = STEPS // EPOCHS
@@ -70,7 +70,7 @@ class Thinned:
 
     def __init__(self, folder: Path, pid: int) -> None:
         with mock.patch.object(os, "getpid", lambda pid=pid: pid):
-            self.book = Book(str(folder))
+            self.book = EventWriter(str(folder))
         self.floor = 1
         self.book.on_full = self._halve
 
@@ -118,7 +118,7 @@ def _write_loop(thinned: Thinned, course: Course, chance: random.Random) -> None
         book.post(word, value)
 
 
-def _introduce(book: Book) -> None:
+def _introduce(book: EventWriter) -> None:
     book.fact(fact="process", python="3.11.9", argv=["train.py"])
     book.fact(fact="torch", version="2.13.0", threads=4)
     for thing, workers in ((1, WORKERS), (2, 0)):
@@ -141,7 +141,7 @@ def _write_operations(thinned: Thinned, batch: int, got: int, chance: random.Ran
         book.row(wire.OPERATION, got + 27 * MS, calls * chance.randrange(MS), MS, 0, 1, calls, thing=2)
 
 
-def _write_evaluation(book: Book, number: int, t: int, backwards: int) -> None:
+def _write_evaluation(book: EventWriter, number: int, t: int, backwards: int) -> None:
     book.row(wire.EPOCH, t, MS, number, thing=2)
     waited = MS
     for arrived in range(1, EVALUATED + 1):
@@ -211,5 +211,5 @@ def remains(folder: Path, course: Course) -> Remains:
         for worker in range(WORKERS)
         for line in range(6)
     ]
-    windows = [Window("py-spy", 20.0, 24.0)]
+    windows = [InstrumentWindow("py-spy", 20.0, 24.0)]
     return Remains(folder, run, machine, ORIGIN, list(samples(end_s)), stacks, windows)

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.assemble.calls import LARGEST_SOURCE, Site, read_call
-from bottleneck_doctor.assemble.quotes import LONGEST_CALL
+from bottleneck_doctor.assemble.source_calls import LARGEST_SOURCE, LONGEST_CALL, Site, read_call
 from bottleneck_doctor.launch.masking import mask
-from bottleneck_doctor.model.call import Argument, Call
+from bottleneck_doctor.model.code import Argument, SourceCall
 
 HERE = "<here>"  # ends the call that is meant
 
 
-def called(folder: Path, source: str | bytes, **site: object) -> Call | None:
+def called(folder: Path, source: str | bytes, **site: object) -> SourceCall | None:
     """What is read of the call that ends before ``<here>``, as an interpreter of 3.11 would point at it."""
     text = source.decode("latin-1") if isinstance(source, bytes) else source
     before, _, after = text.partition(HERE)
@@ -28,7 +27,7 @@ def called(folder: Path, source: str | bytes, **site: object) -> Call | None:
     return read_call(Site("train.py", **where), str(folder), mask)  # type: ignore[arg-type]
 
 
-def said(call: Call | None) -> str:
+def said(call: SourceCall | None) -> str:
     """The call in short."""
     if call is None:
         return ""

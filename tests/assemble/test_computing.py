@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.computing import AT_MOST, COMPILATIONS_AT_MOST, read_computing
-from bottleneck_doctor.assemble.fetches import Crew
+from bottleneck_doctor.assemble.fetches import Fetchers
 from bottleneck_doctor.model.computing import Computing, Padding
 from tests.assemble.diaries import PID, diary, row
 
@@ -36,7 +36,7 @@ def test_optimizers_and_steps_are_read_and_bounded() -> None:
 def test_padding_is_summed_over_a_loaders_batches() -> None:
     rows = [row(wire.PADDING, t, 0, 100, 10 * t, thing=1) for t in (1, 2)]
     other = row(wire.PADDING, 3, 0, 100, 90, thing=2)
-    crew = Crew(diary([*rows, other]), -1, 1)
+    crew = Fetchers(diary([*rows, other]), -1, 1)
     assert read_computing([], {"1:1": [crew]}, 0).paddings == [Padding("1:1", 2, 200, 30)]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.arrivals import read_iterations
-from bottleneck_doctor.assemble.deals import Deals, batch_of, read_deals
-from bottleneck_doctor.model.profile import Loader
+from bottleneck_doctor.assemble.excerpts import Deals, batch_of, read_deals
+from bottleneck_doctor.assemble.iterators import read_iterations
+from bottleneck_doctor.model.loops import Loader
 from tests.assemble.diaries import MS, PID, Script, asks, diary, ends, loader_fact, opens, row, trains
 
 

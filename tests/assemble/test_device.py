@@ -11,8 +11,9 @@ from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import read_diaries
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceFacts
-from bottleneck_doctor.model.profile import Machine, Profile, Run, Window
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble import device_rows
 from tests.assemble.device_rows import MS, SECOND, Habits, book, profile_of, train
 
@@ -43,7 +44,7 @@ def test_looks_beside_an_instrument_are_left_out(tmp_path: Path) -> None:
     train(tmp_path, Habits(), steps=100)
     whole = device_of(profile_of(tmp_path)).table
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 60.0, 0)
-    half = Window("py-spy", 0.0, whole.t[49])
+    half = InstrumentWindow("py-spy", 0.0, whole.t[49])
     left = assemble(Remains(tmp_path, run, Machine("box", "6", "cpu", 8, 8.0), 0, windows=[half]))
     assert len(device_of(left).table.t) == 50
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.assemble.drivers import DOUBT, HIDDEN, plain, read_drivers, settle
+from bottleneck_doctor.assemble.device import DOUBT, HIDDEN, plain, read_drivers, settle
 from bottleneck_doctor.model.device import DeviceFacts
-from bottleneck_doctor.model.profile import Gap, Process
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.model.instruments import Sample
+from bottleneck_doctor.model.run import Gap, Process
 
 BARE = "f6dd2ecc-5e3c-1f4e-9a43-0a4ab0b2c7d1"
 TWO = {"gpu0_name": "H100", "gpu0_uuid": "GPU-AA", "gpu1_name": "H100", "gpu1_uuid": "GPU-bb"}

@@ -7,18 +7,18 @@ from dataclasses import fields, replace
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.arrivals import read_iterations
 from bottleneck_doctor.assemble.elapsed import (
     CHECKPOINT,
     EVALUATION,
     TRAINING,
-    Crews,
-    Stretch,
+    LoaderWorkers,
+    TimedSpan,
     paint,
     read_elapsed,
 )
-from bottleneck_doctor.assemble.rows import Diary
-from bottleneck_doctor.model.elapsed import Elapsed
+from bottleneck_doctor.assemble.iterators import read_iterations
+from bottleneck_doctor.assemble.rows import ProcessLog
+from bottleneck_doctor.model.run import Elapsed
 from tests.assemble.diaries import MS, PID, Script, asks, diary, ends, loader_fact, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
@@ -27,8 +27,8 @@ DURATIONS = [one.name for one in fields(Elapsed) if one.name.endswith("_s") and 
              ("first", "last_", "exit_")]  # fmt: skip
 
 
-def told(script: Script, crews: dict[str, Crews] | None = None, facts: list[dict[str, object]] | None = None,
-         end_ms: float = 1000.0) -> Elapsed | None:  # fmt: skip
+def told(script: Script, crews: dict[str, LoaderWorkers] | None = None,
+         facts: list[dict[str, object]] | None = None, end_ms: float = 1000.0) -> Elapsed | None:  # fmt: skip
     """What is read of the process; it began at nearly 0."""
     seen = diary(script.rows, facts=[loader_fact(1), loader_fact(2), *(facts or [])])
     return read_elapsed(seen, read_iterations(seen, NUMBERING), crews or {}, 0, int(end_ms * MS))
@@ -82,7 +82,7 @@ def test_a_beginning_with_workers_is_what_it_takes_beyond_a_usual_batch() -> Non
     epoch(script, 1, 100.0, build_ms=50.0, first_ms=41.0)
     epoch(script, 2, 400.0, build_ms=20.0, first_ms=41.0)
     script.rows.append(row(wire.STOPPED_WORKERS, 600.0, 8.0, thing=1))
-    life = told(script, {"100:1": Crews(workers=1, fetch=1 * MS)})
+    life = told(script, {"100:1": LoaderWorkers(workers=1, fetch=1 * MS)})
     assert life is not None
     assert life.starting_s == pytest.approx(0.05 + 0.04 + 0.02 + 0.04, abs=1e-5)
     assert (life.first_start_s, life.stopping_s, life.beginnings) == pytest.approx((0.09, 0.008, 2), abs=1e-5)
@@ -100,7 +100,7 @@ def test_each_workers_first_batch_belongs_to_the_start() -> None:
         t += wait + 9
         trains(script, t - 1)
     ends(script, 1, t)
-    life = told(script, {"100:1": Crews(workers=2, fetch=1 * MS)})
+    life = told(script, {"100:1": LoaderWorkers(workers=2, fetch=1 * MS)})
     assert life is not None
     assert life.starting_s == pytest.approx(0.06, abs=2e-3)
 
@@ -142,12 +142,12 @@ def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
 
 def test_where_nothing_was_trained_nothing_is_said() -> None:
     assert told(Script()) is None
-    assert read_elapsed(Diary(1, 0, 1, []), [], {}, 0, 10) is None
+    assert read_elapsed(ProcessLog(1, 0, 1, []), [], {}, 0, 10) is None
 
 
 def test_where_stretches_overlap_the_time_is_counted_once() -> None:
-    stretches = [Stretch(0, 100, TRAINING), Stretch(40, 60, EVALUATION), Stretch(50, 55, CHECKPOINT),
-                 Stretch(120, 130, TRAINING), Stretch(7, 7, EVALUATION)]  # fmt: skip
+    stretches = [TimedSpan(0, 100, TRAINING), TimedSpan(40, 60, EVALUATION), TimedSpan(50, 55, CHECKPOINT),
+                 TimedSpan(120, 130, TRAINING), TimedSpan(7, 7, EVALUATION)]  # fmt: skip
     before, between, spent = paint(stretches, 0)
     assert (before, between) == (0, 20)
     assert (spent[TRAINING], spent[EVALUATION], spent[CHECKPOINT]) == (90, 15, 5)

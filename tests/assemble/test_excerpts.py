@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.arrivals import Arrival
-from bottleneck_doctor.assemble.excerpts import STEPS_AIMED_AT, Stretch, choose
-from bottleneck_doctor.assemble.steps import Point, sums
+from bottleneck_doctor.assemble.excerpts import STEPS_AIMED_AT, ExcerptRange, choose
+from bottleneck_doctor.assemble.iterators import SampledArrival
+from bottleneck_doctor.assemble.steps import ArrivalPoint, sums
 from tests.assemble.diaries import MS, row
 
 NOTHING = sums([])
 
 
-def points(steps: Sequence[tuple[float, float, int]]) -> list[Point]:
+def points(steps: Sequence[tuple[float, float, int]]) -> list[ArrivalPoint]:
     """A loop's points: (milliseconds since the last, of these waited, steps covered) each."""
     found, t = [], 1000.0
     for wall, wait, covered in steps:
         t += wall
-        arrival = Arrival(row(wire.NEXT, t - wait / covered, wait / covered), row(wire.LOOP, t))
-        found.append(Point(arrival, 0, covered, int(wait * MS)))
+        arrival = SampledArrival(row(wire.NEXT, t - wait / covered, wait / covered), row(wire.LOOP, t))
+        found.append(ArrivalPoint(arrival, 0, covered, int(wait * MS)))
     return found
 
 
-def chosen(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: object) -> Stretch | None:
+def chosen(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: object) -> ExcerptRange | None:
     given: dict[str, object] = {"disturbed": [], "evaluation": NOTHING, "aimed_at": STEPS_AIMED_AT, **more}
     return choose(points(steps), slots, **given)  # type: ignore[arg-type]
 

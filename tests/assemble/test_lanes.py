@@ -10,8 +10,9 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.model.lanes import Excerpt
-from bottleneck_doctor.model.profile import Machine, Profile, Run
+from bottleneck_doctor.model.picture import Excerpt
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble import long_run
 from tests.assemble.long_run import ORIGIN, WORKERS, Course
 from tests.assemble.test_profile import book

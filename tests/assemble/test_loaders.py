@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bottleneck_doctor.assemble.loaders import read_loaders
-from bottleneck_doctor.model.profile import Location
+from bottleneck_doctor.model.code import Location
 from tests.assemble.diaries import diary, loader_fact
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.assemble.loop_body import read_body
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.loops import LoopBody
-from bottleneck_doctor.model.profile import Location
 
 FOR = """\
 for epoch in range(3):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.arrivals import read_iterations
+from bottleneck_doctor.assemble.iterators import read_iterations
 from bottleneck_doctor.assemble.loops import read_loops
-from bottleneck_doctor.model.profile import Loop
+from bottleneck_doctor.model.loops import Loop
 from tests.assemble.diaries import PID, Script, asks, diary, ends, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}

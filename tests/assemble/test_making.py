@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.fetches import Crew
-from bottleneck_doctor.assemble.making import SAMPLER, TRANSFORM, UNPACK, read_making
-from bottleneck_doctor.assemble.rows import Diary, Row
-from bottleneck_doctor.model.making import Making
+from bottleneck_doctor.assemble.fetches import SAMPLER, TRANSFORM, UNPACK, Fetchers, read_making
+from bottleneck_doctor.assemble.rows import ProcessLog, Row
+from bottleneck_doctor.model.fetches import Making
 from tests.assemble.diaries import MS, PID, diary, row
 
 KEY, NUMBERING = "100:1", {(PID, 1): "100:1"}
@@ -18,8 +17,8 @@ def read(
     *workers: list[Row], main: list[Row] | None = None, facts: list[dict[str, object]] | None = None
 ) -> Making:
     """The loader's account from its workers' rows and those of the process that built it."""
-    crews = [Crew(diary(rows, pid=200 + n, facts=facts), n, None) for n, rows in enumerate(workers)]
-    diaries: list[Diary] = [diary(main or []), *(crew.diary for crew in crews)]
+    crews = [Fetchers(diary(rows, pid=200 + n, facts=facts), n, None) for n, rows in enumerate(workers)]
+    diaries: list[ProcessLog] = [diary(main or []), *(crew.diary for crew in crews)]
     return read_making(KEY, crews, diaries, NUMBERING)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.operations import EVENTS_AT_MOST, OPERATIONS_AT_MOST, read_operations
-from bottleneck_doctor.model.profile import Location
+from bottleneck_doctor.model.code import Location
 from tests.assemble.diaries import diary, row
 
 SITE = {"fact": "site", "site": 1, "kind": "logging", "file": "train.py", "line": 9, "function": "log"}

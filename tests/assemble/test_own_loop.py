@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.own_loop import read_outside
+from bottleneck_doctor.assemble.loop_without_loader import read_outside
 from bottleneck_doctor.assemble.rows import Row
 from bottleneck_doctor.assemble.steps import ROWS_AT_MOST
 from tests.assemble.diaries import MS, diary, row

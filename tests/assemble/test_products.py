@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.assemble.products import passing_shapes
+from bottleneck_doctor.assemble.kernels import passing_shapes
 from bottleneck_doctor.model.device import Convolution
 
 STEPS = 5

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.model.profile import Machine, Profile, Run, Window
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 
 MOST_BYTES = 2 << 20
 MILLION = 1_000_000
@@ -26,11 +27,11 @@ def remains(folder: Path | None, samples: list[Sample] | None = None) -> Remains
     return Remains(folder, run, Machine("box", "6", "cpu", 2, 2.0), 0, samples or [])
 
 
-def book(folder: Path, pid: int) -> Book:
+def book(folder: Path, pid: int) -> EventWriter:
     """A file such as that process would write."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getpid", lambda: pid)
-        return Book(str(folder))
+        return EventWriter(str(folder))
 
 
 def long_run(folder: Path) -> None:
@@ -58,7 +59,7 @@ def long_run(folder: Path) -> None:
         _worker(book(folder, 200 + worker), worker, t, chance)
 
 
-def _worker(file: Book, number: int, end: int, chance: random.Random) -> None:
+def _worker(file: EventWriter, number: int, end: int, chance: random.Random) -> None:
     file.fact(fact="worker", worker=number, workers=WORKERS)
     for place in range(1, 201):
         t, took = end // 200 * place + chance.randrange(1000), chance.randrange(10**7)
@@ -126,7 +127,7 @@ def test_steps_under_torch_profiler_are_set_aside_and_those_under_py_spy_are_not
         file.row(wire.NEXT, look * 10**9, 1000, look, 10, 1000 * look, look, look, 1)
         file.row(wire.LOOP, look * 10**9, 1, 0, 0, 0, 0, 0, 1)
     left = remains(tmp_path)
-    left.windows.append(Window("py-spy", 1.2, 2.4))
-    left.windows.append(Window("torch.profiler", 3.2, 3.4))
+    left.windows.append(InstrumentWindow("py-spy", 1.2, 2.4))
+    left.windows.append(InstrumentWindow("torch.profiler", 3.2, 3.4))
     (loop,) = assemble(left).loops
     assert loop.table.set_aside == ["", "", "instrument", ""]

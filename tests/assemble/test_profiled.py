@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.assemble.profiled import hold_up
-from bottleneck_doctor.model.computing import Anatomy
-from bottleneck_doctor.model.profile import Epochs, Loop, Operator, StepTable
+from bottleneck_doctor.assemble.computing import hold_up
+from bottleneck_doctor.model.computing import DispatchBreakdown
+from bottleneck_doctor.model.instruments import Operator
+from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 
 TABLE = StepTable(t=[1.0, 2.0], steps=[50, 50], wall_s=[0.6, 0.6], wait_s=[0.1, 0.1])
 LOOP = Loop("1:1", 1, 0, "train", 100, 1.2, 0.2, Epochs(), TABLE, backwards=100)
-WINDOW = Anatomy(1, 40, 0.01, 0.01, 0.008, 0.007, 0.006, 0.002, 0.001, [0.004], backwards=1)
+WINDOW = DispatchBreakdown(1, 40, 0.01, 0.01, 0.008, 0.007, 0.006, 0.002, 0.001, [0.004], backwards=1)
 OPERATORS = {1: [Operator("aten::mm", 6.0, 0.006)]}
 
 

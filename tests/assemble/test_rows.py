@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble import rows
 from bottleneck_doctor.assemble.rows import read_diaries
 
@@ -17,7 +17,7 @@ PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    book = Book(str(tmp_path))
+    book = EventWriter(str(tmp_path))
     for place in range(PER_CHUNK + 3):
         book.row(wire.BACKWARD, place + 1, 1)
     book.fact(fact="process", rank=0)
@@ -72,7 +72,7 @@ def test_who_trains_is_read_among_however_many_others(
 ) -> None:
     monkeypatch.setattr(rows, "FILES_AT_MOST", 5)
     for place in range(9):
-        book = Book(str(tmp_path))
+        book = EventWriter(str(tmp_path))
         if place == 8:
             book.post(wire.FIRST, 1)
             last = book.start_ns
@@ -87,7 +87,7 @@ def test_of_many_workers_instants_are_left_out_and_none_of_who_trains(
     monkeypatch.setattr(rows, "ROWS_AT_MOST", 8 * PER_CHUNK)
     monkeypatch.setattr(rows, "OTHERS_ROWS_AT_LEAST", 4 * PER_CHUNK)
     for trains in (True, False, False, False):
-        book = Book(str(tmp_path))
+        book = EventWriter(str(tmp_path))
         if trains:
             book.post(wire.FIRST, 1)
         for fetch in range(2 * PER_CHUNK):
@@ -103,7 +103,7 @@ def test_of_many_workers_instants_are_left_out_and_none_of_who_trains(
 
 
 def test_a_truth_value_is_no_number(tmp_path: Path) -> None:
-    book = Book(str(tmp_path))
+    book = EventWriter(str(tmp_path))
     book.row(wire.BACKWARD, 1, 1)
     book.fact(fact="process", rank=True, world_size=2, spare=True)
     (diary,) = read_diaries(tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.assemble.hot_files import PATHS_AT_MOST, read_hot_files
+from bottleneck_doctor.assemble.fetches import PATHS_AT_MOST, read_hot_files
 from bottleneck_doctor.assemble.samples import (
     BUCKETS_AT_MOST,
     CELLS_AT_MOST,
@@ -10,7 +10,7 @@ from bottleneck_doctor.assemble.samples import (
     read_blocked,
     read_series,
 )
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.model.instruments import Sample
 from tests.assemble.diaries import diary
 
 HALF_S = 500_000_000

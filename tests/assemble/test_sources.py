@@ -10,7 +10,8 @@ from bottleneck_doctor.analyse.code import tree_of
 from bottleneck_doctor.analyse.purpose import trainers
 from bottleneck_doctor.assemble.sources import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
 from bottleneck_doctor.launch.masking import mask
-from bottleneck_doctor.model.profile import Location, Operation, Source, Stack
+from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.instruments import Operation, Stack
 
 SCRIPT = '''\
 import torch
@@ -45,7 +46,7 @@ def script(tmp_path: Path) -> str:
     return str(tmp_path / "train.py")
 
 
-def kept(script: str, *stacks: Stack) -> dict[str, Source]:
+def kept(script: str, *stacks: Stack) -> dict[str, FunctionSource]:
     return {one.function: one for one in read_sources(list(stacks), [], "/", mask)}
 
 

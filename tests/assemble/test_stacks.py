@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.assemble.stacks import read_stacks
-from bottleneck_doctor.model.profile import Process, Stack
+from bottleneck_doctor.assemble.samples import read_stacks
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.run import Process
 
 
 def test_a_forked_worker_forgets_its_parents_frames() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.assemble.startup import read_startups
+from bottleneck_doctor.assemble.elapsed import read_startups
 from tests.assemble.diaries import Script, diary, loader_fact, trains
 
 S = 1_000_000_000

@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.steps import flag, read_marks, sums, thin
-from bottleneck_doctor.model.profile import StepTable
+from bottleneck_doctor.model.loops import StepTable
 from tests.assemble.diaries import MS, diary, row
 
 SUMMED = (

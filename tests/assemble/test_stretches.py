@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from bottleneck_doctor.assemble.stretches import gaps, joined, length, shared
+from bottleneck_doctor.assemble.elapsed import gaps, joined, length, shared
 
 
 def counted(stretches: list[tuple[float, float]]) -> set[int]:

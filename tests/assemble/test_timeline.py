@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.assemble import timeline
+from bottleneck_doctor.assemble import trace_file
 from bottleneck_doctor.assemble.trace import read_window
 from tests.assemble.traces import SGEMM, SHAPES, Pen, pages
 
@@ -18,20 +18,20 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     file = tmp_path / "t.json"
     file.write_text(pages().text())
     assert read_window(file) is not None
-    monkeypatch.setattr(timeline, "BYTES_AT_MOST", file.stat().st_size - 1)
+    monkeypatch.setattr(trace_file, "BYTES_AT_MOST", file.stat().st_size - 1)
     assert read_window(file) is None
     assert read_window(tmp_path / "none.json") is None
 
 
 def test_what_stands_between_events_and_in_names_does_not_matter(tmp_path: Path) -> None:
     text = pages().text()
-    whole = timeline.read_timeline(text)
+    whole = trace_file.read_timeline(text)
     assert whole is not None
     file = tmp_path / "t.json"
     file.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{}], **json.loads(text)}, indent=2))
-    assert timeline.read_timeline(file) == whole
+    assert trace_file.read_timeline(file) == whole
     file.write_bytes(text.replace("aten::mm", "aten\t::mm", 1).encode() + b"\n")  # names are users', too
-    assert timeline.read_timeline(file) is not None
+    assert trace_file.read_timeline(file) is not None
 
 
 def test_of_two_devices_the_busiest_is_read_with_the_calls_that_were_for_it() -> None:
@@ -43,7 +43,7 @@ def test_of_two_devices_the_busiest_is_read_with_the_calls_that_were_for_it() ->
             for kernel in range(5):
                 pen.kernel(at + 10 + kernel + 20 * device, at + 100 + 20 * kernel, 18 - device, device=device)
     pen.step(6000)
-    read = timeline.read_timeline(pen.text())
+    read = trace_file.read_timeline(pen.text())
     assert read is not None
     assert (len(read.work), len(read.calls)) == (30, 30)
     table = read_window(pen.text())

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.assemble import traces
-from bottleneck_doctor.assemble.rows import Diary
+from bottleneck_doctor.assemble import device
+from bottleneck_doctor.assemble.rows import ProcessLog
 from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
@@ -131,9 +131,9 @@ def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch
     for pid in range(1, 5):
         file = tmp_path / f"{pid}.trace.json"
         file.write_text(pages().text())
-        diaries.append(Diary(pid, 0, 1, [], [{"fact": "trace", "file": file.name, "loader": 1}]))
-    monkeypatch.setattr(traces, "BYTES_AT_MOST", 2 * file.stat().st_size)
-    assert list(traces.read_traces(diaries, tmp_path)) == [1, 2]
+        diaries.append(ProcessLog(pid, 0, 1, [], [{"fact": "trace", "file": file.name, "loader": 1}]))
+    monkeypatch.setattr(device, "TRACES_BYTES_AT_MOST", 2 * file.stat().st_size)
+    assert list(device.read_traces(diaries, tmp_path)) == [1, 2]
 
 
 def told(folder: Path, **fact: Any) -> Profile:

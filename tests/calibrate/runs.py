@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bottleneck_doctor.model.profile import (
-    FetchTable,
-    HotFiles,
-    Loader,
-    Machine,
-    Payload,
-    Process,
-    Profile,
-    Run,
-)
+from bottleneck_doctor.model.fetches import FetchTable, HotFiles, Payload
+from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Process, Run
 
 BATCHES = 8
 

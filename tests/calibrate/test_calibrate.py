@@ -14,9 +14,9 @@ import pytest
 from bottleneck_doctor.calibrate import calibrate as room
 from bottleneck_doctor.calibrate.ask import Answer
 from bottleneck_doctor.calibrate.calibrate import calibrate
-from bottleneck_doctor.model.computing import Computing
-from bottleneck_doctor.model.profile import Payload, Profile
-from bottleneck_doctor.model.shapes import ProductShape, Shapes
+from bottleneck_doctor.model.computing import Computing, ProductShape, Shapes
+from bottleneck_doctor.model.fetches import Payload
+from bottleneck_doctor.model.profile import Profile
 from tests.calibrate.runs import run_over
 
 ROW = {"subject": "read", "variant": "cold", "seconds": 1e-4, "cpu_s": 1e-5, "repeats": 9, "depth": 2}

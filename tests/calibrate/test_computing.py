@@ -6,10 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from bottleneck_doctor.calibrate.computing import ELEMENTS_AT_MOST, SHAPES_AT_MOST, computing_request
-from bottleneck_doctor.model.computing import Computing, Optimizer, Switches
+from bottleneck_doctor.model.computing import (
+    AttentionShape,
+    Computing,
+    ConvolutionShape,
+    Optimizer,
+    ProductShape,
+    ScriptSettings,
+    Shapes,
+)
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
-from bottleneck_doctor.model.profile import Process, Profile
-from bottleneck_doctor.model.shapes import AttentionShape, ConvolutionShape, ProductShape, Shapes
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Process
 from tests.calibrate.runs import run_over
 
 LAYER = ProductShape(1, "cpu", "float32", 2, 0, 64, 128, 256)
@@ -24,7 +32,7 @@ def training(
     """Two cores; process 1 trains for 10 s, of which it waits a share."""
     loop = Loop("1:1", 1, 0, "train", 100, 10.0, 10.0 * waits, Epochs(), StepTable())
     facts = Computing(
-        switches=[Switches(1, matmul_precision="high", amx=True)], optimizers=list(optimizers),
+        switches=[ScriptSettings(1, matmul_precision="high", amx=True)], optimizers=list(optimizers),
         shapes=shapes or Shapes(),
     )  # fmt: skip
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)

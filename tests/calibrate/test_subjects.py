@@ -14,7 +14,8 @@ from bottleneck_doctor.calibrate.subjects import (
     pictures_request,
     reads_request,
 )
-from bottleneck_doctor.model.profile import Payload, Profile
+from bottleneck_doctor.model.fetches import Payload
+from bottleneck_doctor.model.profile import Profile
 from tests.calibrate.runs import run_over
 
 

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.commands import judging
 from bottleneck_doctor.commands.judging import AGAIN_NS, EVERY_NS, Judge
-from bottleneck_doctor.launch.onlookers import HANDED_OVER
-from bottleneck_doctor.launch.runs import Running
+from bottleneck_doctor.launch.run_registry import HANDED_OVER, Running
 from bottleneck_doctor.model.codec import encode_live
 from bottleneck_doctor.model.live import Announcement, Handover, Lifetime
-from bottleneck_doctor.model.profile import Machine
+from bottleneck_doctor.model.run import Machine
 from tests.house.source import ROOT
 from tests.launch.conftest import until
 
@@ -37,7 +36,7 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def judge(tmp_path: Path) -> Iterator[Judge]:
     """Of a run whose agents have written nothing but that they are there."""
-    Book(str(tmp_path))
+    EventWriter(str(tmp_path))
     (tmp_path / HANDED_OVER).write_bytes(encode_live(HANDOVER))
     made = Judge(Running(tmp_path, SAID))
     yield made

@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.commands import target
 from bottleneck_doctor.commands.app import main
-from bottleneck_doctor.model.sample import Capability
+from bottleneck_doctor.model.instruments import Capability
 from tests.commands.conftest import Store
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.commands.output import append, screen, writable, write
-from bottleneck_doctor.model.refusal import UsageError
+from bottleneck_doctor.model.errors import UsageError
 
 
 def test_a_new_file_has_the_usual_mode(folder: Path) -> None:

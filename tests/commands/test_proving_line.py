@@ -10,11 +10,11 @@ import pytest
 from bottleneck_doctor.commands.prove import ProveOptions
 from bottleneck_doctor.commands.proving import Proving
 from bottleneck_doctor.commands.proving_line import ProvingLine
-from bottleneck_doctor.model.proof import Plan, Span
+from bottleneck_doctor.model.proof import ComparedSteps, Plan
 from bottleneck_doctor.prove.trials import Target
 from tests.prove.simulated_runs import BASE, measured, remedy
 
-PLAN = Plan([BASE, remedy("workers-auto")], [], Span(10, 100), 0.02, 5.0, 15.0, 60.0)
+PLAN = Plan([BASE, remedy("workers-auto")], [], ComparedSteps(10, 100), 0.02, 5.0, 15.0, 60.0)
 
 
 class Terminal(io.TextIOWrapper):

@@ -12,7 +12,7 @@ from bottleneck_doctor.commands import run, typed
 from bottleneck_doctor.commands.app import COMMANDS, main
 from bottleneck_doctor.commands.quick import quickly
 from bottleneck_doctor.commands.run_options import RunOptions, checked
-from bottleneck_doctor.model.outcome import Condition
+from bottleneck_doctor.model.gate import Condition
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.commands.run_options import RunOptions
-from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, Line, Session, bounded
-from bottleneck_doctor.launch.enough import Enough
-from bottleneck_doctor.launch.limit import Limit
-from bottleneck_doctor.model.progress import Progress
+from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, ProgressLine, Session, bounded
+from bottleneck_doctor.launch.limits import Enough, Limit
+from bottleneck_doctor.model.live import Progress
 
 S = 1_000_000_000
 FAR = Progress(pid=1, steps=9001, trained=9000, wait_ns=3 * S, first_ns=1 * S, last_ns=10 * S)
@@ -85,7 +84,7 @@ def test_a_command_line_is_kept_up_to_a_bound_and_says_what_is_missing() -> None
 def test_the_progress_line_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     screen: Any = io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
-    line = Line()
+    line = ProgressLine()
     line.clear()
     assert screen.getvalue() == ""
     line.show([FAR], 11 * S, 0)
@@ -100,4 +99,4 @@ def test_a_terminal_that_went_away_does_not_end_the_watching(monkeypatch: pytest
     gone = io.StringIO()
     gone.close()
     monkeypatch.setattr(sys, "stderr", gone)
-    Line()._write("x")
+    ProgressLine()._write("x")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.commands.settings import KINDS, Settings, load
-from bottleneck_doctor.model.refusal import UsageError
+from bottleneck_doctor.model.errors import UsageError
 
 
 def write(folder: Path, text: str) -> Path:

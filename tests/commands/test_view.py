@@ -17,7 +17,9 @@ import pytest
 from bottleneck_doctor.commands import view
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.model.codec import encode_profile
-from bottleneck_doctor.model.profile import Gap, Profile, Stack
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Gap
 from tests.commands.running import START
 from tests.house.source import ROOT
 from tests.model.profiles import PROFILE

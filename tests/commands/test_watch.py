@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.commands.app import main
-from bottleneck_doctor.launch import announce, runs
+from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.launch.folder import PREFIX
-from bottleneck_doctor.launch.runs import Running
+from bottleneck_doctor.launch.run_registry import Running
 from bottleneck_doctor.model.live import Announcement, Lifetime
 from tests.commands.running import START
 from tests.house.source import ROOT
@@ -75,7 +75,7 @@ class Place:
 
     def _announced(self, pid: int) -> Path | None:
         for folder in self.tmp.glob(f"{PREFIX}*"):
-            said = announce.read_announcement(folder)
+            said = run_registry.read_announcement(folder)
             if said is not None and said.training is not None and said.supervisor.pid == pid:
                 return folder
         return None
@@ -118,7 +118,7 @@ def run_of(pid: int, script: str) -> Running:
 def test_without_a_run_one_line_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runs, "find_runs", list)
+    monkeypatch.setattr(run_registry, "find_runs", list)
     assert main(["watch"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("bdoc: nothing is running: start `bdoc run train.py` in another terminal")
@@ -128,7 +128,7 @@ def test_without_a_run_one_line_says_what_to_do(
 def test_of_several_runs_a_list_says_which_there_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runs, "find_runs", lambda: [run_of(11, "a.py"), run_of(22, "b.py")])
+    monkeypatch.setattr(run_registry, "find_runs", lambda: [run_of(11, "a.py"), run_of(22, "b.py")])
     assert main(["watch"]) == 2
     head, first, second = capsys.readouterr().err.splitlines()
     assert "name one, as in `bdoc watch 11`" in head
@@ -165,22 +165,22 @@ def test_a_killed_bdoc_is_named_and_what_it_left_goes_once_nobody_needs_it(place
     job.kill()
     first_that(watch, lambda look: bool(look["state"] == "killed"))
     assert watch.wait() == 0
-    said = announce.read_announcement(folder)
+    said = run_registry.read_announcement(folder)
     assert said is not None
-    assert runs.lives(said.training), "the training is to go on"
+    assert run_registry.lives(said.training), "the training is to go on"
     again = place.bdoc("watch", str(folder))
     assert f"bdoc (pid {job.pid}) of `train.py` was killed" in again.communicate()[1]
     assert again.returncode == 2
-    assert runs.sweep(runs.find_runs([str(place.tmp)])) == []
+    assert run_registry.sweep(run_registry.find_runs([str(place.tmp)])) == []
     place.end()
-    until(lambda: not runs.lives(said.training), "the end of the training")
+    until(lambda: not run_registry.lives(said.training), "the end of the training")
     assert place.bdoc("run", "--quiet", "-o", "next.json", "train.py").wait() == 3
     assert list(place.tmp.glob(f"{PREFIX}*")) == []
 
 
 def test_a_stopped_job_is_said_to_be_stopped(place: Place) -> None:
     _, folder = place.job(WAITING)
-    said = announce.read_announcement(folder)
+    said = run_registry.read_announcement(folder)
     assert said is not None
     assert said.training is not None
     os.kill(said.training.pid, signal.SIGSTOP)

@@ -6,8 +6,9 @@ import pytest
 
 from bottleneck_doctor.findings.advice import as_served, loader_with, meant
 from bottleneck_doctor.findings.case import inputs_of, patient
-from bottleneck_doctor.model.diagnosis import Change, Cure, Turn, Work
-from bottleneck_doctor.model.profile import Loader, Location
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Proposal, StepCost
+from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.report import Fix
 
 BUILT = Loader(
@@ -39,17 +40,17 @@ def test_what_the_profile_does_not_know_is_not_asked_for() -> None:
 @pytest.mark.parametrize(
     ("work", "workers", "is_bound"),
     [
-        (Work(0.001, network=0.03), 12, True),
-        (Work(0.001, network=0.03), 4, False),  # twice as many: the server was nearly seen to serve them
-        (Work(0.001, wait=0.03), 12, False),
-        (Work(0.03, network=0.005), 12, False),
+        (BatchCost(0.001, network=0.03), 12, True),
+        (BatchCost(0.001, network=0.03), 4, False),  # twice as many: the server was nearly seen to serve them
+        (BatchCost(0.001, wait=0.03), 12, False),
+        (BatchCost(0.03, network=0.005), 12, False),
     ],
 )
 def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
-    work: Work, workers: int, is_bound: bool
+    work: BatchCost, workers: int, is_bound: bool
 ) -> None:
-    sick = patient(work, Turn(0.0, 0.003), workers=2, inputs=inputs_of(work, 2, 0.0155))
-    cure = Cure("workers-auto", "more", Fix("", ""), change=Change(workers=workers), basis="replay")
+    sick = patient(work, StepCost(0.0, 0.003), workers=2, inputs=inputs_of(work, 2, 0.0155))
+    cure = Proposal("workers-auto", "more", Fix("", ""), change=Change(workers=workers), basis="replay")
     told = as_served(sick, cure)
     if not is_bound:
         assert told == cure

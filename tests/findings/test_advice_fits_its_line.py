@@ -19,10 +19,11 @@ from bottleneck_doctor.findings import (
 )
 from bottleneck_doctor.findings.advice import place_of
 from bottleneck_doctor.findings.entry import Case
+from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
-from bottleneck_doctor.model.profile import Epochs, Location, Stack
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import Epochs
 from bottleneck_doctor.model.report import Fix
-from bottleneck_doctor.model.source import Source
 
 
 def found(module: object, name: str) -> Finding:
@@ -163,6 +164,6 @@ def test_rows_of_a_database_are_not_picked_in_one_gather() -> None:
     loader = case.diagnosis.loader
     assert loader is not None
     row = Stack(loader.pid, "trainer", "MainThread", [fetch, "Rows.__getitem__ (/data/rows.py:31)"], 90, 90)
-    source = Source("/data/rows.py", "__getitem__", 30, asks)
+    source = FunctionSource("/data/rows.py", "__getitem__", 30, asks)
     profile = replace(case.diagnosis.profile, stacks=[row], sources=[source])
     assert per_sample_indexing.FINDING.examine(replace(case.diagnosis, profile=profile)) is None

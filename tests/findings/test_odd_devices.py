@@ -15,7 +15,7 @@ from bottleneck_doctor.model.device import (
     DeviceSync,
     Kernels,
     Product,
-    Switches,
+    TorchSettings,
 )
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run
@@ -68,7 +68,7 @@ def odd_facts(chance: random.Random) -> DeviceFacts:
         kernels=some(*kernels),
         products=some(*products),
         allocator=chance.choice([None, Allocator(size(), size(), size(), size(), size(), size())]),
-        switches=chance.choice([None, Switches(), Switches("highest", None, False, True, odd())]),
+        switches=chance.choice([None, TorchSettings(), TorchSettings("highest", None, False, True, odd())]),
         sm_active_share=chance.choice([None, odd()]),
         recompute_s=chance.choice([None, odd()]),
     )

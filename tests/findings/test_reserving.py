@@ -8,15 +8,15 @@ import pytest
 
 from bottleneck_doctor.findings.case import patient
 from bottleneck_doctor.findings.reserving import ONE, reserve_cores
-from bottleneck_doctor.model.calibration import Calibration
-from bottleneck_doctor.model.diagnosis import Diagnosis, Scenario, Turn, Work
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Scenario, StepCost
+from bottleneck_doctor.model.instruments import Calibration
 
 MAKING_S, MODEL_S = 0.030, 0.020
 
 
 def sick(threads: float = 2.0, one_s: float | None = None, cores: float = 2.0) -> Diagnosis:
     """Batches of 30 ms made in the main process, beside a model of 20 ms on two threads."""
-    work, turn = Work(MAKING_S), Turn(MODEL_S)
+    work, turn = BatchCost(MAKING_S), StepCost(MODEL_S)
     base = patient(work, turn, scenario=Scenario((work,), (turn,), cores=cores, threads=threads))
     if one_s is None:
         return base

@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from bottleneck_doctor.findings.rewriting import LINE, Code, loader_call
-from bottleneck_doctor.model.call import Argument, Call
-from bottleneck_doctor.model.profile import Loader
+from bottleneck_doctor.model.code import Argument, SourceCall
+from bottleneck_doctor.model.loops import Loader
 
 WANTED = {"num_workers": 2, "drop_last": True}
 
@@ -19,7 +19,7 @@ def loader(source: str = "", through: tuple[str, ...] = (), **arguments: str) ->
     return Loader("1:1", "dataloader", 1, arguments=arguments, through=list(through), call=call)
 
 
-def _call(source: str) -> Call:
+def _call(source: str) -> SourceCall:
     node = ast.parse(source, mode="eval").body
     assert isinstance(node, ast.Call)
     arguments = [
@@ -27,7 +27,7 @@ def _call(source: str) -> Call:
         for one in node.args
     ]
     arguments += [Argument(ast.unparse(one.value), one.arg or "**") for one in node.keywords]
-    return Call(ast.unparse(node.func), arguments)
+    return SourceCall(ast.unparse(node.func), arguments)
 
 
 @pytest.mark.parametrize(

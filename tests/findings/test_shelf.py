@@ -17,15 +17,15 @@ from bottleneck_doctor.analyse.replay import apply
 from bottleneck_doctor.findings.entry import Case
 from bottleneck_doctor.model.diagnosis import (
     Abstention,
+    BatchCost,
     Change,
-    Cure,
     Diagnosis,
     Finding,
-    Host,
+    HostLoad,
     Inputs,
+    Proposal,
     Scenario,
-    Turn,
-    Work,
+    StepCost,
 )
 from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, WORTH, offers, promises_nothing
 from bottleneck_doctor.prescribe.shelf import cases_of, modules
@@ -184,15 +184,15 @@ def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(module: ModuleTyp
 @pytest.mark.parametrize(
     ("work", "turn", "workers", "cores", "seconds"),
     [
-        (Work(0.01), Turn(0.0, 0.004), 0, 2.0, 0.014),
-        (Work(0.01), Turn(0.0, 0.004), 2, 2.0, 0.005),
-        (Work(0.01), Turn(0.0, 0.004), 4, 1.0, 0.010),
-        (Work(0.002, wait=0.018), Turn(0.0, 0.004), 2, 2.0, 0.010),
-        (Work(0.002), Turn(0.009, 0.0), 2, 2.0, 0.009),
+        (BatchCost(0.01), StepCost(0.0, 0.004), 0, 2.0, 0.014),
+        (BatchCost(0.01), StepCost(0.0, 0.004), 2, 2.0, 0.005),
+        (BatchCost(0.01), StepCost(0.0, 0.004), 4, 1.0, 0.010),
+        (BatchCost(0.002, wait=0.018), StepCost(0.0, 0.004), 2, 2.0, 0.010),
+        (BatchCost(0.002), StepCost(0.009, 0.0), 2, 2.0, 0.009),
     ],
 )
 def test_the_arithmetic_itself_names_the_slowest_party(
-    work: Work, turn: Turn, workers: int, cores: float, seconds: float
+    work: BatchCost, turn: StepCost, workers: int, cores: float, seconds: float
 ) -> None:
     least, most = limits(Scenario((work,), (turn,), workers=workers, cores=cores))
     assert least == pytest.approx(seconds)
@@ -254,7 +254,7 @@ def _found(module: ModuleType, case: Case) -> Finding:
     return finding
 
 
-def _likely(diagnosis: Diagnosis, cure: Cure) -> float:
+def _likely(diagnosis: Diagnosis, cure: Proposal) -> float:
     if cure.factor is not None:
         return cure.factor[1]
     assert diagnosis.scenario is not None
@@ -265,7 +265,7 @@ def _blinded(diagnosis: Diagnosis) -> Diagnosis:
     """The same run without what sensors, rather than hooks, see."""
     return replace(
         diagnosis,
-        host=Host(cores=diagnosis.host.cores),
+        host=HostLoad(cores=diagnosis.host.cores),
         inputs=replace(
             diagnosis.inputs, busy=None, storage_bytes=None, read_bytes=None, reads=None, opens=None
         ),
@@ -280,7 +280,7 @@ def _unseen(diagnosis: Diagnosis) -> Diagnosis:
     )  # fmt: skip
     return replace(
         diagnosis, profile=profile, loop=None, outside=None, loader=None, steps=[], inputs=Inputs(),
-        host=Host(cores=2.0), scenario=None, step_s=0.0, wait_s=0.0, metrics={}, causes={},
+        host=HostLoad(cores=2.0), scenario=None, step_s=0.0, wait_s=0.0, metrics={}, causes={},
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.findings import storage_latency_bound
 from bottleneck_doctor.model.diagnosis import Finding
-from bottleneck_doctor.model.profile import HotFiles
+from bottleneck_doctor.model.fetches import HotFiles
 
 
 @pytest.mark.parametrize("direct", [False, True])

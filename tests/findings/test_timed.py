@@ -9,13 +9,13 @@ import pytest
 from bottleneck_doctor.findings import decode_bound
 from bottleneck_doctor.findings.case import inputs_of, patient
 from bottleneck_doctor.findings.timed import decoding, from_memory, moving, packed
-from bottleneck_doctor.model.calibration import Calibration
-from bottleneck_doctor.model.diagnosis import Diagnosis, Finding, Scenario, Turn, Work
-from bottleneck_doctor.model.profile import HotFiles
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Finding, Scenario, StepCost
+from bottleneck_doctor.model.fetches import HotFiles
+from bottleneck_doctor.model.instruments import Calibration
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.runs import run_of
 
-WORK = Work(0.008, storage=0.032)
+WORK = BatchCost(0.008, storage=0.032)
 SIZE = 16_384.0
 
 
@@ -39,8 +39,8 @@ def reading(
     """One worker opens 32 files a batch: 1 ms asleep and 0.25 ms of CPU for each."""
     inputs = inputs_of(WORK, 1, 0.04, opens=32.0, reads=32.0, storage_bytes=5e5, read_bytes=5e5)
     served = ((1.0, 1.0), (8.0, 9.0)) if trusted else ()
-    scene = Scenario((WORK,), (Turn(0.0, 0.002),), workers=1, cores=2.0, served=served)
-    base = patient(WORK, Turn(0.0, 0.002), workers=1, inputs=inputs, scenario=scene)
+    scene = Scenario((WORK,), (StepCost(0.0, 0.002),), workers=1, cores=2.0, served=served)
+    base = patient(WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs, scenario=scene)
     machine = replace(base.profile.machine, memory_bytes=memory, shm_free_bytes=shared)
     hot = [HotFiles("1:1", files, 0, decoders=["cv2"])]
     return replace(base, profile=replace(base.profile, calibrations=rows, hot_files=hot, machine=machine))
@@ -102,7 +102,7 @@ def test_moving_counts_where_receiving_costs_what_it_did(cpu_s: float, known: bo
     ]  # fmt: skip
     base = reading(rows)
     assert base.scenario is not None
-    scene = replace(base.scenario, hand_over=0.01, turns=(Turn(0.004),))
+    scene = replace(base.scenario, hand_over=0.01, turns=(StepCost(0.004),))
     change = moving(replace(base, scenario=scene), "packed")
     assert (change is not None) is known
     if change is not None:

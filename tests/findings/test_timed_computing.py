@@ -18,8 +18,8 @@ from bottleneck_doctor.findings import (
 )
 from bottleneck_doctor.findings.entry import Entry
 from bottleneck_doctor.findings.timed_computing import times_as_fast
-from bottleneck_doctor.model.calibration import Calibration
-from bottleneck_doctor.model.diagnosis import Cure, Diagnosis, Finding
+from bottleneck_doctor.model.diagnosis import Diagnosis, Finding, Proposal
+from bottleneck_doctor.model.instruments import Calibration
 
 
 def rows(subject: str, **seconds: float) -> list[Calibration]:
@@ -29,7 +29,7 @@ def rows(subject: str, **seconds: float) -> list[Calibration]:
     ]
 
 
-def cure_of(entry: Entry, timed: list[Calibration], remedy: str, case: int = 0) -> Cure | None:
+def cure_of(entry: Entry, timed: list[Calibration], remedy: str, case: int = 0) -> Proposal | None:
     """The remedy of one of the finding's cases (the first that fires), with these rows."""
     sick = entry_case(entry, case)
     found = entry.examine(replace(sick, profile=replace(sick.profile, calibrations=timed)))

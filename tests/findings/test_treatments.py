@@ -7,8 +7,8 @@ import importlib
 import pytest
 
 from bottleneck_doctor.findings.entry import Case
-from bottleneck_doctor.model.diagnosis import Cure, Finding
-from bottleneck_doctor.model.trial import ENVIRONMENT
+from bottleneck_doctor.model.diagnosis import Finding, Proposal
+from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.prescribe.shelf import cases_of, modules
 from tests.house.source import PACKAGE, ROOT
 
@@ -17,7 +17,7 @@ FOLDER = ROOT / PACKAGE / "agent" / "treatments"
 NO_TREATMENT = {"__init__", "moments", "batches", "checksums"}  # what the files share
 
 
-def _cures(case: Case) -> list[Cure]:
+def _cures(case: Case) -> list[Proposal]:
     found = case.diagnosis and next(
         module.FINDING.examine(case.diagnosis) for module in modules() if case in cases_of(module)
     )
@@ -34,12 +34,12 @@ CURES = [
 
 
 @pytest.mark.parametrize("cure", CURES)
-def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(cure: Cure) -> None:
+def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(cure: Proposal) -> None:
     assert bool(cure.treatments) == (cure.apply in APPLIED)
 
 
 @pytest.mark.parametrize("cure", [one for one in CURES if one.values[0].treatments])
-def test_a_treatment_names_a_file_that_takes_its_options(cure: Cure) -> None:
+def test_a_treatment_names_a_file_that_takes_its_options(cure: Proposal) -> None:
     for one in cure.treatments:
         if one.name == ENVIRONMENT:
             assert one.options

@@ -26,8 +26,9 @@ from typing import Any
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.model.codec import decode_profile
-from bottleneck_doctor.model.profile import Machine, Profile, Run
-from bottleneck_doctor.model.refusal import Refused
+from bottleneck_doctor.model.errors import Refused
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 from tests.house.source import ROOT
 
 RECORDED = ROOT / "tests" / "golden" / "accuracy"
@@ -148,7 +149,7 @@ def use(found: Profile) -> None:
     from bottleneck_doctor.analyse.compare import compare
     from bottleneck_doctor.analyse.diagnose import diagnose
     from bottleneck_doctor.analyse.picture import picture_of
-    from bottleneck_doctor.model.outcome import Condition, Repeat
+    from bottleneck_doctor.model.gate import Condition, Repeat
     from bottleneck_doctor.prescribe import write_up
     from bottleneck_doctor.render import FORMATS, render
     from bottleneck_doctor.render.comparison import comparison_text

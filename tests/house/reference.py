@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from bottleneck_doctor.prescribe.remedies import Shown, offered, show
+from bottleneck_doctor.prescribe.remedies import RemedyPage, offered, show
 from bottleneck_doctor.prescribe.shelf import cases_of, modules, pages
 from bottleneck_doctor.render.glossary import BOUNDS, CAUSES, MESSAGES, METRICS
 from bottleneck_doctor.render.pages import examples, risks
@@ -87,7 +87,7 @@ def remedies_page() -> str:
     return "\n".join(lines)
 
 
-def _remedy(shown: Shown) -> list[str]:
+def _remedy(shown: RemedyPage) -> list[str]:
     links = ", ".join(f"[{name}](findings/{name}.md)" for name in shown.findings)
     cure = next(iter(shown.cures.values()), None)
     lines = [f"{capital(cure.title)}." if cure else "", "", f"- offered by {links}"]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.agent.rows import Book
+from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.launch import board as boards
 from bottleneck_doctor.launch.board import Board
 
 
-def book(folder: Path, **words: int) -> Book:
+def book(folder: Path, **words: int) -> EventWriter:
     """What an agent would write: a file of rows whose header holds these words."""
-    made = Book(str(folder))
+    made = EventWriter(str(folder))
     for name, value in words.items():
         made.post(getattr(wire, name), value)
     return made

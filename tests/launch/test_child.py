@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from bottleneck_doctor.launch.child import spawn
 from bottleneck_doctor.launch.command import CannotStart, Command
+from bottleneck_doctor.launch.supervise import spawn
 
 
 def refusal(*argv: str) -> CannotStart:

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bottleneck_doctor.launch.doorbell import doorbell
-from bottleneck_doctor.launch.signals import HELD, arrivals, held
+from bottleneck_doctor.launch.signals import HELD, arrivals, doorbell, held
 
 pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it
 
@@ -68,7 +67,7 @@ def test_a_held_signal_is_noticed_and_left_for_others_to_take(child, monkeypatch
 
 
 def test_with_bells_a_signal_cuts_the_sleep_short(child, monkeypatch):
-    monkeypatch.setattr("bottleneck_doctor.launch.doorbell._LOOK_UP_S", LONG_S)
+    monkeypatch.setattr("bottleneck_doctor.launch.signals._LOOK_UP_S", LONG_S)
     with held() as taken, doorbell(child.pid, HELD) as sleep:
         before = time.monotonic()
         ring()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bottleneck_doctor.launch.enough import (
+from bottleneck_doctor.launch.limits import (
     LOOSE,
     SECONDS_AT_LEAST,
     SECONDS_AT_MOST,
@@ -19,7 +19,7 @@ from bottleneck_doctor.launch.enough import (
     Enough,
     half_width,
 )
-from bottleneck_doctor.model.progress import Progress
+from bottleneck_doctor.model.live import Progress
 
 LOOK_NS = 250_000_000
 FIRST_NS = 1_000_000_000

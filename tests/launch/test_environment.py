@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.launch.environment import instrumented
+from bottleneck_doctor.launch.command import instrumented
 
 INJECT, AGENT, RUN = "/pkg/inject", "/pkg/agent", "/tmp/run"
 

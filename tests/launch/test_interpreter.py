@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.launch import interpreter
+from bottleneck_doctor.launch import command
 from bottleneck_doctor.launch.command import CannotStart
 
 
@@ -39,37 +39,37 @@ def on_path(tmp_path, monkeypatch):
 
 def test_the_interpreter_asked_for_wins_by_path_or_by_name(on_path):
     folder = on_path("python3.12")
-    assert interpreter.choose(sys.executable) == sys.executable
-    assert interpreter.choose("python3.12") == str(folder / "python3.12")
+    assert command.choose(sys.executable) == sys.executable
+    assert command.choose("python3.12") == str(folder / "python3.12")
 
 
 def test_an_interpreter_asked_for_that_is_not_there_is_refused_before_the_start(on_path):
     on_path("python")
     with pytest.raises(CannotStart, match=r"--python 'python9' is neither") as caught:
-        interpreter.choose("python9")
+        command.choose("python9")
     assert caught.value.status == 2
 
 
 def test_our_own_interpreter_runs_it_when_it_has_torch(torch_here, on_path):
     on_path("python")
     torch_here(ModuleSpec("torch", None, origin="/site-packages/torch/__init__.py"))
-    assert interpreter.choose() == sys.executable
+    assert command.choose() == sys.executable
 
 
 def test_a_stray_folder_named_torch_is_not_torch(torch_here, on_path):
     folder = on_path("python")
     torch_here(ModuleSpec("torch", None, origin=None))
-    assert interpreter.choose() == str(folder / "python")
+    assert command.choose() == str(folder / "python")
 
 
 def test_without_torch_the_python_on_path_comes_before_python3_and_ours_is_last(torch_here, on_path):
     torch_here(None)
     folder = on_path()
-    assert interpreter.choose() == sys.executable
+    assert command.choose() == sys.executable
     on_path("python3")
-    assert interpreter.choose() == str(folder / "python3")
+    assert command.choose() == str(folder / "python3")
     on_path("python")
-    assert interpreter.choose() == str(folder / "python")
+    assert command.choose() == str(folder / "python")
 
 
 def test_a_torch_that_cannot_be_looked_up_counts_as_none(monkeypatch, on_path):
@@ -79,7 +79,7 @@ def test_a_torch_that_cannot_be_looked_up_counts_as_none(monkeypatch, on_path):
         raise ValueError("torch.__spec__ is None")
 
     monkeypatch.setattr(importlib.util, "find_spec", broken)
-    assert interpreter.choose() == str(folder / "python")
+    assert command.choose() == str(folder / "python")
 
 
 def test_no_python_anywhere_is_refused(torch_here, monkeypatch):
@@ -87,4 +87,4 @@ def test_no_python_anywhere_is_refused(torch_here, monkeypatch):
     monkeypatch.setattr(sys, "executable", "")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CannotStart, match="--python PATH"):
-        interpreter.choose()
+        command.choose()

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bottleneck_doctor.launch import limit as limits
+from bottleneck_doctor.launch import limits as limits
 from bottleneck_doctor.launch.board import Board
-from bottleneck_doctor.launch.limit import LAST_WORK_S, MARGIN_S, MARGIN_STEPS, SWALLOWED_S, Limit
-from bottleneck_doctor.model.progress import Progress
+from bottleneck_doctor.launch.limits import LAST_WORK_S, MARGIN_S, MARGIN_STEPS, SWALLOWED_S, Limit
+from bottleneck_doctor.model.live import Progress
 
 S = 1_000_000_000
 PID = 4711

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.launch import onlookers
-from bottleneck_doctor.launch.onlookers import INTEREST_NS, Onlookers, read_handover, show_interest
+from bottleneck_doctor.launch import run_registry
+from bottleneck_doctor.launch.run_registry import INTEREST_NS, Onlookers, read_handover, show_interest
 from bottleneck_doctor.model.live import Handover
-from bottleneck_doctor.model.profile import Machine
+from bottleneck_doctor.model.run import Machine
 
 S = 1_000_000_000
 HANDOVER = Handover(7, Machine("host", "6.1", "cpu", 2, 2.0))
@@ -57,7 +57,7 @@ def test_at_most_every_two_seconds(tmp_path: Path) -> None:
 
 def test_rarer_where_it_costs_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = iter(range(0, 10**12, S // 10))  # each handover costs a tenth of a second
-    monkeypatch.setattr(onlookers.time, "thread_time_ns", lambda: next(cpu))
+    monkeypatch.setattr(run_registry.time, "thread_time_ns", lambda: next(cpu))
     ask, host = Supervisor(), Onlookers(tmp_path)
     for look in range(40):
         touch(tmp_path, 1 + look)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.launch import announce, runs
+from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.launch.folder import PREFIX
 from bottleneck_doctor.model.live import Announcement, Lifetime
 
@@ -27,7 +27,7 @@ def sleeper() -> Iterator[int]:
 
 
 def ourselves() -> Lifetime:
-    found = announce.lifetime(os.getpid())
+    found = run_registry.lifetime(os.getpid())
     assert found is not None
     return found
 
@@ -37,14 +37,14 @@ def run(at: Path, name: str, **changes: object) -> Path:
     folder = at / f"{PREFIX}{name}"
     folder.mkdir()
     said = Announcement(
-        ourselves(), announce.here(), ["python", f"{name}.py"], f"{name}.py", "/", "now", 5, "/p.json"
+        ourselves(), run_registry.here(), ["python", f"{name}.py"], f"{name}.py", "/", "now", 5, "/p.json"
     )
-    announce.announce(folder, replace(said, **changes))  # type: ignore[arg-type]
+    run_registry.announce(folder, replace(said, **changes))  # type: ignore[arg-type]
     return folder
 
 
 def found(place: Path) -> list[str]:
-    return [one.folder.name.removeprefix(PREFIX) for one in runs.find_runs([str(place)])]
+    return [one.folder.name.removeprefix(PREFIX) for one in run_registry.find_runs([str(place)])]
 
 
 def test_the_runs_of_a_place_are_found_oldest_first(tmp_path: Path) -> None:
@@ -68,43 +68,43 @@ def test_a_link_to_a_run_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_place_that_is_not_there_holds_no_runs(tmp_path: Path) -> None:
-    assert runs.find_runs([str(tmp_path / "gone")]) == []
+    assert run_registry.find_runs([str(tmp_path / "gone")]) == []
 
 
 def test_a_run_whose_supervisor_was_killed_is_known_by_its_start_not_by_its_pid(tmp_path: Path) -> None:
     run(tmp_path, "dead", supervisor=DEAD)
-    assert [one.orphaned for one in runs.find_runs([str(tmp_path)])] == [True]
+    assert [one.orphaned for one in run_registry.find_runs([str(tmp_path)])] == [True]
 
 
 def test_a_run_is_meant_by_pid_folder_or_a_part_of_its_command(tmp_path: Path, sleeper: int) -> None:
     folder = run(tmp_path, "train")
-    run(tmp_path, "other", supervisor=announce.lifetime(os.getppid()))
-    all_runs = runs.find_runs([str(tmp_path)])
+    run(tmp_path, "other", supervisor=run_registry.lifetime(os.getppid()))
+    all_runs = run_registry.find_runs([str(tmp_path)])
     for wanted in (str(folder), "train.py", "python train"):
-        assert [one.folder for one in runs.matching(all_runs, wanted)] == [folder]
+        assert [one.folder for one in run_registry.matching(all_runs, wanted)] == [folder]
     for pid in (os.getpid(), sleeper):  # the one of bdoc, and one below it
-        assert folder in [one.folder for one in runs.matching(all_runs, str(pid))]
-    assert runs.matching(all_runs, "nothing.py") == []
+        assert folder in [one.folder for one in run_registry.matching(all_runs, str(pid))]
+    assert run_registry.matching(all_runs, "nothing.py") == []
 
 
 def test_a_process_that_lost_its_parents_is_known_by_its_environment(tmp_path: Path) -> None:
     folder = run(tmp_path, "a", supervisor=DEAD)
     with subprocess.Popen(["sleep", "60"], env={**os.environ, "BDOC_RUN": str(folder)}) as process:
         announced = [replace(one, announcement=replace(one.announcement, supervisor=Lifetime(1 << 30, 1)))
-                     for one in runs.find_runs([str(tmp_path)])]  # fmt: skip
-        assert [one.folder for one in runs.matching(announced, str(process.pid))] == [folder]
+                     for one in run_registry.find_runs([str(tmp_path)])]  # fmt: skip
+        assert [one.folder for one in run_registry.matching(announced, str(process.pid))] == [folder]
         process.kill()
 
 
 def test_what_a_killed_supervisor_left_is_swept(tmp_path: Path) -> None:
     dead, alive = run(tmp_path, "dead", supervisor=DEAD), run(tmp_path, "alive")
-    assert runs.sweep(runs.find_runs([str(tmp_path)])) == [dead]
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == [dead]
     assert (dead.exists(), alive.exists()) == (False, True)
 
 
 def test_it_stays_while_the_training_goes_on(tmp_path: Path, sleeper: int) -> None:
-    dead = run(tmp_path, "dead", supervisor=DEAD, training=announce.lifetime(sleeper))
-    assert runs.sweep(runs.find_runs([str(tmp_path)])) == []
+    dead = run(tmp_path, "dead", supervisor=DEAD, training=run_registry.lifetime(sleeper))
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
     assert dead.exists()
 
 
@@ -114,14 +114,14 @@ def test_it_stays_while_a_process_has_its_rows_mapped(tmp_path: Path) -> None:
     path.write_bytes(b"\0" * 4096)
     with open(path, "r+b") as file:
         rows = mmap.mmap(file.fileno(), 4096)
-    assert runs.sweep(runs.find_runs([str(tmp_path)])) == []
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
     rows.close()
-    assert runs.sweep(runs.find_runs([str(tmp_path)])) == [dead]
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == [dead]
 
 
 def test_a_folder_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
     """It may belong to a run that begins in this very moment, or to an older bdoc."""
     silent = tmp_path / f"{PREFIX}silent"
     silent.mkdir()
-    assert runs.sweep(runs.find_runs([str(tmp_path)])) == []
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
     assert silent.exists()

@@ -8,58 +8,58 @@ from collections.abc import Iterator
 
 import pytest
 
-from bottleneck_doctor.launch import witness
+from bottleneck_doctor.launch import signals
 
 pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it
 
 
 @pytest.fixture
-def bystander() -> Iterator[witness.Witness]:
+def bystander() -> Iterator[signals.Witness]:
     """A witness; tests signal it alone, as the group that it is in is the test runner's."""
-    made = witness.station()
+    made = signals.station()
     assert made is not None
     yield made
-    witness.dismiss(made)
+    signals.dismiss(made)
 
 
 def test_a_signal_is_seen_at_once_and_others_are_not(bystander):
-    assert witness.saw(bystander, signal.SIGTERM) is False
+    assert signals.saw(bystander, signal.SIGTERM) is False
     os.kill(bystander.pid, signal.SIGTERM)
-    assert witness.saw(bystander, signal.SIGTERM) is True
-    assert witness.saw(bystander, signal.SIGINT) is False
+    assert signals.saw(bystander, signal.SIGTERM) is True
+    assert signals.saw(bystander, signal.SIGINT) is False
 
 
 def test_a_relieved_witness_has_seen_nothing():
-    first = witness.station()
+    first = signals.station()
     os.kill(first.pid, signal.SIGINT)
-    second = witness.relieve(first)
-    assert witness.saw(second, signal.SIGINT) is False
+    second = signals.relieve(first)
+    assert signals.saw(second, signal.SIGINT) is False
     assert not os.path.exists(f"/proc/{first.pid}")
-    witness.dismiss(second)
+    signals.dismiss(second)
 
 
 def test_a_stopped_witness_still_tells_and_still_goes():
-    other = witness.station()
+    other = signals.station()
     os.kill(other.pid, signal.SIGSTOP)
     os.waitpid(other.pid, os.WUNTRACED)
     os.kill(other.pid, signal.SIGHUP)
-    assert witness.saw(other, signal.SIGHUP) is True
-    witness.dismiss(other)
+    assert signals.saw(other, signal.SIGHUP) is True
+    signals.dismiss(other)
     assert not os.path.exists(f"/proc/{other.pid}")
 
 
 def test_without_a_witness_nobody_can_tell():
-    assert witness.saw(None, signal.SIGTERM) is None
+    assert signals.saw(None, signal.SIGTERM) is None
 
 
 def test_a_machine_without_cat_has_no_witness_and_nothing_stays_open(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     before = os.listdir("/proc/self/fd")
-    assert witness.station() is None
+    assert signals.station() is None
     assert os.listdir("/proc/self/fd") == before
 
 
 def test_the_witness_goes_when_the_lifeline_is_cut():
-    made = witness.station()
+    made = signals.station()
     os.close(made.lifeline)
     assert os.waitpid(made.pid, 0)[1] == 0

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.loops import Feed, LoopBody
-from bottleneck_doctor.model.profile import (
-    Blocked,
-    Epochs,
-    FetchTable,
-    Gap,
-    Loader,
-    Location,
-    Loop,
-    Machine,
-    Operation,
-    Outside,
-    Process,
-    Profile,
-    Run,
-    Series,
-    StepTable,
-    Window,
-)
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.fetches import Blocked, FetchTable
+from bottleneck_doctor.model.instruments import InstrumentWindow, Operation, Series
+from bottleneck_doctor.model.loops import Epochs, Feed, Loader, Loop, LoopBody, Outside, StepTable
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Gap, Machine, Process, Run
 
 RUN = Run(["train.py", "--lr", "0.1"], "train.py", "/home/ann", "2026-03-01T12:00:00Z", 38.2, 0)
 MACHINE = Machine("box", "6.1", "Xeon", 8, 4.0, 8, 4.0, 1 << 34, gpus=[])
@@ -87,7 +74,7 @@ PROFILE = Profile(
     blocked=[Blocked("L0", [0.1], [{"storage": 3}])],
     operations=[Operation("sync", 10, 10, "item", 2, 0.1, 0.01, 0.06, events=[(0.1, 0.06)])],
     series=Series([0.0, 1.0], {"cpu": [0.5, None], "celsius": [-3.0, 4.0]}),
-    windows=[Window("py-spy", 5.0, 8.0)],
+    windows=[InstrumentWindow("py-spy", 5.0, 8.0)],
     gaps=[Gap("GPU", "no driver")],
 )
 

@@ -20,8 +20,9 @@ from bottleneck_doctor.model.codec import (
     encode_report,
     read_profile,
 )
-from bottleneck_doctor.model.profile import Gap, Profile
+from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.report import Metric
+from bottleneck_doctor.model.run import Gap
 from tests.model.profiles import MACHINE, PROFILE, RUN, with_steps
 from tests.render.reports import TYPICAL
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.findings.case import patient
-from bottleneck_doctor.model.diagnosis import Change, Cure, Diagnosis, Finding, Turn, Work
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from bottleneck_doctor.model.report import Evidence, Fix
 from bottleneck_doctor.prescribe.rank import offers, remedies, without_trifles_first, worth_saying
 
 FIX = Fix("do it")
-AVERTS = Cure("grow-shm", "more room", FIX, factor=(1.0, 1.0, 1.0), apply="env")
-LITTLE = Cure("tidy-up", "a little", FIX, factor=(1.0, 1.01, 1.02), apply="env")
-HELPS = Cure("workers-auto", "two workers", FIX, change=Change(workers=2), apply="admin", effort="days")
+AVERTS = Proposal("grow-shm", "more room", FIX, factor=(1.0, 1.0, 1.0), apply="env")
+LITTLE = Proposal("tidy-up", "a little", FIX, factor=(1.0, 1.01, 1.02), apply="env")
+HELPS = Proposal("workers-auto", "two workers", FIX, change=Change(workers=2), apply="admin", effort="days")
 
 
 def run() -> tuple[Diagnosis, list[Finding]]:
     found = Finding("shm-exhaustion", "input.ipc", [Evidence("room")], [AVERTS, LITTLE, HELPS])
-    return patient(Work(0.02), Turn(0.0, 0.02)), [found]
+    return patient(BatchCost(0.02), StepCost(0.0, 0.02)), [found]
 
 
 def test_a_remedy_that_averts_a_failure_is_said_and_one_that_brings_little_is_not() -> None:
@@ -37,8 +37,8 @@ def test_its_speedup_is_one() -> None:
 
 def order_of(confidence: str, gained: float = 1.3) -> list[str]:
     """A cure of the named cause that gains 30 %, and one of something else that doubles the speed."""
-    named = Cure("named", "of the cause", FIX, factor=(1.0, gained, 1.3), basis="bound", most=1.5)
-    other = Cure("other", "of something else", FIX, factor=(1.9, 2.2, 2.4))
+    named = Proposal("named", "of the cause", FIX, factor=(1.0, gained, 1.3), basis="bound", most=1.5)
+    other = Proposal("other", "of something else", FIX, factor=(1.9, 2.2, 2.4))
     diagnosis, _ = run()
     verdict = replace(diagnosis.verdict, cause="input.preprocess", confidence=confidence)
     found = [
@@ -56,8 +56,8 @@ def test_what_treats_the_named_cause_comes_first_unless_that_is_a_guess() -> Non
 
 
 def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> None:
-    sure = Cure("sure", "a little", FIX, factor=(1.15, 1.2, 1.25))
-    likely = Cure("likely", "much", FIX, factor=(1.0, 2.6, 3.0), basis="bound", most=4.0)
+    sure = Proposal("sure", "a little", FIX, factor=(1.15, 1.2, 1.25))
+    likely = Proposal("likely", "much", FIX, factor=(1.0, 2.6, 3.0), basis="bound", most=4.0)
     diagnosis, _ = run()
     found = Finding("log-slow", "host.logging", [Evidence("log")], [sure, likely])
     assert [offer.cure.id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
@@ -70,7 +70,7 @@ def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> Non
 def test_a_guess_tells_its_bound_and_no_number(cause: str, most: float | None, bound: float) -> None:
     """Of a cure for the input, where the finding knows no closer one, the bound is a step without input."""
     diagnosis, _ = run()
-    cure = Cure("guess", "of experience elsewhere", FIX, factor=(1.0, 1.2, 1.3), most=most, basis="bound")
+    cure = Proposal("guess", "of experience elsewhere", FIX, factor=(1.0, 1.2, 1.3), most=most, basis="bound")
     (offer,) = offers(diagnosis, [Finding("slow", cause, [Evidence("seen")], [cure])])
     assert (offer.likely, offer.told.likely, offer.told.low) == (1.2, None, 1.0)
     assert 0.99 * bound <= offer.told.high < 1.5 * bound
@@ -87,7 +87,7 @@ def test_a_guess_tells_its_bound_and_no_number(cause: str, most: float | None, b
 def test_a_guess_that_experience_finds_small_is_not_worth_a_risk() -> None:
     diagnosis, _ = run()
     cures = [
-        Cure(name, name, FIX, factor=(1.0, gained, 2.0), most=3.0, basis="bound", risk=risk)
+        Proposal(name, name, FIX, factor=(1.0, gained, 2.0), most=3.0, basis="bound", risk=risk)
         for name, gained, risk in (("small", 1.08, "digits"), ("large", 1.3, "digits"), ("safe", 1.08, ""))
     ]
     ranked = offers(diagnosis, [Finding("slow", "model.compute", [Evidence("seen")], cures)])

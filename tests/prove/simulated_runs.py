@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bottleneck_doctor.model.proof import BASELINE, Arm, Attempt
-from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.model.run import Treatment
 
 BASE = Arm(BASELINE, "baseline", "as it is")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.model.profile import Machine, Profile, Run
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 from bottleneck_doctor.prove.endings import LETTERS_AT_MOST, Seen, judged
 
 RUN = Run(["train.py"], "train.py", "/", "2026-11-22T12:00:00+00:00", 1.0, 0)

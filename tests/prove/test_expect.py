@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.proof import Expected, Gain, Proved
-from bottleneck_doctor.model.refusal import UsageError
 from bottleneck_doctor.prove.expect import check_id, judge, parse_expectation
 
 KNOWN = ("workers-auto", "pin-memory")

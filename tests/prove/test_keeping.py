@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.launch import announce
-from bottleneck_doctor.model.trial import Order
+from bottleneck_doctor.launch import run_registry
+from bottleneck_doctor.model.run import Order
 from bottleneck_doctor.prove.keeping import HIDDEN, LIST, WHERE, Keeping
 from bottleneck_doctor.prove.limits import Limits
 from bottleneck_doctor.prove.place import PREFIX, place
@@ -123,7 +123,7 @@ def test_what_a_killed_bdoc_put_aside_is_put_back_by_the_next(home: Path, tmp_pa
     (home / "best.pt").write_text("worthless")
     stale = tmp_path / "tmp" / f"{PREFIX}{DEAD}-1-x"
     stale.mkdir()
-    (stale / WHERE).write_text(announce.here())
+    (stale / WHERE).write_text(run_registry.here())
     written(stale, linked(home, "best.pt", "1-1", "the user's"))
     with (stale / LIST).open("a") as file:
         file.write('{"what": "moved", "pa')  # where it was killed
@@ -141,7 +141,7 @@ def test_the_hidden_folder_alone_is_enough_where_temporary_files_are_gone(home: 
     (hidden / WHERE).write_text("another machine")
     with place(Keeping().put_back):
         assert (home / "best.pt").read_text() == "worthless"  # it may be at work on it
-    (hidden / WHERE).write_text(announce.here())
+    (hidden / WHERE).write_text(run_registry.here())
     with place(Keeping().put_back):
         assert (home / "best.pt").read_text() == "the user's"
     assert os.listdir() == ["best.pt"]

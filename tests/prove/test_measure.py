@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.proof import Arm, Span
-from bottleneck_doctor.model.trial import Order, Treated, Treatment, Trial
+from bottleneck_doctor.model.proof import Arm, ComparedSteps
+from bottleneck_doctor.model.run import Order, Treated, Treatment, Trial
 from bottleneck_doctor.prove.measure import attempt_of, unapplied
 from tests.analyse.runs import run_of
 
 ARM = Arm("workers-auto", "remedy", treatments=(Treatment("loader"), Treatment("environment")))
 APPLIED = Trial(Order(list(ARM.treatments)), [Treated("loader", 7), Treated("environment", 7)])
-SPAN = Span(20, 220)
+SPAN = ComparedSteps(20, 220)
 
 
-def measured(profile: Profile | None, span: Span = SPAN, outcome: str = "measured") -> object:
+def measured(profile: Profile | None, span: ComparedSteps = SPAN, outcome: str = "measured") -> object:
     return attempt_of(ARM, outcome, "", profile, 9.0, 1 << 20, span)
 
 
@@ -35,7 +35,7 @@ def test_the_mean_step_is_that_of_the_span() -> None:
         times.append(now)
     table = replace(loop.table, wall_s=walls, t=times)
     profile = replace(profile, loops=[replace(loop, table=table)])
-    found = attempt_of(ARM, "measured", "", profile, 9.0, 1 << 20, Span(100, 200))
+    found = attempt_of(ARM, "measured", "", profile, 9.0, 1 << 20, ComparedSteps(100, 200))
     assert found.step_s == pytest.approx(0.02)
     assert found.steps == 100
     assert (found.run_s, found.memory_bytes, found.trial) == (9.0, 1 << 20, APPLIED)
@@ -66,13 +66,19 @@ def test_rows_of_several_steps_count_in_proportion() -> None:
     )
     half = replace(half, steps=[2] * len(half.t), wall_s=[0.02] * len(half.t))
     found = attempt_of(
-        ARM, "measured", "", replace(profile, loops=[replace(loop, table=half)]), 9.0, None, Span(21, 119)
+        ARM,
+        "measured",
+        "",
+        replace(profile, loops=[replace(loop, table=half)]),
+        9.0,
+        None,
+        ComparedSteps(21, 119),
     )
     assert found.step_s == pytest.approx(0.01)
 
 
 def test_a_run_that_ended_too_early_is_too_short() -> None:
-    found = attempt_of(ARM, "measured", "", run(), 9.0, None, Span(100, 1000))
+    found = attempt_of(ARM, "measured", "", run(), 9.0, None, ComparedSteps(100, 1000))
     assert (found.outcome, found.step_s) == ("too-short", None)
     assert "1000 are compared" in found.why
 

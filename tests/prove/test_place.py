@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.launch import announce
-from bottleneck_doctor.model.refusal import UsageError
+from bottleneck_doctor.launch import run_registry
+from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.prove.keeping import WHERE
 from bottleneck_doctor.prove.place import LOG_BYTES_AT_MOST, PREFIX, keep_short, place, tail
 
@@ -28,7 +28,7 @@ def nothing(folder: Path) -> bool:
 def left(home: Path, pid: int, began: int = 1, where: str | None = None) -> Path:
     folder = home / f"{PREFIX}{pid}-{began}-x"
     folder.mkdir()
-    (folder / WHERE).write_text(announce.here() if where is None else where)
+    (folder / WHERE).write_text(run_registry.here() if where is None else where)
     return folder
 
 
@@ -41,7 +41,7 @@ def test_it_is_private_and_gone_afterwards(home: Path) -> None:
 
 
 def test_what_the_dead_left_is_removed_and_what_others_use_is_not(home: Path) -> None:
-    ours = announce.lifetime(os.getpid())
+    ours = run_registry.lifetime(os.getpid())
     assert ours is not None
     dead = left(home, DEAD)
     reused = left(home, os.getpid(), began=ours.began - 1)

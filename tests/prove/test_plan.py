@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.model.profile import Location
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.proof import Arm
 from bottleneck_doctor.model.report import (
     Abstained,
@@ -21,7 +21,7 @@ from bottleneck_doctor.model.report import (
     Speedup,
     Verdict,
 )
-from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.prove.plan import choose_arms, together
 
 from .simulated_runs import remedy as arm

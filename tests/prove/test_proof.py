@@ -11,22 +11,22 @@ from bottleneck_doctor.model.proof import (
     CEILING,
     Arm,
     Attempt,
-    Cost,
     Expected,
     Gain,
     Missed,
     Parity,
     Proof,
+    ProofCost,
     Proved,
 )
-from bottleneck_doctor.model.trial import Losses, Order, Trial
+from bottleneck_doctor.model.run import Losses, Order, Trial
 from bottleneck_doctor.prove.proof import LEFT_OUT, prove, winner
 
 from .simulated_runs import BASE, measured, remedy
 from .test_plan import remedy as told
 from .test_plan import report
 
-COST = Cost(10.0, 60.0, 100.0, 5)
+COST = ProofCost(10.0, 60.0, 100.0, 5)
 TOP = Arm(CEILING, "ceiling", "from memory")
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.proof import Gain, Proof
-from bottleneck_doctor.model.refusal import UsageError
 from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.prove import record
 from bottleneck_doctor.prove.record import default_path, machine_of, remember, track_record

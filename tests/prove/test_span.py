@@ -10,11 +10,11 @@ from bottleneck_doctor.agent.treatments.losses import MARGIN
 from bottleneck_doctor.agent.treatments.replay import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.commands.proving import LOSSES
+from bottleneck_doctor.model.derived import Rhythm
 from bottleneck_doctor.model.diagnosis import Diagnosis
-from bottleneck_doctor.model.proof import CEILING, Arm, Span
+from bottleneck_doctor.model.proof import CEILING, Arm, ComparedSteps
 from bottleneck_doctor.model.report import Speedup
-from bottleneck_doctor.model.rhythm import Rhythm
-from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.prove.span import (
     AT_MOST,
     FED_FROM,
@@ -39,7 +39,7 @@ def watched(stopped: bool = True, **traits: object) -> Diagnosis:
     return diagnose(replace(profile, run=run))
 
 
-def steps(span: Span) -> int:
+def steps(span: ComparedSteps) -> int:
     return span.end - span.begin
 
 

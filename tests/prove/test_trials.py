@@ -14,13 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bottleneck_doctor.model.trial import Order, Treatment
+from bottleneck_doctor.model.run import Order, Treatment
 from bottleneck_doctor.prove import family
+from bottleneck_doctor.prove.carry_out import Finished
 from bottleneck_doctor.prove.limits import Limits
 from bottleneck_doctor.prove.place import place
 from bottleneck_doctor.prove.sweeping import blocks
 from bottleneck_doctor.prove.traces import held_blocks
-from bottleneck_doctor.prove.trials import Finished, Target, run_trial
+from bottleneck_doctor.prove.trials import Target, run_trial
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +126,7 @@ def test_shared_memory_of_killed_processes_is_removed_and_other_files_there_stay
 
 CALLER = """
 import sys
-from bottleneck_doctor.model.trial import Order
+from bottleneck_doctor.model.run import Order
 from bottleneck_doctor.prove import family
 from bottleneck_doctor.prove.limits import Limits
 from bottleneck_doctor.prove.place import place

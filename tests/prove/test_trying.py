@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.proof import BASELINE, Arm, Attempt
-from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.prove.trying import FOR_EXACTNESS, kept, try_out
 
 from .simulated_runs import BASE, Machine, remedy

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.model.comparison import Difference
-from bottleneck_doctor.model.outcome import Checked, Condition, Gate, Judgement, Outcome, Regression
+from bottleneck_doctor.model.gate import Checked, Condition, Difference, Gate, Judgement, Outcome, Regression
 from tests.render.reports import INCONCLUSIVE, TYPICAL
 
 WAIT = Condition("data_wait_fraction", ">", 0.2, "--max-data-wait")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.hot import HotFunction, HotOperator
-from bottleneck_doctor.model.profile import Gap, Location
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.derived import HotFunction, HotOperator
 from bottleneck_doctor.model.report import (
     Abstained,
     BudgetPart,
@@ -23,6 +23,7 @@ from bottleneck_doctor.model.report import (
     Speedup,
     Verdict,
 )
+from bottleneck_doctor.model.run import Gap
 
 TRAIN = Location("/home/ann/cats/train.py", 41, "main")
 RUN = RunSummary(

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.model.location import Location
-from bottleneck_doctor.model.outcome import Checked, Gate
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.gate import Checked, Gate
 from bottleneck_doctor.render.annotations import MOST, github
 from tests.render.gates import ALL, FINE, GATES, SEVERAL, UNSURE
 from tests.render.hostile import ATTACKS, attacked

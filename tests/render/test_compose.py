@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.model.profile import Location
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.report import BudgetPart, Evidence, Metric, Report, Speedup
-from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import WHOLE, Lengths
 from tests.render.reports import FINDINGS, REMEDIES, TYPICAL

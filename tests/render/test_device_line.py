@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.hot import HotOperator
+from bottleneck_doctor.model.derived import HotOperator
 from bottleneck_doctor.model.report import DeviceSummary, Evidence
 from bottleneck_doctor.render import render
 from tests.render.reports import TYPICAL

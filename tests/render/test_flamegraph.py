@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.picture import CallPath, CallPaths
-from bottleneck_doctor.model.profile import Gap
+from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.render.flamegraph import flamegraph_page
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.pictures import SAMPLED, UNSAMPLED

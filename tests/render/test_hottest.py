@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.model.profile import Location
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.render.hottest import place
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from bottleneck_doctor.model.outcome import Gate
+from bottleneck_doctor.model.gate import Gate
 from bottleneck_doctor.render.junit import junit
 from tests.render.gates import ALL, FINE, GATES, SEVERAL, UNSURE
 from tests.render.hostile import ATTACKS, attacked

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.model.comparison import Difference
-from bottleneck_doctor.model.outcome import Checked, Condition, Gate, Judgement, Outcome, Regression
+from bottleneck_doctor.model.gate import Checked, Condition, Difference, Gate, Judgement, Outcome, Regression
 from bottleneck_doctor.render.outcome import gate_lines, outcome_lines
 from tests.render.reports import TYPICAL
 

@@ -10,8 +10,8 @@ import pytest
 
 from bottleneck_doctor import launch
 from bottleneck_doctor.analyse.conditions import METRIC_NAMES
-from bottleneck_doctor.model.diagnosis import Cure
-from bottleneck_doctor.model.refusal import BadProfile, Refused, UsageError
+from bottleneck_doctor.model.diagnosis import Proposal
+from bottleneck_doctor.model.errors import BadProfile, Refused, UsageError
 from bottleneck_doctor.model.report import Fix
 from bottleneck_doctor.prescribe.rank import EASE, EFFORT
 from bottleneck_doctor.render.glossary import BOUNDS, CAUSES, MESSAGES, METRICS
@@ -45,7 +45,7 @@ def test_a_page_begins_with_its_id() -> None:
     )
 
 
-CURE = Cure(
+CURE = Proposal(
     "workers-auto", "make batches in 2 processes", Fix("give it workers", "DataLoader(ds, num_workers=2)"),
     apply="env", risk="memory",
 )  # fmt: skip

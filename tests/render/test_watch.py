@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from bottleneck_doctor.model.live import Announcement, Ending, Lifetime, Look, Pace, Surroundings
+from bottleneck_doctor.model.live import Announcement, Ending, Lifetime, LiveView, PacePoint, Surroundings
 from bottleneck_doctor.model.report import Report
 from bottleneck_doctor.render.watch import block, listed, plain_line
 from tests.render.reports import HEALTHY, INCONCLUSIVE, TYPICAL
@@ -17,14 +17,14 @@ SAID = Announcement(
     5, "/data/profile.json",
 )  # fmt: skip
 AROUND = Surroundings(2.0, 1.62, 0.11, {"cpu": 0.12, "io": 0.0, "memory": 0.0}, [0.87, 0.5], [0.4, 0.3])
-LOOK = Look(
-    SAID, "running", 192.0, 1204, 1200, ranks=2, now=Pace(0.0207, 0.59),
-    history=[Pace(0.02, 0.5), Pace(None, None), Pace(0.03, 0.9)] * 40, around=AROUND,
+LOOK = LiveView(
+    SAID, "running", 192.0, 1204, 1200, ranks=2, now=PacePoint(0.0207, 0.59),
+    history=[PacePoint(0.02, 0.5), PacePoint(None, None), PacePoint(0.03, 0.9)] * 40, around=AROUND,
 )  # fmt: skip
 ENDED = replace(LOOK, state="ended", ending=Ending(0), profile="profile.json")
 
 
-def drawn(look: Look, report: Report | None = TYPICAL, width: int = 80, encoding: str = "utf-8") -> str:
+def drawn(look: LiveView, report: Report | None = TYPICAL, width: int = 80, encoding: str = "utf-8") -> str:
     return block(look, report, width, False, encoding)
 
 
@@ -41,7 +41,7 @@ def test_a_block_says_pace_machine_verdict_and_the_best_remedy() -> None:
 @pytest.mark.parametrize("report", [TYPICAL, HEALTHY, INCONCLUSIVE, None])
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width: int, report: Report | None) -> None:
-    for look in (LOOK, ENDED, Look(SAID, "starting", 3.0)):
+    for look in (LOOK, ENDED, LiveView(SAID, "starting", 3.0)):
         lines = drawn(look, report, width).splitlines()
         assert max(map(cell_len, lines)) <= width
         assert width < 80 or len(lines) <= 15
@@ -84,7 +84,7 @@ def test_why_there_is_no_verdict_is_said() -> None:
         (replace(LOOK, state="finishing"), "the training has ended; bdoc is writing the profile"),
     ],
 )
-def test_the_last_line_says_how_it_ended(look: Look, last: str) -> None:
+def test_the_last_line_says_how_it_ended(look: LiveView, last: str) -> None:
     assert drawn(look, width=100).splitlines()[-1] == last
     assert last in plain_line(look, None, "utf-8")
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bottleneck_doctor.model.live import Look
+from bottleneck_doctor.model.live import LiveView
 from bottleneck_doctor.render.watch_record import record
 from tests.render.reports import TYPICAL
 from tests.render.test_watch import ENDED, LOOK, SAID
@@ -24,5 +24,5 @@ def test_json_is_one_object_a_line_with_the_names_of_the_metrics() -> None:
     assert found["verdict"]["bound"] == TYPICAL.verdict.bound
     assert found["remedy"]["id"] == TYPICAL.remedies[0].id
     assert json.loads(record(ENDED, None))["exit_status"] == 0
-    bare = json.loads(record(Look(SAID, "starting", 1.0), None))
+    bare = json.loads(record(LiveView(SAID, "starting", 1.0), None))
     assert {bare[key] for key in ("step_time_s", "job_cores", "verdict", "remedy", "exit_status")} == {None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.sense.bins import Bins
+from bottleneck_doctor.sense.blocked import Bins
 
 
 def test_events_of_one_bucket_and_key_are_counted_together() -> None:

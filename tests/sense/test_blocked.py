@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.sense.blocked import MOST_THREADS, BlockedSampler
-from bottleneck_doctor.sense.channels import CLASSES
-from bottleneck_doctor.sense.mounts import MEMORY_TYPES, mount_of, read_mounts
-from bottleneck_doctor.sense.pace import MOST_CORE_SHARE
+from bottleneck_doctor.sense.files import MEMORY_TYPES, mount_of, read_mounts
+from bottleneck_doctor.sense.periods import MOST_CORE_SHARE
+from bottleneck_doctor.sense.wait_channels import CLASSES
 from tests.sense.conftest import Plant, Start
 
 LOOKS = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.sense.calls import SOCKET_CALLS, TABLE, call_numbers
+from bottleneck_doctor.sense.wait_channels import _NUMBERS, SOCKET_CALLS, call_numbers
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ def test_each_architecture_has_its_numbers(machine: str, number: int, call: tupl
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_no_number_is_used_twice(machine: str) -> None:
-    written = sum(len(text.split(",")) for text in TABLE.values())
-    absent = sum(text.count("-") for text in TABLE.values()) if machine == "aarch64" else 0
+    written = sum(len(text.split(",")) for text in _NUMBERS.values())
+    absent = sum(text.count("-") for text in _NUMBERS.values()) if machine == "aarch64" else 0
     assert len(call_numbers(machine)) == written - absent
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.sense.channels import CLASSES, TABLE, Descriptor, Wait, class_of_channel, classify
+from bottleneck_doctor.sense.wait_channels import (
+    _CHANNELS,
+    CLASSES,
+    Descriptor,
+    Wait,
+    class_of_channel,
+    classify,
+)
 
 FILE, INET, UNIX = Descriptor("file", "/data/x"), Descriptor("inet"), Descriptor("unix")
 PIPE, TTY, MOUNTED = Descriptor("pipe"), Descriptor("other", "/dev/pts/1"), Descriptor("network", "/nfs/x")
@@ -73,4 +80,4 @@ def test_polling_is_not_taken_for_lustre() -> None:
 
 
 def test_every_table_names_a_class() -> None:
-    assert set(TABLE) <= set(CLASSES)
+    assert set(_CHANNELS) <= set(CLASSES)

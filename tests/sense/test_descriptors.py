@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense import descriptors as module
-from bottleneck_doctor.sense.descriptors import KEEP_LINK_NS, KEEP_SOCKETS_NS, Descriptors
-from bottleneck_doctor.sense.mounts import Mount, read_mounts
+from bottleneck_doctor.sense import files as module
+from bottleneck_doctor.sense.files import KEEP_LINK_NS, KEEP_SOCKETS_NS, Descriptors, Mount, read_mounts
 
 ME = os.getpid()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense.host import TICKS_PER_S, Host
+from bottleneck_doctor.sense.host import TICKS_PER_S, HostSensor
 from tests.sense.conftest import Plant
 
 MACHINE = {
@@ -21,14 +21,14 @@ MACHINE = {
 
 
 def test_guest_time_is_not_counted_twice(plant: Plant) -> None:
-    values = Host(1, plant(MACHINE)).read()
+    values = HostSensor(1, plant(MACHINE)).read()
     assert values["cpu_busy_s"] == (100 + 20 + 30 + 6 + 4) / TICKS_PER_S
     assert values["cpu_iowait_s"] == 50 / TICKS_PER_S
     assert values["cpu_steal_s"] == 7 / TICKS_PER_S
 
 
 def test_the_busiest_core_is_known_from_the_second_reading_on(plant: Plant) -> None:
-    host = Host(1, plant(MACHINE))
+    host = HostSensor(1, plant(MACHINE))
     assert "busiest_core_share" not in host.read()
     later = "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 110 0 0 190 0 0 0 0 0 0\ncpu1 75 0 0 225 0 0 0 0 0 0\n"
     plant({"proc/stat": later})
@@ -36,14 +36,14 @@ def test_the_busiest_core_is_known_from_the_second_reading_on(plant: Plant) -> N
 
 
 def test_memory_and_swap_are_in_bytes(plant: Plant) -> None:
-    values = Host(1, plant(MACHINE)).read()
+    values = HostSensor(1, plant(MACHINE)).read()
     assert values["memory_available_bytes"] == 5 * 1024
     assert values["swap_in_bytes"] % 3 == 0
     assert values["swap_in_bytes"]
 
 
 def test_stalls_are_the_machines_without_a_group_of_the_job(plant: Plant) -> None:
-    values = Host(1, plant(MACHINE)).read()
+    values = HostSensor(1, plant(MACHINE)).read()
     assert values["pressure_scope"] == "machine"
     assert (values["pressure_cpu_some_s"], values["pressure_io_some_s"], values["pressure_io_full_s"]) == (
         1.5,
@@ -66,17 +66,17 @@ def test_stalls_throttling_and_memory_of_the_jobs_own_group_are_preferred(plant:
             "sys/fs/cgroup/job/cpu.stat": "nr_periods 10\nnr_throttled 2\nthrottled_usec 500000\n",
         }
     )
-    values = Host(77, root).read()
+    values = HostSensor(77, root).read()
     assert (values["pressure_scope"], values["pressure_cpu_some_s"]) == ("cgroup", 0.25)
     assert (values["quota_periods"], values["throttled_periods"], values["throttled_s"]) == (10, 2, 0.5)
     assert values["cgroup_memory_bytes"] == 4096
 
 
 def test_a_bare_tree_gives_gaps_and_no_values() -> None:
-    host = Host(1, Path("/nowhere/at/all"))
+    host = HostSensor(1, Path("/nowhere/at/all"))
     assert host.read() == {}
     assert {gap.what for gap in host.gaps or []} == {"pressure stall information", "disk counters"}
 
 
 def test_this_machine_counts_its_processors() -> None:
-    assert float(Host(1).read()["cpu_busy_s"]) > 0
+    assert float(HostSensor(1).read()["cpu_busy_s"]) > 0

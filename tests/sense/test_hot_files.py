@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.sense.hot_files import MOST_FILES, HotFiles
-from bottleneck_doctor.sense.mounts import Mount
+from bottleneck_doctor.sense.blocked import MOST_FILES, FileSampler
+from bottleneck_doctor.sense.files import Mount
 from tests.sense.conftest import Plant
 
 
 def test_a_file_is_counted_once_per_process_and_says_where_it_lives(plant: Plant) -> None:
     root = plant({"sys/devices/sda/queue/rotational": "1\n", "sys/dev/block/": ""})
     (root / "sys/dev/block/8:0").symlink_to(root / "sys/devices/sda")
-    files = HotFiles([Mount("/data", "xfs", "/dev/sda", "8:0")], root)
+    files = FileSampler([Mount("/data", "xfs", "/dev/sda", "8:0")], root)
     for t_ns, pid, path in [(1, 7, "/data/x"), (2, 7, "/data/x"), (3, 8, "/elsewhere/y")]:
         files.add(t_ns, pid, path)
     first, second = files.samples()
@@ -21,7 +21,7 @@ def test_a_file_is_counted_once_per_process_and_says_where_it_lives(plant: Plant
 
 
 def test_of_many_files_some_are_kept() -> None:
-    files = HotFiles([])
+    files = FileSampler([])
     for number in range(1000):
         files.add(number, 7, f"/data/{number}")
     assert len(files.samples()) == MOST_FILES

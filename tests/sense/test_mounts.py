@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense.mounts import Mount, is_network, local_first, mount_of, read_mounts, rotational
+from bottleneck_doctor.sense.files import Mount, is_network, local_first, mount_of, read_mounts, rotational
 from tests.sense.conftest import Plant
 
 TABLE = """\

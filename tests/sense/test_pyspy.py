@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.model.profile import Stack
-from bottleneck_doctor.sense import ptrace, pyspy
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.sense import pyspy
 from bottleneck_doctor.sense.pyspy import add_up, compared, explain, find_py_spy, parse_folded
 from tests.sense.conftest import Plant
 
@@ -62,7 +62,7 @@ def test_a_refusal_names_the_one_thing_that_allows_it(plant: Plant) -> None:
 def test_yama_is_found_out_behind_no_python_processes(
     plant: Plant, monkeypatch: pytest.MonkeyPatch, scope: str, do: str
 ) -> None:
-    monkeypatch.setattr(ptrace, "in_container", lambda root: False)
+    monkeypatch.setattr(pyspy, "in_container", lambda root: False)
     root = plant(
         {"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", "proc/sys/kernel/yama/ptrace_scope": scope}
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bottleneck_doctor.sense.reading import read_number, read_pairs, read_text
+from bottleneck_doctor.sense.proc_files import read_number, read_pairs, read_text
 from tests.sense.conftest import Plant
 
 

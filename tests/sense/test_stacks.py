@@ -13,9 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bottleneck_doctor.model.profile import Stack
-from bottleneck_doctor.sense.pyspy import INSTALL, REPAIR, compared, find_py_spy
-from bottleneck_doctor.sense.stacks import MOST_TARGETS, StackWindow, start_window
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.sense.pyspy import (
+    INSTALL,
+    MOST_TARGETS,
+    REPAIR,
+    StackWindow,
+    compared,
+    find_py_spy,
+    start_window,
+)
 from tests.sense.conftest import Start
 
 PATIENCE_S = 30.0

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense.calls import call_numbers
-from bottleneck_doctor.sense.channels import Wait
-from bottleneck_doctor.sense.threads import Thread
+from bottleneck_doctor.sense.wait_channels import Thread, Wait, call_numbers
 from tests.sense.conftest import Plant
 
 CALLS = call_numbers("x86_64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.sense.traffic import Traffic
+from bottleneck_doctor.sense.host import Traffic
 from tests.sense.conftest import Plant
 
 DISKS = """\

@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from bottleneck_doctor.model.profile import Gap
-from bottleneck_doctor.sense import visible
+from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.sense.nvml import load_nvml
-from bottleneck_doctor.sense.visible import visible_gpus
+from bottleneck_doctor.sense.visible_gpus import list_gpu_names, visible_gpus
 from tests.sense.fake_nvml import FakeNvml, gpu
 
 ORDERED = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -82,8 +81,8 @@ def test_without_nvml_a_gap_is_named_only_where_a_driver_is(
     expected: bool, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    monkeypatch.setattr(visible, "gpu_expected", lambda _: expected)
-    names, gaps = visible.list_gpu_names()
+    monkeypatch.setattr("bottleneck_doctor.sense.visible_gpus.gpu_expected", lambda _: expected)
+    names, gaps = list_gpu_names()
     assert (names, len(gaps)) == ([], count)
 
 

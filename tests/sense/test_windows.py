@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from bottleneck_doctor.model.profile import Gap, Stack
-from bottleneck_doctor.model.progress import Progress
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.live import Progress
+from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.sense import windows
 from bottleneck_doctor.sense.windows import (
     PROFILE_AFTER_S,

@@ -26,7 +26,7 @@ PATIENCE_S = 5.0  # for the thread's last batch, at exit
 AHEAD = "_bdoc_ahead"
 
 
-class Ahead:
+class PrefetchQueue:
     """What the loop and the thread share."""
 
     def __init__(self, depth: int, make: Callable[[Any], Any]) -> None:
@@ -60,7 +60,7 @@ class Ahead:
             self.thread.join(PATIENCE_S)
 
 
-def _fill(shared: Ahead, reference: weakref.ref[Any]) -> None:
+def _fill(shared: PrefetchQueue, reference: weakref.ref[Any]) -> None:
     problem: BaseException | None = None
     while problem is None:
         shared.room.acquire()
@@ -98,7 +98,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
             if not isinstance(iterator, kind):
                 done("the loader has workers")
                 return
-            iterator.__dict__[AHEAD] = Ahead(depth, made)
+            iterator.__dict__[AHEAD] = PrefetchQueue(depth, made)
             done()
 
         made = kind._next_data

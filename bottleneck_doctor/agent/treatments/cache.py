@@ -29,7 +29,7 @@ STORE = "_bdoc_store"  # of a loader: its samples, for all of its iterators
 UNUSED = "no sample was asked for a second time: the steps end before the second epoch"
 
 
-class Kept:
+class CachedDataset:
     """Stands for the data set where batches are made."""
 
     def __init__(self, dataset: Any, store: Store | None, ahead: Iterable[int], done: Done) -> None:
@@ -92,9 +92,9 @@ class Kept:
             undo()
 
 
-def _spawned(dataset: Any, store: Store | None, ahead: Iterable[int]) -> Kept:
+def _spawned(dataset: Any, store: Store | None, ahead: Iterable[int]) -> CachedDataset:
     """In a spawned worker, whose book is another."""
-    return Kept(dataset, store, ahead, reporter("cache"))
+    return CachedDataset(dataset, store, ahead, reporter("cache"))
 
 
 def _is_number(index: Any) -> bool:
@@ -114,7 +114,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
             limit = min(room(), int(options.get("bytes") or sys.maxsize))
             store = loader.__dict__[STORE] = Store(len(dataset), limit)
             done(UNUSED)
-        iterator._dataset = Kept(dataset, store, before(iterator, options, done), done)
+        iterator._dataset = CachedDataset(dataset, store, before(iterator, options, done), done)
 
     where = options.get("where")
     return {"torch.utils.data.dataloader": lambda module: on_iterators(module, where, swap, done)}

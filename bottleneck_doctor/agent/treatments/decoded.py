@@ -16,7 +16,7 @@ from ..meant_loader import on_iterators
 from ..patch_decoders import DECODERS
 from ..sample_store import Store, room
 from . import wrap
-from .cache import Kept, before
+from .cache import CachedDataset, before
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
         decodings.open(min(room(), int(options.get("bytes") or sys.maxsize)))
         dataset = iterator._dataset
         if not iterator._dataset_kind and getattr(dataset, "__getitems__", None) is None:
-            iterator._dataset = Kept(dataset, None, before(iterator, options, done), done)
+            iterator._dataset = CachedDataset(dataset, None, before(iterator, options, done), done)
 
     def patch(module: Any) -> None:
         for name in DECODERS[module.__name__]:

@@ -14,7 +14,7 @@ from ..describe import start_method
 from ..file_copies import Copies
 from ..meant_loader import on_iterators
 from ..sample_store import room
-from .cache import Kept, before
+from .cache import CachedDataset, before
 
 TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NOT_OPENED = "no file was opened by Python while batches were made"
 COPIES = "_bdoc_copies"
 
 
-class Reading(Kept):
+class PreloadedDataset(CachedDataset):
     """Stands for the data set where batches are made: what it opens comes from memory."""
 
     def __init__(self, dataset: Any, copies: Copies, ahead: Any, done: Done) -> None:
@@ -55,7 +55,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
             copies = loader.__dict__[COPIES] = Copies(limit // max(1, iterator._num_workers), done)
             copies.serve()
             done(NOT_OPENED)
-        iterator._dataset = Reading(dataset, copies, before(iterator, options, done), done)
+        iterator._dataset = PreloadedDataset(dataset, copies, before(iterator, options, done), done)
 
     where = options.get("where")
     return {"torch.utils.data.dataloader": lambda module: on_iterators(module, where, swap, done)}

@@ -26,7 +26,7 @@ WRITER = "tensorboard.summary.writer.event_file_writer"
 
 def watchers(options: dict[str, Any], done: Done) -> Table:
     """All ways that logging takes and that are timed."""
-    rare = _Rare(int(options["every"]), done)
+    rare = _LoggingInterval(int(options["every"]), done)
     return together(
         after_backward(rare.passed, done),
         {
@@ -40,7 +40,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
     )
 
 
-class _Rare:
+class _LoggingInterval:
     """Whether this is one of the steps that log nothing, in the thread that trains."""
 
     def __init__(self, every: int, done: Done) -> None:

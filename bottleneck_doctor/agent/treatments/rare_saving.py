@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 def watchers(options: dict[str, Any], done: Done) -> Table:
     """torch's own format, and the one of safetensors."""
-    rare = _Rare(int(options["every"]), done)
+    rare = _SavingInterval(int(options["every"]), done)
     return {
         "torch.serialization": lambda module: wrap(module, "save", rare.saved),
         "safetensors.torch": lambda module: wrap(module, "save_file", rare.saved),
     }
 
 
-class _Rare:
+class _SavingInterval:
     """How often each file was to be written."""
 
     def __init__(self, every: int, done: Done) -> None:

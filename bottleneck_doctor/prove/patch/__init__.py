@@ -16,7 +16,7 @@ from ...model.report import Remedy
 from .diff import relative, unified
 from .edits import edited
 from .reading import read_source as read_source
-from .source import Source, Unsafe, parse
+from .source import ParsedScript, Unsafe, parse
 from .wishes import Wish, wishes_of
 
 Read = Callable[[str], str]
@@ -61,7 +61,7 @@ def _text(file: str, name: str, read: Read) -> str:
         raise Unsafe(f"{name} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
 
 
-def _must_parse(after: str, name: str) -> Source:
+def _must_parse(after: str, name: str) -> ParsedScript:
     try:
         return parse(after)
     except Unsafe:

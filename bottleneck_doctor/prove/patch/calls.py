@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .source import Edit, Source, Unsafe, dotted
+from .source import Edit, ParsedScript, Unsafe, dotted
 
 LEAST_LINE, MOST_LINE = 88, 120  # columns that a line may take, or as many as the file's longest takes
 
@@ -20,7 +20,7 @@ def calls(node: ast.AST) -> Iterator[ast.Call]:
         yield from calls(child)
 
 
-def find_call(source: Source, line: int | None, callee: str) -> ast.Call:
+def find_call(source: ParsedScript, line: int | None, callee: str) -> ast.Call:
     """The call of ``callee`` (the last part of its name, imports seen through) whose text covers the line,
     or any line where that is None; raises ``Unsafe`` unless it is exactly one."""
     found = [
@@ -40,13 +40,13 @@ def find_call(source: Source, line: int | None, callee: str) -> ast.Call:
     return found[0]
 
 
-def _is_called(call: ast.Call, callee: str, source: Source) -> bool:
+def _is_called(call: ast.Call, callee: str, source: ParsedScript) -> bool:
     """By its text, or by the last part of what the imports make of it."""
     return callee in (source.text(call.func), dotted(call.func, source.names).rpartition(".")[2])
 
 
 def argument_edits(
-    source: Source, call: ast.Call, wanted: dict[str, str], positions: tuple[str, ...], is_own: bool
+    source: ParsedScript, call: ast.Call, wanted: dict[str, str], positions: tuple[str, ...], is_own: bool
 ) -> list[Edit]:
     """What gives the call these arguments. ``positions`` are its parameters that may come without a name;
     ``is_own``: it surely takes all of them."""
@@ -75,7 +75,7 @@ def _present(call: ast.Call, positions: tuple[str, ...]) -> dict[str, ast.expr]:
     return {**dict(zip(positions, call.args, strict=False)), **named}
 
 
-def _unpacked(call: ast.Call, source: Source) -> str:
+def _unpacked(call: ast.Call, source: ParsedScript) -> str:
     return next(source.text(keyword.value) for keyword in call.keywords if keyword.arg is None)
 
 
@@ -83,7 +83,7 @@ def _list(names: dict[str, str]) -> str:
     return ", ".join(names)
 
 
-def _added(source: Source, call: ast.Call, missing: dict[str, str]) -> list[Edit]:
+def _added(source: ParsedScript, call: ast.Call, missing: dict[str, str]) -> list[Edit]:
     """New arguments behind the last one, on its line or on lines of their own as the others are."""
     new = [f"{name}={value}" for name, value in missing.items()]
     close = source.end(call) - 1
@@ -107,7 +107,7 @@ def _added(source: Source, call: ast.Call, missing: dict[str, str]) -> list[Edit
     return [Edit(at, end, "," + source.data[at:end].decode() + rows)]
 
 
-def _behind(source: Source, at: int, close: int) -> tuple[int, bool]:
+def _behind(source: ParsedScript, at: int, close: int) -> tuple[int, bool]:
     """Where the last argument ends with the brackets around it and its comma, and whether there is one."""
     place, has_comma = at, False
     while at < close:
@@ -121,7 +121,7 @@ def _behind(source: Source, at: int, close: int) -> tuple[int, bool]:
     return place, has_comma
 
 
-def _on_the_line(source: Source, call: ast.Call, new: list[str], at: int, has_comma: bool) -> Edit:
+def _on_the_line(source: ParsedScript, call: ast.Call, new: list[str], at: int, has_comma: bool) -> Edit:
     """Where the call's end is on the line of its last argument; what gets too long begins another line."""
     line = source.line_at(at)
     begin, end = source.starts[line - 1], source.line_end(line)
@@ -137,12 +137,12 @@ def _on_the_line(source: Source, call: ast.Call, new: list[str], at: int, has_co
     return Edit(at, at, lead.rstrip() + broken + rows + tail)
 
 
-def _longest(source: Source) -> int:
+def _longest(source: ParsedScript) -> int:
     lines = source.data.decode("utf-8", "replace").splitlines()
     return min(MOST_LINE, max(LEAST_LINE, *map(len, lines)))
 
 
-def _column(source: Source, call: ast.Call) -> str:
+def _column(source: ParsedScript, call: ast.Call) -> str:
     """Blanks up to the call's first argument, where that stands behind its bracket."""
     first = min([*call.args, *(keyword.value for keyword in call.keywords)], key=source.begin)
     keyword = next((one for one in call.keywords if one.value is first), None)

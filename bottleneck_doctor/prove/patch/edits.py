@@ -6,9 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from .calls import argument_edits, find_call
-from .source import BYTE_ORDER_MARK, Edit, Source, Unsafe, dotted
+from .source import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, dotted
 from .statements import ahead_edits, setting_edits, top_edits
-from .wishes import Ahead, Arguments, Setting, Wish
+from .wishes import Arguments, InsertBefore, SetStatement, Wish
 
 # what only a loader with workers takes -> what it is without
 NEED_WORKERS = {
@@ -19,10 +19,10 @@ NEED_WORKERS = {
 }
 
 
-def edited(source: Source, wishes: Sequence[Wish]) -> str:
+def edited(source: ParsedScript, wishes: Sequence[Wish]) -> str:
     """The text with all of them; raises ``Unsafe`` where one cannot be had, or nothing would change."""
     edits = _arguments(source, [wish for wish in wishes if isinstance(wish, Arguments)])
-    ahead = list(dict.fromkeys(wish for wish in wishes if isinstance(wish, Ahead)))
+    ahead = list(dict.fromkeys(wish for wish in wishes if isinstance(wish, InsertBefore)))
     for wish in ahead:
         edits += ahead_edits(source, wish, find_call(source, wish.line, wish.callee))
     changed, new = setting_edits(source, _settings(wishes))
@@ -36,7 +36,7 @@ def edited(source: Source, wishes: Sequence[Wish]) -> str:
     return mark + data.decode("utf-8", "surrogatepass")
 
 
-def _arguments(source: Source, wishes: list[Arguments]) -> list[Edit]:
+def _arguments(source: ParsedScript, wishes: list[Arguments]) -> list[Edit]:
     """Each call is changed once, with the arguments of all wishes for it."""
     found: dict[int, tuple[ast.Call, Arguments, dict[str, str]]] = {}
     for wish in wishes:
@@ -58,7 +58,7 @@ def _arguments(source: Source, wishes: list[Arguments]) -> list[Edit]:
     return edits
 
 
-def _must_be_the_same(source: Source, call: ast.Call, wish: Arguments) -> None:
+def _must_be_the_same(source: ParsedScript, call: ast.Call, wish: Arguments) -> None:
     """The call as the run saw it, by what its arguments are called."""
     if wish.seen is None:
         return
@@ -76,9 +76,9 @@ def _settled(call: ast.Call, wanted: dict[str, str]) -> dict[str, str]:
     return wanted | {name: value for name, value in NEED_WORKERS.items() if name in present}
 
 
-def _settings(wishes: Sequence[Wish]) -> list[Setting]:
-    found: dict[str, Setting] = {}
+def _settings(wishes: Sequence[Wish]) -> list[SetStatement]:
+    found: dict[str, SetStatement] = {}
     for wish in wishes:
-        if isinstance(wish, Setting) and found.setdefault(wish.target, wish) != wish:
+        if isinstance(wish, SetStatement) and found.setdefault(wish.target, wish) != wish:
             raise Unsafe(f"two of the remedies set {wish.target} differently")
     return list(found.values())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...model.profile import Loader, Profile
+from ...model.loops import Loader
+from ...model.profile import Profile
 from .source import Unsafe
 
 ARGUMENTS = "TrainingArguments"

@@ -26,7 +26,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Source:
+class ParsedScript:
     """``data`` is the text without a byte order mark, as the tree's offsets count it; ``starts`` are those of
     its lines. ``names`` are what the file's imports bind, to their dotted names."""
 
@@ -74,7 +74,7 @@ class Source:
         return text[: len(text) - len(text.lstrip(" \t"))]
 
 
-def parse(whole: str) -> Source:
+def parse(whole: str) -> ParsedScript:
     """The script; raises ``Unsafe`` where this Python cannot read it."""
     data = whole.removeprefix(BYTE_ORDER_MARK).encode("utf-8", "surrogatepass")
     try:
@@ -84,7 +84,7 @@ def parse(whole: str) -> Source:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise Unsafe(f"it cannot be parsed: {problem}") from None
     starts = (0, *(found.end() for found in LINE_END.finditer(data)))
-    return Source(whole, data, tree, starts, _imported(tree))
+    return ParsedScript(whole, data, tree, starts, _imported(tree))
 
 
 def dotted(node: ast.expr, names: dict[str, str]) -> str:

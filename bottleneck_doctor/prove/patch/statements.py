@@ -6,18 +6,20 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from .calls import calls
-from .source import Edit, Source, Unsafe, dotted
-from .wishes import Ahead, Setting
+from .source import Edit, ParsedScript, Unsafe, dotted
+from .wishes import InsertBefore, SetStatement
 
 BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.With)
 IMPORTS = (ast.Import, ast.ImportFrom)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 
-def setting_edits(source: Source, settings: Sequence[Setting]) -> tuple[list[Edit], list[Setting]]:
+def setting_edits(
+    source: ParsedScript, settings: Sequence[SetStatement]
+) -> tuple[list[Edit], list[SetStatement]]:
     """What gives the script's own statements other values, and the settings that it has no statement for."""
     edits: list[Edit] = []
-    new: list[Setting] = []
+    new: list[SetStatement] = []
     for one in settings:
         values = list(_values(source, one))
         if len(values) > 1:
@@ -31,7 +33,7 @@ def setting_edits(source: Source, settings: Sequence[Setting]) -> tuple[list[Edi
     return edits, new
 
 
-def _values(source: Source, setting: Setting) -> Iterator[ast.expr]:
+def _values(source: ParsedScript, setting: SetStatement) -> Iterator[ast.expr]:
     """What the script sets it to, at each place where it does."""
     if setting.is_call:
         for call in calls(source.tree):
@@ -45,7 +47,7 @@ def _values(source: Source, setting: Setting) -> Iterator[ast.expr]:
             yield node.value  # type: ignore[attr-defined]
 
 
-def top_edits(source: Source, settings: Sequence[Setting], modules: Sequence[str]) -> list[Edit]:
+def top_edits(source: ParsedScript, settings: Sequence[SetStatement], modules: Sequence[str]) -> list[Edit]:
     """New statements behind the imports at the top, with the imports that they and others need."""
     if not settings and not modules:
         return []
@@ -62,7 +64,7 @@ def top_edits(source: Source, settings: Sequence[Setting], modules: Sequence[str
     return [Edit(at, at, "".join(source.newline + text for text in lines))] if lines else []
 
 
-def ahead_edits(source: Source, wish: Ahead, call: ast.Call) -> list[Edit]:
+def ahead_edits(source: ParsedScript, wish: InsertBefore, call: ast.Call) -> list[Edit]:
     """The statements ahead of the outermost loop that goes over what ``call`` builds."""
     loop = _loop_over(source, call)
     begin = source.starts[loop.lineno - 1]
@@ -70,7 +72,7 @@ def ahead_edits(source: Source, wish: Ahead, call: ast.Call) -> list[Edit]:
     return [Edit(begin, begin, "".join(f"{indent}{text}{source.newline}" for text in wish.statements))]
 
 
-def _statement(setting: Setting, bound: dict[str, str]) -> str:
+def _statement(setting: SetStatement, bound: dict[str, str]) -> str:
     """The setting under the name that the script has for its module."""
     module, _, rest = setting.target.partition(".")
     name = next((own for own, meaning in bound.items() if meaning == module), module)
@@ -85,14 +87,14 @@ def _top_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
             return
 
 
-def _bound(node: ast.Import | ast.ImportFrom, source: Source) -> Iterator[tuple[str, str]]:
+def _bound(node: ast.Import | ast.ImportFrom, source: ParsedScript) -> Iterator[tuple[str, str]]:
     if isinstance(node, ast.Import):
         for one in node.names:
             name = one.asname or one.name.partition(".")[0]
             yield name, source.names.get(name, "")
 
 
-def _free_line(source: Source, line: int) -> int:
+def _free_line(source: ParsedScript, line: int) -> int:
     """The first line from this one on, behind which no statement of the top goes on."""
     for node in source.tree.body:
         if node.lineno <= line < (node.end_lineno or node.lineno):
@@ -100,7 +102,7 @@ def _free_line(source: Source, line: int) -> int:
     return line
 
 
-def _loop_over(source: Source, call: ast.Call) -> ast.For | ast.While:
+def _loop_over(source: ParsedScript, call: ast.Call) -> ast.For | ast.While:
     """The outermost loop around the only one over the name that the call's result is given to."""
     parents = {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
     statement = parents.get(call)

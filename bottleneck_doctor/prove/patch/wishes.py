@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...model.profile import Loader, Location, Profile
+from ...model.code import Location
+from ...model.loops import Loader
+from ...model.profile import Profile
 from ...model.report import Remedy
-from ...model.trial import ENVIRONMENT, Treatment
+from ...model.run import ENVIRONMENT, Treatment
 from .frameworks import ARGUMENTS, OWN_ARGUMENTS, handed_over, is_trainers, trainers
 from .source import Unsafe
 
@@ -43,7 +45,7 @@ class Arguments:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SetStatement:
     """``target(value)`` or ``target = value``, once for the whole script; ``only_existing``: where the script
     says it itself."""
 
@@ -55,7 +57,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class InsertBefore:
     """Statements ahead of the loop over the loader that the call at ``line`` builds; they need ``module``."""
 
     file: str
@@ -65,7 +67,7 @@ class Ahead:
     module: str
 
 
-Wish = Arguments | Setting | Ahead
+Wish = Arguments | SetStatement | InsertBefore
 
 
 def wishes_of(remedy: Remedy, profile: Profile) -> list[Wish]:
@@ -94,26 +96,26 @@ def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[
         case "ddp" if "hook" not in options:
             yield _parallel(options["arguments"], remedy.fix.location)
         case "threads":
-            yield Setting(_script(profile), "torch.set_num_threads", repr(int(options["count"])))
+            yield SetStatement(_script(profile), "torch.set_num_threads", repr(int(options["count"])))
         case "cudnn":
             value = repr(bool(options["benchmark"]))
-            yield Setting(_script(profile), "torch.backends.cudnn.benchmark", value, is_call=False)
+            yield SetStatement(_script(profile), "torch.backends.cudnn.benchmark", value, is_call=False)
         case "sharing":
             value = f'"{options["strategy"]}"'
-            yield Setting(_script(profile), "torch.multiprocessing.set_sharing_strategy", value)
+            yield SetStatement(_script(profile), "torch.multiprocessing.set_sharing_strategy", value)
         case "denormals":
-            yield Setting(_script(profile), "torch.set_flush_denormal", "True")
+            yield SetStatement(_script(profile), "torch.set_flush_denormal", "True")
         case "precision":
             value = f'"{options["matmul"]}"'
-            yield Setting(_script(profile), "torch.set_float32_matmul_precision", value)
+            yield SetStatement(_script(profile), "torch.set_float32_matmul_precision", value)
             if options.get("convolutions"):
-                yield Setting(_script(profile), "torch.backends.cudnn.allow_tf32", "True", is_call=False)
+                yield SetStatement(_script(profile), "torch.backends.cudnn.allow_tf32", "True", is_call=False)
         case "debug" if options.get("drop") == "anomaly":
             target = "torch.autograd.set_detect_anomaly"
-            yield Setting(_script(profile), target, "False", only_existing=True)
+            yield SetStatement(_script(profile), target, "False", only_existing=True)
         case "collector" if not options.get("every"):
             place, callee = _building(_only(_meant(_place(remedy.fix.location), profile)), profile)
-            yield Ahead(place.file, place.line, callee, ("gc.collect()", "gc.freeze()"), "gc")
+            yield InsertBefore(place.file, place.line, callee, ("gc.collect()", "gc.freeze()"), "gc")
         case name if name == ENVIRONMENT:
             said = " ".join(f"{key}={value}" for key, value in options.items())
             raise Unsafe(f"it is set in the environment, before the start: {said}")

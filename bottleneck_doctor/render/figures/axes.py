@@ -14,20 +14,20 @@ HEADING_X, HEADING_Y = -66, 5  # pixels: above the tick labels, too, where a tel
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeAxis:
     """How instants are shown: seconds times ``scale``, in ``unit``."""
 
     scale: float
     unit: str
 
 
-def clock(length_s: float) -> Clock:
+def clock(length_s: float) -> TimeAxis:
     """The unit in which a stretch of so many seconds has numbers of one to three digits."""
     if length_s < 1:
-        return Clock(1e3, "ms")
+        return TimeAxis(1e3, "ms")
     if length_s < 300:
-        return Clock(1.0, "s")
-    return Clock(1 / 60, "min") if length_s < 3 * 3600 else Clock(1 / 3600, "h")
+        return TimeAxis(1.0, "s")
+    return TimeAxis(1 / 60, "min") if length_s < 3 * 3600 else TimeAxis(1 / 3600, "h")
 
 
 def ticks(name: str, top: float) -> tuple[list[float], list[str]]:

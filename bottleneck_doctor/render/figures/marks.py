@@ -6,7 +6,7 @@ from typing import Any
 
 from ...model.picture import Mark
 from .. import words
-from .axes import TICKS, Clock
+from .axes import TICKS, TimeAxis
 
 COLORS = {
     "warm-up": "var(--shade)",
@@ -21,7 +21,7 @@ LONGEST_MARK, LONGEST_KIND = 60, 12
 AXIS = "y99"  # beyond those of the plots
 
 
-def shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
+def shades(marks: list[Mark], told: TimeAxis) -> list[dict[str, Any]]:
     """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
     strips: dict[str, str] = {}
     lines, first = "", min((mark.begin_s for mark in marks if mark.kind == "phase"), default=0.0)
@@ -41,7 +41,7 @@ def shades(marks: list[Mark], told: Clock) -> list[dict[str, Any]]:
 
 
 def ribbon(
-    marks: list[Mark], kinds: list[str], told: Clock, bottom: float
+    marks: list[Mark], kinds: list[str], told: TimeAxis, bottom: float
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """One thin row for each kind of mark, above the plots, and their axis; ``bottom`` is where it begins."""
     axis = {

@@ -7,7 +7,7 @@ from typing import Any
 from ...model.picture import Curve, Mark, Timeline
 from .. import words
 from ..page.figure import Figure
-from .axes import HOVER, Clock, clock, heading, time_axis, value_axis
+from .axes import HOVER, TimeAxis, clock, heading, time_axis, value_axis
 from .marks import ribbon, shades
 from .plots import Plot, curve_words, flat, plot_words, plots_of
 
@@ -46,7 +46,7 @@ def timeline_figure(timeline: Timeline) -> Figure | None:
     return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
 
 
-def _layout(duration_s: float, marks: list[Mark], told: Clock) -> dict[str, Any]:
+def _layout(duration_s: float, marks: list[Mark], told: TimeAxis) -> dict[str, Any]:
     return {
         "xaxis": time_axis(duration_s * told.scale, f"{told.unit} since the run began"),
         "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
@@ -66,7 +66,7 @@ def _draw_plot(
     layout: dict[str, Any],
     plot: Plot,
     curves: list[Curve],
-    told: Clock,
+    told: TimeAxis,
     domain: tuple[float, float],
     row: int,
 ) -> None:

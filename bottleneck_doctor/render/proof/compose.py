@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ...model.proof import Cost, Expected, Gain, Missed, Parity, Proof, Proved
-from ...model.track import TrackRecord
+from ...model.proof import Expected, Gain, Missed, Parity, Proof, ProofCost, Proved, TrackRecord
 from .. import words
 from ..compose import command_line
 from ..glossary import BASES
 from ..hottest import place
-from .document import Advised, ProofDocument, Row
+from .document import Advised, ProofDocument, TrialRow
 
 LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
 LONGEST_WHY = 300
@@ -159,14 +158,14 @@ def _unquiet(noise: float | None) -> list[str]:
     return [f"runs of the same thing differ by {words.percent(noise)}: a quieter machine decides sooner"]
 
 
-def _row(row: Proved, won: bool) -> Row:
+def _row(row: Proved, won: bool) -> TrialRow:
     measured, interval = _measured(row.measured) if row.measured is not None else ("", "")
     predicted, expected = "", ""
     if row.predicted is not None:
         predicted = words.promised(row.predicted)
         expected = words.promised_range(row.predicted).lstrip("×")
     was_run = row.measured is not None
-    return Row(
+    return TrialRow(
         name=words.plain(" + ".join(row.remedies) if row.kind == "combination" else row.id),
         predicted=predicted,
         range=expected,
@@ -257,7 +256,7 @@ def _advised(winner: Proved, cwd: str) -> Advised | None:
     )
 
 
-def _cost(cost: Cost) -> str:
+def _cost(cost: ProofCost) -> str:
     said = f"{words.counted(cost.runs, 'run')} after the first, {words.seconds(cost.spent_s)} in all"
     if cost.window_s > 0:
         said += (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Row:
+class TrialRow:
     """One thing that was tried, every number in words; ``notes`` are sentences about it.
 
     ``range`` and ``interval`` are of ``predicted`` and ``measured``, "" where there is none; ``won`` is the
@@ -50,7 +50,7 @@ class ProofDocument:
     command: str
     circumstances: list[str]
     before: str
-    rows: list[Row]
+    rows: list[TrialRow]
     ceiling: str
     missed: list[tuple[str, str]]
     notes: list[str]

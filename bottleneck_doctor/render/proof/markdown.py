@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import words
 from ..markdown_tables import cell, table
 from ..words import code, fence, markdown
-from .document import Advised, ProofDocument, Row
+from .document import Advised, ProofDocument, TrialRow
 
 HEADS = ("remedy", "predicted", "measured", "losses", "memory", "verdict")
 
@@ -42,7 +42,7 @@ def _rows(document: ProofDocument) -> str:
     return "\n\n".join([body, "\n".join(notes)]) if notes else body
 
 
-def _row(row: Row) -> tuple[str, ...]:
+def _row(row: TrialRow) -> tuple[str, ...]:
     name, verdict = cell(code(row.name)), markdown(row.verdict)
     predicted = f"{row.predicted} ({row.range})" if row.range else row.predicted
     measured = f"{row.measured} ({row.interval})" if row.measured else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...model.proof import BASELINE, Arm, Plan
-from ...model.trial import ENVIRONMENT, Treatment
+from ...model.run import ENVIRONMENT, Treatment
 from .. import words
 from ..sheet import Sheet
 from . import DEFAULT_WIDTH

@@ -6,7 +6,7 @@ from rich.cells import cell_len, set_cell_size
 
 from .. import words
 from ..sheet import Sheet
-from .document import Advised, ProofDocument, Row
+from .document import Advised, ProofDocument, TrialRow
 
 HEADS = ("", "predicted", "measured", "losses", "memory", "verdict")
 LEAST_NAME = 16  # columns, below which each row gets a block
@@ -58,16 +58,16 @@ def _table(sheet: Sheet, document: ProofDocument) -> None:
         _block(sheet, row)
 
 
-def _cells(row: Row, spare: bool) -> tuple[str, ...]:
+def _cells(row: TrialRow, spare: bool) -> tuple[str, ...]:
     predicted = f"{row.predicted} ({row.range})" if row.predicted and row.range and spare else row.predicted
     return row.name, predicted, _measured(row), row.losses, row.memory, row.verdict
 
 
-def _measured(row: Row) -> str:
+def _measured(row: TrialRow) -> str:
     return f"{row.measured} ({row.interval})" if row.measured else ""
 
 
-def _columns(sheet: Sheet, rows: list[Row], cells: list[tuple[str, ...]], widths: list[int]) -> None:
+def _columns(sheet: Sheet, rows: list[TrialRow], cells: list[tuple[str, ...]], widths: list[int]) -> None:
     """A name that is longer than its column stands on a line of its own."""
     sheet.line((_aligned(HEADS, widths), "dim"), indent=GAP)
     for row, (name, *front, verdict) in zip(rows, cells, strict=True):
@@ -85,7 +85,7 @@ def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
     return (" " * GAP).join(set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False))
 
 
-def _block(sheet: Sheet, row: Row) -> None:
+def _block(sheet: Sheet, row: TrialRow) -> None:
     """What a narrow terminal shows of a row."""
     verdict = (f"  {row.verdict}", COLOURS[row.mood])
     sheet.line((row.name, "bold" if row.won else ""), verdict, indent=2)

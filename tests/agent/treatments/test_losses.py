@@ -12,9 +12,9 @@ import torch
 
 from bottleneck_doctor.agent.treatments.checksums import checksum
 from bottleneck_doctor.agent.treatments.losses import MARGIN
+from bottleneck_doctor.assemble.processes import read_trial
 from bottleneck_doctor.assemble.rows import read_diaries
-from bottleneck_doctor.assemble.trial import read_trial
-from bottleneck_doctor.model.trial import Losses, Order
+from bottleneck_doctor.model.run import Losses, Order
 from tests.agent.watching import PRELUDE, said, watched
 
 LOSSES, SEED = 12, 5

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent.treatments.replay import BATCHES, NO_LENGTH
+from bottleneck_doctor.assemble.processes import read_trial
 from bottleneck_doctor.assemble.rows import read_diaries
-from bottleneck_doctor.assemble.trial import read_trial
-from bottleneck_doctor.model.trial import Order
+from bottleneck_doctor.model.run import Order
 from tests.agent.watching import PRELUDE, said, watched
 
 SCRIPT = (

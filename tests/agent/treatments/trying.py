@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bottleneck_doctor.assemble.profile import Remains, assemble
-from bottleneck_doctor.model.profile import Machine, Run
-from bottleneck_doctor.model.trial import Order, Treated
+from bottleneck_doctor.model.run import Machine, Order, Run, Treated
 from tests.agent.watching import Told, said, watched
 
 SCRIPT = '''

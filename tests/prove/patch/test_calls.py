@@ -7,14 +7,14 @@ import ast
 import pytest
 
 from bottleneck_doctor.prove.patch.calls import argument_edits, calls
-from bottleneck_doctor.prove.patch.source import Source, Unsafe, parse
+from bottleneck_doctor.prove.patch.source import ParsedScript, Unsafe, parse
 from tests.house.source import ROOT, house_files
 
 FILES = [name for name in house_files() if name.endswith(".py")][::16]
 MOST = 6  # calls a file, from its end
 
 
-def with_argument(source: Source, call: ast.Call) -> str:
+def with_argument(source: ParsedScript, call: ast.Call) -> str:
     """The text in which the call has one argument more."""
     data = source.data
     edits = argument_edits(source, call, {"zz": "1"}, (), is_own=True)

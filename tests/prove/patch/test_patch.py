@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.model.profile import Loader, Location
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
-from bottleneck_doctor.model.trial import Treatment
+from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.prove.patch import patch_for, patch_of
 from bottleneck_doctor.prove.patch.edits import edited
 from bottleneck_doctor.prove.patch.source import parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.proof import Patch
-from bottleneck_doctor.model.trial import ENVIRONMENT, Treatment
+from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
 from bottleneck_doctor.prove.patch import patch_for
 from tests.prove.patch.scripts import HEAD, loader_with, profile_of, remedy
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.proof import CEILING, Cost, Gain, Missed, Parity, Patch, Proof, Proved
+from bottleneck_doctor.model.proof import (
+    CEILING,
+    Gain,
+    Missed,
+    Parity,
+    Patch,
+    PredictionTally,
+    Proof,
+    ProofCost,
+    Proved,
+    TrackRecord,
+)
 from bottleneck_doctor.model.report import Fix, Speedup
-from bottleneck_doctor.model.track import Tally, TrackRecord
 from tests.render.reports import RUN, TRAIN
 
 DIFF = """\
@@ -95,14 +105,14 @@ TYPICAL = Proof(
     rows=[WORKERS, EVALUATION, FUSED, BROKEN],
     ceiling=ROOM,
     winner="workers-auto",
-    cost=Cost(10.2, 73.4, 300.0, 12),
+    cost=ProofCost(10.2, 73.4, 300.0, 12),
     missed=[
         Missed("columnar-numpy", "it takes an edit of the script"),
         Missed("isolate-cpus", "it takes a change of the machine"),
         Missed("decode-less", "it takes an edit of the script"),
     ],
     notes=["the third round was cut short: the budget was spent"],
-    track=TrackRecord("/home/ann/.local/state/bdoc/proofs.jsonl", Tally(14, 11, 0.09)),
+    track=TrackRecord("/home/ann/.local/state/bdoc/proofs.jsonl", PredictionTally(14, 11, 0.09)),
 )
 COMBINED = replace(TYPICAL, rows=[BOTH, *TYPICAL.rows], winner=BOTH.id)
 NOTHING_PAYS = replace(

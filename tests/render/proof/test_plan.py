@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from bottleneck_doctor.model.proof import BASELINE, Arm, Missed, Plan, Span
+from bottleneck_doctor.model.proof import BASELINE, Arm, ComparedSteps, Missed, Plan
 from bottleneck_doctor.model.report import Speedup
-from bottleneck_doctor.model.trial import ENVIRONMENT, Treatment
+from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
 from bottleneck_doctor.render.proof.plan import render_plan
 
 LOADER = Treatment("loader", {"where": {"file": "train.py", "line": 3}, "arguments": {"num_workers": 2}})
@@ -19,7 +19,7 @@ PLAN = Plan(
             (LOADER, THREADS), Speedup(1.7, 2.1, 2.6, "replay")),
     ],
     [Missed("columnar-numpy", "an edit of the source")],
-    Span(20, 140), 0.0217, 9.3, 60.0, 150.0,
+    ComparedSteps(20, 140), 0.0217, 9.3, 60.0, 150.0,
 )  # fmt: skip
 
 

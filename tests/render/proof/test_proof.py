@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from bottleneck_doctor.model.proof import Attempt, Cost, Expected, Gain, Parity, Patch, Proof, Proved
+from bottleneck_doctor.model.proof import Attempt, Expected, Gain, Parity, Patch, Proof, ProofCost, Proved
 from bottleneck_doctor.render.proof import render_proof
 from tests.house.source import ROOT
 from tests.render.drawn import require_golden
@@ -95,7 +95,7 @@ def test_json_holds_every_number_and_its_schema_first() -> None:
     assert told["rows"][0]["patch"]["diff"].startswith("--- a/train.py\n")
 
 
-@pytest.mark.parametrize("kind", [Proof, Proved, Attempt, Expected, Cost])
+@pytest.mark.parametrize("kind", [Proof, Proved, Attempt, Expected, ProofCost])
 def test_the_page_names_every_key_of_the_json(kind: type) -> None:
     page = (ROOT / "docs" / "prove.md").read_text(encoding="utf-8")
     table = page.partition("## For programs")[2]

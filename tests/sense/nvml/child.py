@@ -13,10 +13,11 @@ import sys
 import time
 from typing import Any
 
-from bottleneck_doctor.model.profile import Gap
-from bottleneck_doctor.sense import capabilities, sensors, visible
+from bottleneck_doctor.model.run import Gap
+from bottleneck_doctor.sense import capabilities, sensors
 from bottleneck_doctor.sense.gpus import Gpus
 from bottleneck_doctor.sense.nvml import load_nvml
+from bottleneck_doctor.sense.visible_gpus import list_gpu_names
 
 
 def gpus(readings: int = 1, pause_s: float = 0.0, own: bool = True) -> dict[str, Any]:
@@ -63,7 +64,7 @@ KINDS = ("gpu_static", "gpu")
 def machine() -> dict[str, Any]:
     """What stands in the profile."""
     began_s = time.monotonic()
-    names, gaps = visible.list_gpu_names()
+    names, gaps = list_gpu_names()
     return {"names": names, "gaps": words(gaps), "took_s": time.monotonic() - began_s}
 
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from bottleneck_doctor.assemble.drivers import read_drivers
-from bottleneck_doctor.model.profile import Gap
-from bottleneck_doctor.model.sample import Sample
+from bottleneck_doctor.assemble.device import read_drivers
+from bottleneck_doctor.model.instruments import Sample
+from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.sense.gpus import SLOW_EVERY, Gpus
 from bottleneck_doctor.sense.nvml import load_nvml
 

@@ -1,0 +1,236 @@
+"""Reads the sampled steps of the device's clock into a table; copies and waits go by the user's line."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ..agent import wire
+from ..model.device import DeviceCopy, DeviceSync, DeviceTable
+from .iterators import Iteration, SampledArrival
+from .rows import ProcessLog, Row
+from .steps import S
+
+ALONE = ""  # whose loop it is where no loader feeds it
+PARTS = (wire.DEVICE_PART, wire.DEVICE_COPY, wire.DEVICE_WAIT)
+Span = tuple[int, int]  # nanoseconds on CLOCK_MONOTONIC
+
+
+@dataclass(frozen=True)
+class SampledStep:
+    """One step that was looked at: it stands for ``steps``. Times in nanoseconds: ``wall`` and ``wait`` by
+    the device, ``host`` and ``host_wait`` by the loop's thread. ``got`` is when the batch was there."""
+
+    row: Row
+    steps: int
+    wall: int
+    wait: int
+    host: int
+    host_wait: int
+    got: int
+    within: list[Row] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """When the loop asked for its next batch."""
+        return self.row.t + self.row.duration
+
+    @property
+    def heard(self) -> bool:
+        """Whether copies and calls that wait were listened to in this step."""
+        return self.row.c != wire.NOTHING
+
+
+def read_looks(
+    diary: ProcessLog, iterations: list[Iteration], set_aside: Sequence[Span]
+) -> dict[str, list[SampledStep]]:
+    """The looks at each training loop, by its loader's key, in order of time; none in ``set_aside``."""
+    found: dict[str, list[SampledStep]] = {}
+    parts = sorted(row for row in diary.rows if row.kind in PARTS)
+    for key, look in [*_of_loaders(diary, iterations), *_alone(diary)]:
+        if not any(begin < look.end and look.row.t < end for begin, end in set_aside):
+            inside = parts[bisect_left(parts, (look.row.t,)) : bisect_right(parts, (look.end,))]
+            look.within.extend(row for row in inside if row.thread == look.row.thread)
+            found.setdefault(key, []).append(look)
+    return {key: sorted(looks, key=lambda look: look.row.t) for key, looks in found.items()}
+
+
+def _of_loaders(diary: ProcessLog, iterations: list[Iteration]) -> Iterator[tuple[str, SampledStep]]:
+    training = [one for one in iterations if one.role == "train"]
+    arrivals = sorted(
+        (arrival.next.t, place, one.number, one, arrival)
+        for one in training
+        for place, arrival in enumerate(one.arrivals)
+    )
+    for row in diary.of(wire.DEVICE_STEP):
+        first = bisect_left(arrivals, (row.t,))
+        for _, place, _, iteration, arrival in arrivals[first : first + len(training)]:
+            if (arrival.next.thread, arrival.next.thing) == (row.thread, row.thing) and not row.e:
+                yield iteration.loader, _look(row, iteration, place, arrival)
+                break
+
+
+def _look(row: Row, iteration: Iteration, place: int, arrival: SampledArrival) -> SampledStep:
+    """The first batch of an iterator is always looked at, and stands for itself. What building the iterator
+    took is its wait, too, and idleness of the device as far as its first wait was.
+
+    Between its first mark and the loop's wait the agent prepares its look. Meanwhile the device works off
+    what is queued, or idles: either way it idles that much longer than it would have without us.
+    """
+    before = iteration.arrivals[place - 1].next.a if place else 0
+    waited, built = max(1, arrival.next.duration), 0 if place else iteration.build
+    ours = min(max(0, row.a), max(0, arrival.next.t - row.t))
+    wait, whole, host = row.a - ours, row.b - ours, row.duration - ours
+    idle = min(1.0, wait / waited)
+    steps = max(1, arrival.next.a - before)
+    return SampledStep(row, steps, whole + int(idle * built), wait + int(idle * built), host + built,
+                waited + built, arrival.t)  # fmt: skip
+
+
+def _alone(diary: ProcessLog) -> Iterator[tuple[str, SampledStep]]:
+    """Of a loop without a loader: from an optimizer step to the next; the wait lasts until a module is
+    called."""
+    forwards = diary.of(wire.FORWARD)
+    times = [row.t for row in forwards]
+    for row in diary.of(wire.DEVICE_STEP):
+        place = bisect_right(times, row.t) - 1
+        if row.e and place > 0 and forwards[place].thread == row.thread:
+            gap = forwards[place]
+            steps = max(1, gap.a - forwards[place - 1].a)
+            yield (
+                ALONE,
+                SampledStep(row, steps, row.b, row.a, row.duration, gap.duration, gap.t + gap.duration),
+            )
+
+
+LINES_AT_MOST = 64
+PINNED, BLOCKING, JUST_MADE, OTHER_STREAM = (1 << place for place in range(4))  # of wire.COPY_BITS
+KEPT_BITS = PINNED | BLOCKING | JUST_MADE | OTHER_STREAM
+COLUMNS = [one.name for one in fields(DeviceTable) if one.name != "t"]
+SAVING = ("checkpoint", "logging")
+EMPTYING = wire.WAITS.index("empty_cache")
+
+Weighted = tuple[int, Row]  # steps that it stands for
+
+
+def tabulate(looks: list[SampledStep], origin: int, at_most: int) -> DeviceTable:
+    """One row per look, neighbours merged until there are few enough; sums stay exact."""
+    rows = [((look.end - origin) * S, _sums(look)) for look in looks]
+    while len(rows) > at_most:
+        rows = [_merged(rows[place : place + 2]) for place in range(0, len(rows), 2)]
+    columns = {name: [row[name] for _, row in rows] for name in COLUMNS}
+    return DeviceTable(t=[t for t, _ in rows], **columns)  # type: ignore[arg-type]
+
+
+def _merged(pair: list[tuple[float, dict[str, float]]]) -> tuple[float, dict[str, float]]:
+    return pair[-1][0], {name: sum(row[name] for _, row in pair) for name in COLUMNS}
+
+
+def _sums(look: SampledStep) -> dict[str, float]:
+    """The columns of one look."""
+    steps, judged = look.steps, look.row.d != wire.NOTHING
+    copies = [row for row in look.within if row.kind == wire.DEVICE_COPY]
+    mine = [row for row in copies if not row.d & OTHER_STREAM]
+    saving = [row for name in SAVING for row in _parts(look, name)]
+    device = {
+        "wall_s": look.wall, "wait_s": look.wait, "copy_s": _device(mine), "other_s": _device(saving),
+        "fetched_s": _device([row for row in mine if row.t < look.got]),
+        "backward_s": _device(_parts(look, "backward")), "optimizer_s": _device(_parts(look, "optimizer")),
+    }  # fmt: skip
+    host = {
+        "host_s": look.host, "host_wait_s": look.host_wait, "host_other_s": _host(saving),
+        "blocked_s": _host([row for row in copies if row.d & BLOCKING and row.t >= look.got]),
+        "inside_s": _host([row for row in look.within if row.kind == wire.DEVICE_WAIT]),
+    }  # fmt: skip
+    counts = {
+        "steps": steps, "looks": 1, "judged": steps * judged, "caught_up": steps * (look.row.d == 1),
+        "heard": steps * look.heard, "copies": steps * len(mine),
+    }  # fmt: skip
+    return counts | {name: max(0, value) * steps * S for name, value in (device | host).items()}
+
+
+def _parts(look: SampledStep, name: str) -> list[Row]:
+    which = wire.DEVICE_PARTS.index(name)
+    return [row for row in look.within if row.kind == wire.DEVICE_PART and row.c == which]
+
+
+def _device(rows: list[Row]) -> int:
+    return sum(max(0, row.a) for row in rows)
+
+
+def _host(rows: list[Row]) -> int:
+    return sum(max(0, row.duration) for row in rows)
+
+
+def read_copies(diary: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] | None:
+    """Copies to the device by line, largest first; None where nobody listened."""
+    whole = sum(look.steps for look in looks if look.heard)
+    if not whole:
+        return None
+    groups: dict[tuple[int, int, int], list[Weighted]] = {}
+    for steps, row in _heard(looks, wire.DEVICE_COPY):
+        groups.setdefault((row.thing, row.d & KEPT_BITS, row.e), []).append((steps, row))
+    found = []
+    for (site, bits, dtype), rows in groups.items():
+        file, line = _place(diary, site)
+        found.append(DeviceCopy(
+            bytes=sum(steps * max(0, row.b) for steps, row in rows) / whole,
+            count=sum(steps for steps, _ in rows) / whole,
+            host_s=sum(steps * row.duration for steps, row in rows) * S / whole,
+            device_s=sum(steps * max(0, row.a) for steps, row in rows) * S / whole,
+            pinned=bool(bits & PINNED),
+            blocking=bool(bits & BLOCKING),
+            dtype=wire.DTYPES[dtype] if 0 <= dtype < len(wire.DTYPES) else "",
+            file=file,
+            line=line,
+            side_stream=bool(bits & OTHER_STREAM),
+            made=bool(bits & JUST_MADE),
+        ))  # fmt: skip
+    return sorted(found, key=lambda one: -one.bytes)[:LINES_AT_MOST]
+
+
+def read_syncs(
+    diary: ProcessLog, looks: list[SampledStep], idle_s: dict[int, float] | None
+) -> list[DeviceSync] | None:
+    """Calls that wait for the device by line, longest first; ``idle_s`` is what followed on each site per
+    step, by a profiler's window, without which it is not known. Site 0 are calls that only the window saw."""
+    whole = sum(look.steps for look in looks if look.heard)
+    if not whole or idle_s is None:
+        return None
+    groups: dict[int, list[Weighted]] = {site: [] for site in idle_s if not _is_copy(diary, site)}
+    for steps, row in _heard(looks, wire.DEVICE_WAIT):
+        groups.setdefault(row.thing, []).append((steps, row))
+    found = []
+    for site, rows in groups.items():
+        inside = sum(steps * row.duration for steps, row in rows) * S / whole
+        which = rows[0][1].b if rows else -1
+        call = wire.WAITS[which] if 0 <= which < len(wire.WAITS) else ""
+        count = sum(steps for steps, _ in rows) / whole
+        found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), *_place(diary, site)))
+    return sorted(found, key=lambda one: -max(one.inside_s, one.idle_s))[:LINES_AT_MOST]
+
+
+def emptied(looks: list[SampledStep]) -> float:
+    """Calls of ``empty_cache`` per step, by the steps that were listened to."""
+    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.b == EMPTYING)
+    return calls / max(1, sum(look.steps for look in looks if look.heard))
+
+
+def _heard(looks: list[SampledStep], kind: int) -> Iterator[Weighted]:
+    return ((look.steps, row) for look in looks if look.heard for row in look.within if row.kind == kind)
+
+
+def _place(diary: ProcessLog, site: int) -> tuple[str, int]:
+    fact = _site(diary, site)
+    return str(fact.get("file", "")), int(fact.get("line") or 0)
+
+
+def _is_copy(diary: ProcessLog, site: int) -> bool:
+    return _site(diary, site).get("kind") == "copy"
+
+
+def _site(diary: ProcessLog, site: int) -> dict[str, Any]:
+    facts = (fact for fact in diary.facts if fact.get("fact") == "site" and fact.get("site") == site)
+    return next(facts, {})

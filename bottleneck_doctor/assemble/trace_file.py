@@ -1,0 +1,170 @@
+"""Finds and reads the traces that kineto left in the run's folder, and which of their steps are whole."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..model.codec import read_foreign
+
+BYTES_AT_MOST = 256 << 20  # two eager steps of a language model with 7 billion weights take half of it
+EVENTS_AT_MOST = 3_000_000
+NAME_AT_MOST = 512  # characters: names of templates run to thousands
+
+WORK = {
+    "kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+}
+CALLS = {
+    "cuda_runtime",
+    "cuda_driver",
+    "runtime",
+    "xpu_runtime",
+    "xpu_driver",
+}  # ROCm's are called cuda_runtime
+RANGES = {"cpu_op", "operator", "user_annotation"}
+KEPT = {*WORK, *CALLS, *RANGES}
+PLAIN = bytes(one if one >= 32 else 32 for one in range(256))  # control characters in names are no JSON
+
+
+@dataclass
+class Event:
+    """What is read of an event; nothing of it is believed yet."""
+
+    ph: Any = ""
+    cat: Any = ""
+    name: Any = ""
+    ts: Any = None
+    dur: Any = None
+    pid: Any = 0
+    tid: Any = 0
+    args: Any = None
+
+
+@dataclass
+class Events:
+    """A trace's file; other parts of it are skipped."""
+
+    traceEvents: list[Event]
+
+
+class DeviceWork(NamedTuple):
+    """Something that the device did. ``blocks`` per multiprocessor, where the trace says so."""
+
+    begin: float
+    end: float
+    name: str
+    sort: str  # kernel, memcpy, memset
+    stream: str
+    correlation: int  # of the call that launched it
+    operator: int  # in which that call was
+    blocks: float | None
+
+
+class RuntimeCall(NamedTuple):
+    """A call of the device's runtime by a thread of the host."""
+
+    begin: float
+    end: float
+    name: str
+    thread: str
+    correlation: int
+
+
+class Range(NamedTuple):
+    """A named stretch of a host's thread: an operator, with what it was given, or somebody's mark."""
+
+    begin: float
+    end: float
+    name: str
+    thread: str
+    number: int
+    given: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DeviceTimeline:
+    """One device's work, and what the process did meanwhile."""
+
+    work: list[DeviceWork] = field(default_factory=list)
+    calls: list[RuntimeCall] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+
+
+def read_timeline(source: Path | str) -> DeviceTimeline | None:
+    """The trace in a file (``Path``) or a text."""
+    try:
+        if isinstance(source, Path):
+            if source.stat().st_size > BYTES_AT_MOST:
+                return None
+            source = source.read_bytes().translate(PLAIN).decode("utf-8", "replace")
+        events = read_foreign(source, Events).traceEvents
+    except (OSError, ValueError, RecursionError, MemoryError):
+        return None
+    return _sorted([one for one in events if _sound(one)]) if len(events) <= EVENTS_AT_MOST else None
+
+
+def _sound(event: Event) -> bool:
+    """Whether it is a complete event of a kind that is read, with a place in time."""
+    if event.ph != "X" or not isinstance(event.name, str) or str(event.cat).lower() not in KEPT:
+        return False
+    times = (event.ts, event.dur)
+    return all(isinstance(one, (int, float)) and 0 <= one < 1e18 for one in times)  # and NaN is not
+
+
+def _sorted(events: list[Event]) -> DeviceTimeline | None:
+    if not events:
+        return None
+    origin = min(event.ts for event in events)
+    work: dict[str, list[DeviceWork]] = {}
+    calls: list[RuntimeCall] = []
+    ranges: list[Range] = []
+    for event in events:
+        begin = float(event.ts - origin)
+        end, name = begin + float(event.dur), event.name[:NAME_AT_MOST]
+        category = str(event.cat).lower()
+        given = event.args if isinstance(event.args, dict) else {}
+        if category in WORK:
+            work.setdefault(str(given.get("device", event.pid)), []).append(
+                _work(begin, end, name, WORK[category], event, given)
+            )
+        elif category in CALLS:
+            calls.append(RuntimeCall(begin, end, name, str(event.tid), _number(given.get("correlation"))))
+        elif category in RANGES:
+            number = _number(given.get("External id", given.get("external id")))
+            ranges.append(Range(begin, end, name, str(event.tid), number, given))
+    ours = _busiest(work)
+    here = {one.correlation for one in ours}
+    elsewhere = {one.correlation for some in work.values() if some is not ours for one in some} - here
+    calls = [one for one in calls if one.correlation not in elsewhere]  # those for other devices
+    return DeviceTimeline(sorted(ours), sorted(calls), sorted(ranges, key=lambda one: (one.begin, -one.end)))
+
+
+def _work(begin: float, end: float, name: str, sort: str, event: Event, given: dict[str, Any]) -> DeviceWork:
+    return DeviceWork(
+        begin, end, name, sort, str(given.get("stream", event.tid)), _number(given.get("correlation")),
+        _number(given.get("External id", given.get("external id"))), _positive(given.get("blocks per SM")),
+    )  # fmt: skip
+
+
+def _busiest(work: dict[str, list[DeviceWork]]) -> list[DeviceWork]:
+    """The work of the device that had most of it: a process trains on one."""
+    if not work:
+        return []
+    time = Counter({device: sum(one.end - one.begin for one in mine) for device, mine in work.items()})
+    return work[time.most_common(1)[0][0]]
+
+
+def _positive(value: Any) -> float | None:
+    sound = isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+    return float(value) if sound else None
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int and 0 < value < 1 << 63 else 0

@@ -1,0 +1,206 @@
+"""Ends a training that has been seen long enough: by the agent, then by signals; or tells when it has."""
+
+from __future__ import annotations
+
+import math
+import signal
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from ..model.live import Progress
+from .board import Board
+from .signals import nudge
+
+WARMUP_STEPS = 20  # as for the instruments: lazy imports, allocator and full queues lie behind
+STEPS_AT_LEAST = 200  # "a few hundred": rhythms of a hundred steps are seen twice
+SECONDS_AT_LEAST = 8.0  # after the first batch: the sensors that look into blocked workers need some looks
+SLOW_STEP_S = 0.5  # from here on, so many steps would cost minutes, and the noise of each is smaller
+SLOW_STEPS_AT_LEAST = 30
+SLOW_SECONDS_AT_LEAST = 30.0
+STEPS_AT_MOST = 1000
+SECONDS_AT_MOST = 60.0  # what is uneven after that will not be even soon
+SLOW_SECONDS_AT_MOST = 180.0  # for steps so slow that the fewest do not fit into that
+TIGHT = 0.02  # half the 90 % interval of the mean step, as a share of it
+LOOSE = 0.05  # where the machine is so restless that this is all that can be had
+BLOCKS = 20  # means of so many stretches are compared: steps that follow each other are no strangers (ours)
+BLOCKS_AT_LEAST = 12
+STUDENT = 1.75  # 0.95 quantile of Student's t for 12 to 20 blocks: 1.80 to 1.73
+NEAR_SHARE = 0.25  # of the time so far, or
+NEAR_S = 3.0  # this long, to the end of an epoch: then it is waited for
+POINTS_AT_MOST = 4096
+BEYOND = 2  # steps after an epoch's end, so that the way into the next one is seen
+
+
+@dataclass
+class Enough:
+    """What is known of the pace of the process that has come furthest."""
+
+    _seen: list[tuple[int, int]] = field(default_factory=list)  # (steps, nanoseconds) between two looks
+    _last: Progress | None = None
+    _epoch_steps: int = 0
+    _disturbed: bool = False
+
+    def look(self, front: Progress, disturbed: bool) -> None:
+        """Called now and then. What passes while an instrument disturbs does not count."""
+        last, before = self._last, self._disturbed
+        if last is not None and front.pid == last.pid and front.last_ns == last.last_ns:
+            self._disturbed = before or disturbed
+            return
+        self._last, self._disturbed = front, disturbed
+        if last is None or front.pid != last.pid or _count(last) < WARMUP_STEPS:
+            return
+        if front.epoch_at > last.epoch_at:
+            self._epoch_steps = front.epoch_at - last.epoch_at
+        steps = _count(front) - _count(last)
+        if steps > 0 and not (before or disturbed) and len(self._seen) < POINTS_AT_MOST:
+            self._seen.append((steps, front.last_ns - last.last_ns))
+
+    def is_enough(self, instruments_over: bool) -> bool:
+        """Whether the training may end now."""
+        if self._last is None:
+            return False
+        steps, span_s = sum(steps for steps, _ in self._seen), self._elapsed_s()
+        if self._step_s() >= SLOW_STEP_S:
+            return span_s >= SLOW_SECONDS_AT_MOST or (
+                instruments_over and steps >= SLOW_STEPS_AT_LEAST and span_s >= SLOW_SECONDS_AT_LEAST
+            )
+        if span_s >= SECONDS_AT_MOST or not instruments_over:
+            return span_s >= SECONDS_AT_MOST
+        if steps < STEPS_AT_LEAST or span_s < SECONDS_AT_LEAST:
+            return False
+        left = min(STEPS_AT_MOST - _count(self._last), (SECONDS_AT_MOST - span_s) / self._step_s())
+        width = half_width(self._seen)
+        if left <= 0 or width is None:
+            return left <= 0
+        hopeless = width * math.sqrt(steps / (steps + left)) > TIGHT  # even with all that may yet be seen
+        return width <= (LOOSE if hopeless else TIGHT)
+
+    def end_at(self) -> int:
+        """The trained step with which a short epoch ends, where that is near; else 0."""
+        front = self._last
+        if front is None or not self._epoch_steps:
+            return 0
+        end = front.epoch_at + self._epoch_steps + BEYOND
+        left_s = (end - front.trained) * self._step_s()
+        return end if 0 < left_s <= max(NEAR_S, NEAR_SHARE * self._elapsed_s()) else 0
+
+    def _elapsed_s(self) -> float:
+        if self._last is None or not self._last.first_ns:
+            return 0.0
+        return (self._last.last_ns - self._last.first_ns) / 1e9
+
+    def _step_s(self) -> float:
+        """Of the steps that count; of all, as long as there are none."""
+        if steps := sum(steps for steps, _ in self._seen):
+            return sum(taken for _, taken in self._seen) / 1e9 / steps
+        return self._elapsed_s() / max(1, _count(self._last)) if self._last is not None else 0.0
+
+
+def half_width(seen: list[tuple[int, int]]) -> float | None:
+    """Half the 90 % interval of the mean step, as a share of it, from (steps, nanoseconds) of stretches in
+    order; None while they are too few to say."""
+    means = _blocks(seen)
+    if len(means) < BLOCKS_AT_LEAST:
+        return None
+    return STUDENT * stdev(means) / math.sqrt(len(means)) / fmean(means)
+
+
+def _blocks(seen: list[tuple[int, int]]) -> list[float]:
+    """Mean step, in nanoseconds, of blocks of neighbours with about as many steps each."""
+    wanted = sum(steps for steps, _ in seen) / BLOCKS
+    means: list[float] = []
+    block_steps = block_ns = 0
+    for steps, taken in seen:
+        block_steps, block_ns = block_steps + steps, block_ns + taken
+        if block_steps >= wanted:
+            means.append(block_ns / block_steps)
+            block_steps = block_ns = 0
+    return means
+
+
+def _count(one: Progress) -> int:
+    """Trained steps; of a loop that only reads, as for inference, its batches."""
+    return one.trained or one.steps
+
+
+MARGIN_STEPS = 3  # ahead of the furthest rank, so that all ranks read the order before they reach it
+MARGIN_S = 0.5
+SWALLOWED_S = 20.0  # for a script that trains on, or hangs before it heard of the order
+LAST_WORK_S = 120.0  # for one that trains no more: it may be writing its last checkpoint
+INSISTENCE = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass
+class Limit:
+    """``max_steps`` and ``max_seconds`` as asked for; ``due`` is the one whose time has come, ``sent`` are
+    the signals that had to follow."""
+
+    board: Board
+    max_steps: int | None
+    max_seconds: float | None
+    due: str | None = None
+    sent: list[int] = field(default_factory=list)
+    _stop_at: int = 0
+    _due_ns: int = 0
+
+    def arm(self) -> None:
+        """Give the order that is known beforehand."""
+        if self.max_steps is not None:
+            self._order(self.max_steps)
+
+    def look(self, pid: int | None, progress: list[Progress], now_ns: int) -> None:
+        """Called now and then while the training runs."""
+        if not progress:
+            return
+        front = progress[0]
+        if self.due is None:
+            self._check_steps(front, now_ns)
+        if self.due is None:
+            self._check_time(front, now_ns)
+        elif pid is not None:
+            self._insist(pid, front, now_ns)
+
+    def stopped(self) -> str | None:
+        """What ended the training, told from one that ended by itself before it heard the order."""
+        if not self.sent and not self.board.stopped():
+            return None
+        return self.due or "max-steps"
+
+    def excuses(self, exit_status: int) -> bool:
+        """Whether the training left as one does that dies of a signal which we had to send."""
+        return exit_status - 128 in self.sent
+
+    def _check_steps(self, front: Progress, now_ns: int) -> None:
+        if self.max_steps is not None and front.trained >= self.max_steps:
+            self.due, self._due_ns = "max-steps", now_ns
+
+    def _check_time(self, front: Progress, now_ns: int) -> None:
+        if self.max_seconds is None or not front.first_ns:
+            return
+        if now_ns - front.first_ns >= self.max_seconds * 1e9:
+            self.end("max-seconds", front, now_ns)
+
+    def end(self, due: str, front: Progress, now_ns: int, at: int = 0) -> None:
+        """Order the end for reason ``due``, as soon as all ranks can hear it, or when ``at`` is trained."""
+        step_s = (front.last_ns - front.first_ns) / 1e9 / max(1, _distance(front))
+        ahead = max(MARGIN_STEPS, round(MARGIN_S / max(step_s, 1e-6)), at - _distance(front))
+        self._order(min(_distance(front) + ahead, self.max_steps or 1 << 62))
+        self.due, self._due_ns = due, now_ns + int(ahead * step_s * 1e9)
+
+    def _order(self, steps: int) -> None:
+        self._stop_at = steps
+        self.board.stop_at(steps)
+
+    def _insist(self, pid: int, front: Progress, now_ns: int) -> None:
+        """A script that swallowed the end, or hangs, is interrupted, then terminated."""
+        trains_on = _distance(front) > self._stop_at + MARGIN_STEPS
+        patience_s = SWALLOWED_S if trains_on else LAST_WORK_S
+        if len(self.sent) < len(INSISTENCE) and now_ns - self._due_ns > patience_s * 1e9:
+            nudge(pid, INSISTENCE[len(self.sent)])
+            self.sent.append(INSISTENCE[len(self.sent)])
+            self._due_ns = now_ns
+
+
+def _distance(front: Progress) -> int:
+    """Trained steps; of a loop that only reads, as for inference, its batches."""
+    return front.trained or front.steps

@@ -1,0 +1,183 @@
+"""What is derived from the facts before a verdict: the device's step, hot lines, rhythms, the whole run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .code import Location
+from .device import DeviceFacts
+
+
+@dataclass(frozen=True)
+class DeviceClockStep:
+    """The mean steady step by the device's own clock alone: it knows when the device waited for data, copies
+    and saving, not whether it computed or waited to be given work in the rest.
+
+    ``input_s``, ``transfer_s`` and ``other_s`` are its idle times as in ``DeviceWindow``, ``rest_s`` what is
+    left of ``wall_s``; ``low`` and ``high`` bound the share of ``input_s`` (90 %). ``issue_s`` is the loop's
+    own time without waits for data, device, copies and saving; ``inside_s`` and ``blocked_s`` its time in
+    calls that wait for the device and in copies that block. ``caught_up`` is the share of steps at whose end
+    the device had nothing left to do.
+    """
+
+    looks: int
+    wall_s: float
+    input_s: float
+    rest_s: float
+    low: float = 0.0
+    high: float = 0.0
+    transfer_s: float = 0.0
+    other_s: float = 0.0
+    issue_s: float = 0.0
+    inside_s: float = 0.0
+    blocked_s: float = 0.0
+    caught_up: float | None = None
+    backward_s: float = 0.0
+    optimizer_s: float = 0.0
+    heard: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceStepBreakdown:
+    """The device's mean steady step, all of it divided: names as in ``DeviceWindow``."""
+
+    steps: int
+    wall_s: float
+    busy_s: float
+    input_s: float = 0.0
+    launch_s: float = 0.0
+    sync_s: float = 0.0
+    transfer_s: float = 0.0
+    memory_s: float = 0.0
+    collective_s: float = 0.0
+    other_s: float = 0.0
+    host_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class DriverView:
+    """What the driver (NVML) said during the steady window: means over readings of a busy device.
+
+    ``kernel_share`` is NVML's utilisation: time in which some kernel was resident, however small. ``slowed``
+    maps a clock event reason to the share of busy readings that showed it. ``our_share`` is this job's part
+    of what all processes kept busy, ``None`` where the driver's process numbers are not ours.
+    ``sm_active_share`` is that of multiprocessors with work, over all the time and not only while busy.
+    """
+
+    readings: int = 0
+    kernel_share: float | None = None
+    clock_share: float | None = None
+    slowed: dict[str, float] = field(default_factory=dict)
+    power_share: float | None = None
+    power_limit_w: float | None = None
+    power_default_w: float | None = None
+    link_share: float | None = None
+    link_gen: float | None = None
+    link_gen_max: float | None = None
+    link_width: float | None = None
+    link_width_max: float | None = None
+    memory_bytes: float | None = None
+    foreign_bytes: float | None = None
+    foreign_processes: float | None = None
+    our_share: float | None = None
+    sm_active_share: float | None = None
+    partitioned: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceView:
+    """The accelerator that the training loop uses. ``clock`` is ``None`` where its own clock was not read,
+    ``beat`` also where no profiler's window says what it did between its waits."""
+
+    facts: DeviceFacts
+    driver: DriverView
+    beat: DeviceStepBreakdown | None = None
+    clock: DeviceClockStep | None = None
+
+
+@dataclass(frozen=True)
+class HotFunction:
+    """A function in the stack samples of one role: the training thread (trainer) or the workers (worker).
+
+    ``own_share``, of the role's ``n`` samples, is the function itself; for the user's own functions
+    (``users``) it includes the library code that they called. ``total_share`` includes whatever was called.
+    The line is the one it was seen in most. ``on_cpu_share`` is the share of its own samples in which the
+    thread was on a core or ready for one, not blocked: asleep, in a lock, reading; None where that was not
+    seen, or in fewer than 20 samples.
+    """
+
+    function: str
+    location: Location
+    role: str
+    users: bool
+    own_share: float
+    total_share: float
+    n: int
+    on_cpu_share: float | None = None
+
+
+@dataclass(frozen=True)
+class HotOperator:
+    """An operator of torch in the profiled step: its own CPU seconds, and their share of all operators'."""
+
+    name: str
+    calls: float
+    self_cpu_s: float
+    self_device_s: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Steps that take much longer than the others, at a regular distance.
+
+    ``part`` is the part of the step that grows: a field of ``Step``, or "epoch start" or "evaluation".
+    ``every_steps`` lies between two of them, each takes ``each_s`` seconds longer than other steps: ``cpu_s``
+    on the loop thread's CPU, ``queue_s`` waiting for one (None = not measured); ``share`` of the time.
+    """
+
+    part: str
+    count: int
+    every_steps: float
+    each_s: float
+    share: float
+    cpu_s: float | None = None
+    queue_s: float | None = None
+    name: str = ""
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Steps that take longer and longer: seconds, of CPU or of wall time, at both ends of a straight line.
+
+    ``part`` is the part of the step that grows most; ``left`` the share of it that would be left, on average,
+    had it stayed as it was at the beginning.
+    """
+
+    first_s: float
+    last_s: float
+    part: str
+    part_first_s: float
+    part_last_s: float
+    left: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Seconds of a whole run, in training and in evaluation, of the process that the report is about.
+
+    Of both, ``starting_s`` went into starting and stopping workers, ``checkpoint_s`` into saving; ``steps_s``
+    is what the training's steps took without these. ``evaluated_at`` is where the training loop evaluates
+    without a loader; such an evaluation's time is known from stack samples, their number is not.
+    """
+
+    run_s: float = 0.0
+    training_s: float = 0.0
+    evaluation_s: float = 0.0
+    evaluations: int = 0
+    starting_s: float = 0.0
+    checkpoint_s: float = 0.0
+    steps_s: float = 0.0
+    evaluated_at: Location | None = None

@@ -1,0 +1,251 @@
+"""Tells what a descriptor of another process leads to, and on which file system and disk a path lives."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .proc_files import read_number, read_text
+from .wait_channels import Descriptor
+
+NETWORK_TYPES = frozenset(
+    "nfs nfs4 cifs smb3 smbfs ceph lustre 9p glusterfs beegfs gpfs afs orangefs pvfs2 wekafs davfs virtiofs "
+    "fuse ocfs2 gfs2 ncpfs coda".split()
+)
+LOCAL_FUSE = frozenset(
+    "fuseblk fuse.fuse-overlayfs fuse.lxcfs fuse.encfs fuse.gocryptfs fuse.ntfs-3g".split()
+)
+MEMORY_TYPES = frozenset(("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"))
+
+# Their rotational flag is the hypervisor's guess: virtio disks say 1 whatever lies beneath.
+VIRTUAL_NAME = re.compile(r"^(vd|xvd|nbd|rbd|drbd|loop|ram|zram|ublk|pmem)")
+VIRTUAL_MODEL = re.compile(
+    r"qemu|vmware|virtual|vbox|msft|elastic block|persistentdisk|nvme_card-pd", re.IGNORECASE
+)
+DEEPEST_STACK = 8
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of mountinfo. ``root`` is the part of the file system that is mounted at ``point``."""
+
+    point: str
+    fstype: str
+    device: str
+    number: str = ""
+    root: str = "/"
+    options: tuple[str, ...] = ()
+
+
+def read_mounts(root: Path = Path("/"), pid: int | str = "self") -> list[Mount]:
+    """The mount table as ``pid`` sees it, in the order of mounting; empty when unreadable."""
+    lines = (read_text(root / "proc" / str(pid) / "mountinfo") or "").splitlines()
+    return [mount for line in lines if (mount := _parse(line)) is not None]
+
+
+def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
+    """The mount that holds ``path``; of several on one point the last, which hides the others."""
+    held = [mount for mount in mounts if _holds(mount.point, path)]
+    return max(enumerate(held), key=lambda one: (len(one[1].point), one[0]))[1] if held else None
+
+
+def local_first(places: Sequence[str], root: Path = Path("/")) -> list[str]:
+    """The places in their order, those on a network's file system behind the others: a file that is mapped
+    there waits for a server."""
+    mounts = read_mounts(root)
+
+    def is_remote(place: str) -> bool:
+        try:
+            mount = mount_of(os.path.realpath(place), mounts)
+        except OSError:  # a relative one, and the present folder is gone
+            return False
+        return mount is not None and is_network(mount.fstype)
+
+    return sorted(places, key=is_remote)
+
+
+def is_network(fstype: str) -> bool:
+    """Whether reading there goes over a wire or through a user-space server."""
+    return fstype in NETWORK_TYPES or (fstype.startswith("fuse.") and fstype not in LOCAL_FUSE)
+
+
+def rotational(mount: Mount, root: Path = Path("/")) -> bool | None:
+    """Whether a spinning disk lies beneath; None when unknown, as for virtual disks and networks."""
+    number = mount.number
+    if number.startswith("0:"):  # btrfs and overlay show an anonymous device: ask their source instead
+        number = _device_number(mount.device)
+    return _rotates(root / "sys/dev/block" / number, DEEPEST_STACK) if number else None
+
+
+def _parse(line: str) -> Mount | None:
+    left, dash, right = line.partition(" - ")
+    words, types = left.split(), right.split(" ")
+    if not dash or len(words) < 5 or len(types) < 2:
+        return None
+    options = tuple(types[2].split(",")) if len(types) > 2 else ()
+    return Mount(_unescape(words[4]), types[0], _unescape(types[1]), words[2], _unescape(words[3]), options)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def _holds(point: str, path: str) -> bool:
+    return path == point or path.startswith(point.rstrip("/") + "/")
+
+
+def _device_number(device: str) -> str:
+    try:
+        number = os.stat(device).st_rdev if device.startswith("/dev/") else 0
+    except OSError:
+        return ""
+    return f"{os.major(number)}:{os.minor(number)}" if number else ""
+
+
+def _rotates(link: Path, depth: int) -> bool | None:
+    """Follows a partition to its disk and a mapped device to the disks below."""
+    try:
+        device = link.resolve(strict=True)
+    except OSError:
+        return None
+    if (device / "partition").exists():
+        device = device.parent
+    slaves = sorted((device / "slaves").iterdir()) if (device / "slaves").is_dir() else []
+    if slaves and depth:
+        answers = [_rotates(slave, depth - 1) for slave in slaves]
+        return None if None in answers else any(answers)
+    if VIRTUAL_NAME.match(device.name) or VIRTUAL_MODEL.search(_model(device)):
+        return None
+    flag = read_number(device / "queue/rotational")
+    return None if flag is None else bool(flag)
+
+
+def _model(device: Path) -> str:
+    return " ".join(read_text(device / "device" / name) or "" for name in ("vendor", "model"))
+
+
+KEEP_LINK_NS = 100_000_000  # a loader that opens a file per sample reuses the number at once
+KEEP_SOCKETS_NS = 1_000_000_000
+MOST_REMEMBERED = 512
+MOST_DESCRIPTORS = 1024
+INTERNET = ("TCP", "UDP", "MPTCP", "SCTP", "SMC")
+LISTENING = "0A"  # a server's socket brings no data by itself
+
+
+class Descriptors:
+    """Looks descriptors up in /proc; every answer is a guess of the moment, and none raises."""
+
+    def __init__(self, mounts: Sequence[Mount], root: Path = Path("/")) -> None:
+        self._mounts = mounts
+        self._proc = root / "proc"
+        self._links: dict[tuple[int, int], tuple[int, Descriptor | None]] = {}
+        self._sockets: dict[int, tuple[int, bool]] = {}
+        self._connections: dict[str, tuple[int, frozenset[str]]] = {}
+
+    def resolve(self, pid: int, number: int, now_ns: int) -> Descriptor | None:
+        """What descriptor ``number`` of ``pid`` leads to; None when it cannot be seen."""
+        known = self._links.get((pid, number))
+        if known is not None and now_ns - known[0] < KEEP_LINK_NS:
+            return known[1]
+        if len(self._links) >= MOST_REMEMBERED:
+            self._links.clear()
+        found = self._look(pid, number, now_ns)
+        self._links[pid, number] = (now_ns, found)
+        return found
+
+    def has_inet(self, pid: int, now_ns: int) -> bool:
+        """Whether ``pid`` holds a connected internet socket, looked up at most once a second."""
+        known = self._sockets.get(pid)
+        if known is not None and now_ns - known[0] < KEEP_SOCKETS_NS:
+            return known[1]
+        if len(self._sockets) >= MOST_REMEMBERED:
+            self._sockets.clear()
+        found = self._look_for_inet(pid, now_ns)
+        self._sockets[pid] = (now_ns, found)
+        return found
+
+    def _look(self, pid: int, number: int, now_ns: int) -> Descriptor | None:
+        link = self._proc / str(pid) / "fd" / str(number)
+        try:
+            target = os.readlink(link)
+        except OSError:
+            return None
+        if target.startswith("socket:["):
+            return Descriptor("inet" if _protocol(link).startswith(INTERNET) else "unix")
+        if target.startswith("pipe:["):
+            return Descriptor("pipe")
+        if not target.startswith("/"):
+            return Descriptor("other", target)
+        mount = mount_of(target, self._mounts)
+        if mount is not None and is_network(mount.fstype):
+            return Descriptor("network", target)
+        return Descriptor(_kind(link), target)
+
+    def _look_for_inet(self, pid: int, now_ns: int) -> bool:
+        held = self._held_internet(pid)
+        # The tables cost milliseconds to read, so only who holds an internet socket at all has them read.
+        return bool(held) and not held.isdisjoint(self._connected(pid, now_ns))
+
+    def _held_internet(self, pid: int) -> frozenset[str]:
+        """Inodes of the internet sockets, listening ones too, among the descriptors of ``pid``."""
+        folder = self._proc / str(pid) / "fd"
+        try:
+            links = [folder / name for name in os.listdir(folder)[:MOST_DESCRIPTORS]]
+        except OSError:
+            return frozenset()
+        targets = ((link, _target(link)) for link in links)
+        return frozenset(
+            target[8:-1]
+            for link, target in targets
+            if target.startswith("socket:[") and _protocol(link).startswith(INTERNET)
+        )
+
+    def _connected(self, pid: int, now_ns: int) -> frozenset[str]:
+        """Inodes of the internet sockets in the process's network namespace, listeners left out."""
+        namespace = _target(self._proc / str(pid) / "ns" / "net")
+        known = self._connections.get(namespace)
+        if known is not None and now_ns - known[0] < KEEP_SOCKETS_NS:
+            return known[1]
+        found = self._read_connections(pid)
+        self._connections = {namespace: (now_ns, found)}  # a job lives in one namespace; two would take turns
+        return found
+
+    def _read_connections(self, pid: int) -> frozenset[str]:
+        inodes: set[str] = set()
+        for name in ("tcp", "tcp6", "udp", "udp6"):
+            for line in (read_text(self._proc / str(pid) / "net" / name) or "").splitlines()[1:]:
+                words = line.split()
+                if len(words) > 9 and words[3] != LISTENING:
+                    inodes.add(words[9])
+        return frozenset(inodes)
+
+
+def _protocol(link: Path) -> str:
+    """The socket's protocol as the kernel names it: TCP, TCPv6, UDP, UNIX-STREAM and so on."""
+    try:
+        return os.getxattr(link, "system.sockprotoname").decode("ascii", "replace").rstrip("\0")
+    except OSError:
+        return ""
+
+
+def _target(path: Path) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _kind(link: Path) -> str:
+    try:
+        mode = os.stat(link).st_mode
+    except OSError:
+        return "file"  # deleted or out of our sight, but it had a path
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return "file"
+    if stat.S_ISFIFO(mode):
+        return "pipe"
+    return "block" if stat.S_ISBLK(mode) else "other"
