@@ -2,7 +2,7 @@
 
 They go to a hidden folder on their own file system, in the folder where the command was given or, failing
 that, above them: never beside them, where a script that lists or removes its folder would meet them. Each
-is written into the trial's list before it is touched. ``prove/keeping.py`` reads the list, last line first.
+is written into the trial's list before it is touched. ``prove/restore.py`` reads the list, last line first.
 """
 
 from __future__ import annotations

@@ -2,15 +2,177 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import hypot
 
-from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
-from ..model.device import DeviceFacts, DeviceTable
+from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView, DriverView
+from ..model.device import DeviceFacts, DeviceTable, DeviceWindow
+from ..model.diagnosis import Step
 from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
-from .beat import Aside, divide, read_clock
+from .intervals import ratio_interval
+
+LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
+PAIR_AT_MOST_S = (
+    5e-6  # that two marks next to each other take [CUDA Runtime API: events resolve 0.5 us; ours]
+)
+CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (ours)
+WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (ours)
+SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (ours)
+NO_ROOM = 0.5  # of the device's time, that such a loop is taken to need: between nothing and all of it
+HIDDEN = 0.5  # of the clock's wait for data idle in the window, or work ran meanwhile (ours)
+
+DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
+
+
+@dataclass(frozen=True)
+class Aside:
+    """What the loop's own steps say beside the looks, in seconds per step. They miss nothing, however rare:
+    ``step_s`` and, of it, ``wait_s`` for data, ``other_s`` saving and logging, ``collect_s`` collecting
+    garbage. ``low`` and ``high`` bound the share of ``wait_s``."""
+
+    step_s: float
+    wait_s: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    other_s: float = 0.0
+    collect_s: float = 0.0
+
+
+def look_aside(steps: list[Step]) -> Aside:
+    """The means of the steady steps."""
+    count = max(1, sum(step.steps for step in steps))
+    walls, waits = ([getattr(step, name) * step.steps for step in steps] for name in ("wall", "wait"))
+    share, low, high = ratio_interval(waits, walls)
+    other = sum((step.checkpoint + step.logging) * step.steps for step in steps)
+    collect = sum(step.collect * step.steps for step in steps)
+    step_s = sum(walls) / count
+    return Aside(step_s, share * step_s, low, high, other / count, collect / count)
+
+
+def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> DeviceClockStep | None:
+    """The mean step, from the looks between two instants; None where there are too few."""
+    table = facts.table
+    rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
+    if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST or aside.step_s <= 0:
+        return None
+    steps, heard = (max(1, sum(column[row] for row in rows)) for column in (table.steps, table.heard))
+
+    def mean(column: list[float], count: int = steps) -> float:
+        return sum(column[row] for row in rows) / count
+
+    pair_s, copies = _pair_s(facts), sum(table.copies[row] for row in rows) / heard
+    transfer_s = max(0.0, mean(table.copy_s, heard) - pair_s * copies)
+    inside_s, blocked_s = mean(table.inside_s, heard), mean(table.blocked_s, heard)
+    elsewhere_s = mean(table.host_wait_s) + mean(table.host_other_s) + inside_s + blocked_s + aside.collect_s
+    share, low, high = _exposed(facts, rows, mean(table.fetched_s, heard), aside)
+    input_s, other_s = share * aside.step_s, _other_s(table, rows, aside)
+    judged = sum(table.judged[row] for row in rows)
+    return DeviceClockStep(
+        looks=sum(table.looks[row] for row in rows),
+        wall_s=aside.step_s,
+        input_s=input_s,
+        rest_s=max(0.0, aside.step_s - input_s - transfer_s - other_s),
+        low=low,
+        high=high,
+        transfer_s=transfer_s,
+        other_s=other_s,
+        issue_s=max(0.0, mean(table.host_s) - elsewhere_s),
+        inside_s=inside_s,
+        blocked_s=blocked_s,
+        caught_up=sum(table.caught_up[row] for row in rows) / judged if judged else None,
+        backward_s=mean(table.backward_s),
+        optimizer_s=mean(table.optimizer_s),
+        heard=any(table.heard[row] for row in rows),
+    )
+
+
+def _pair_s(facts: DeviceFacts) -> float:
+    return min(facts.least_pair_s, PAIR_AT_MOST_S)
+
+
+def _exposed(
+    facts: DeviceFacts, rows: list[int], fetched_s: float, aside: Aside
+) -> tuple[float, float, float]:
+    """The exposed wait as a share of the step, with its interval (90 %).
+
+    Looks are few, waits may be rare and long: what looks say is how much of a wait is hidden behind work that
+    was queued, which is never long. All else of the waits that the loop's own clock saw is exposed.
+    """
+    table, pair_s = facts.table, _pair_s(facts)
+    idle = [max(0.0, table.wait_s[row] - (fetched_s + pair_s) * table.steps[row]) for row in rows]
+    waited, walls = ([column[row] for row in rows] for column in (table.host_wait_s, table.wall_s))
+    hidden = [max(0.0, wait - seen) for wait, seen in zip(waited, idle, strict=True)]
+    whole = aside.wait_s / aside.step_s
+    if not facts.loader and sum(waited) > 0:  # only a part of what precedes the forward pass gets a batch
+        part = min(1.0, aside.wait_s * sum(table.steps[row] for row in rows) / sum(waited))
+        hidden = [part * one for one in hidden]
+    share, low, high = ratio_interval(hidden, walls)
+    exposed = min(max(0.0, whole - share), whole)
+    below, above = hypot(whole - aside.low, high - share), hypot(aside.high - whole, share - low)
+    return exposed, max(0.0, exposed - below), min(max(exposed, aside.high), exposed + above)
+
+
+def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
+    """What saving and logging leave the device idle: of all the loop's time in them as much as of that which
+    looks met. A rare one that none met is long, and nothing hides it."""
+    host, device = (sum(column[row] for row in rows) for column in (table.host_other_s, table.other_s))
+    return aside.other_s * (min(1.0, device / host) if host > 0 else 1.0)
+
+
+def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBreakdown | None:
+    """All of the mean step; None without a window. That work is left at a step's end proves nothing: the
+    device may have run dry in the middle of it."""
+    if window is None or window.busy_s <= 0:
+        return None
+    input_s = _input_s(clock, window)
+    busy_s = min(window.busy_s, clock.rest_s + clock.input_s - input_s)
+    left = clock.rest_s + clock.input_s - input_s - busy_s
+    names = DIVIDED if clock.transfer_s > 0 else (*DIVIDED, "transfer_s")  # copies on a stream of their own
+    parts = {name: getattr(window, name) for name in names}
+    scale = min(1.0, left / max(sum(parts.values()), 1e-12))
+    parts = {name: scale * value for name, value in parts.items()}
+    # Steps in a window are slower: what it did not see of waits is none of theirs, the loop was away.
+    parts["launch_s"] += left - sum(parts.values())
+    return DeviceStepBreakdown(
+        window.steps,
+        clock.wall_s,
+        busy_s,
+        input_s,
+        other_s=clock.other_s,
+        host_s=_host_s(clock, window, busy_s),
+        **({"transfer_s": clock.transfer_s} | parts),
+    )
+
+
+def is_always_ahead(clock: DeviceClockStep) -> bool:
+    """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
+    waits = not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
+    return not waits and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
+
+
+def _input_s(clock: DeviceClockStep, window: DeviceWindow) -> float:
+    """What ``next`` itself gives the device to do is no waiting: more than fits beside the kernels is theirs,
+    where the window hardly saw the device idle for data."""
+    beyond = window.busy_s - clock.rest_s
+    idle = window.input_s / window.wall_s < HIDDEN * clock.input_s / clock.wall_s
+    return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
+
+
+def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> float:
+    """What the loop needs to issue a step. Both sources say too much: a window slows it, and by its own clock
+    a loop far ahead also waits for room in the queue. A device that never waits for it shows that it does."""
+    known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
+    idle = window.launch_s + window.sync_s + window.memory_s + window.collective_s
+    return without_room(known, busy_s) if idle < WAITING * window.wall_s else known
+
+
+def without_room(issue_s: float, device_s: float) -> float:
+    """A loop's time without what it may have waited for room in the device's queue."""
+    return NO_ROOM * device_s if issue_s > SPARE * device_s else issue_s
+
 
 BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (ours)
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")

@@ -10,32 +10,26 @@ from ..model.loops import Loader, Loop, Outside
 from ..model.profile import Profile
 from ..model.report import Metric, Overhead, Quality
 from .attached import by_samples
-from .beat import look_aside
 from .budget import budget_of
-from .contention import uncontended
-from .crowding import busy_workers
-from .device import find_gaps, view_device
-from .drift import find_drift
-from .evaluated import find_evaluated
-from .feeders import NOBODY, find_feeders
-from .freed import with_freed
-from .host import measure_host, rate
+from .device import find_gaps, look_aside, view_device
+from .evaluation import find_evaluated
+from .host import busy_workers, measure_host, rate, uncontended
+from .hot_lines import NOBODY, find_feeders
 from .inputs import measure_inputs, rows_within, split_blocked, steady_fetches, works_of
 from .intervals import ratio_interval
-from .ledger import life_of
-from .logged import with_written
+from .loop_cpu import is_logged, own_samples, with_written
+from .loop_without_loader import InputGap, as_loop, judge_gap
+from .memory import with_freed
 from .metrics import measure
-from .outside import InputGap, as_loop, judge_gap
 from .own_inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
 from .phases import tell_apart
 from .replay import step_seconds
-from .rhythms import find_rhythms
+from .rhythms import find_drift, find_rhythms
 from .scenario import build_scenario, fmean_wall, held_share
-from .split import is_logged, own_samples
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, steps_of
 from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
-from .whole import evaluations_of, judge_whole, measure_whole
+from .whole_run import evaluations_of, judge_whole, life_of, measure_whole
 
 
 def diagnose(profile: Profile) -> Diagnosis:

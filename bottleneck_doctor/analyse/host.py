@@ -3,11 +3,131 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 
 from ..model.derived import DeviceView
-from ..model.diagnosis import HostLoad
+from ..model.diagnosis import HostLoad, Inputs, Scenario, Step
 from ..model.instruments import Series
 from ..model.profile import Profile
+from ..model.report import Metric
+from .intervals import mean_interval
+from .replay import step_seconds
+
+DISK_BUSY = 0.5  # share of time with a request in flight, below which nobody is in anybody's way (ours)
+OURS_AT_LEAST = 0.7  # of the traffic; less, and the disks are shared [catalogue F21]
+LITTLE_BYTES_PER_S = 5e6  # of strangers' traffic disturbs no disk (ours)
+
+
+@dataclass(frozen=True)
+class Disks:
+    """Bytes per second, read and written, on all physical disks together; ``busy`` as a share of time."""
+
+    busy: float
+    queue: float
+    all_bytes_per_s: float
+    job_bytes_per_s: float
+
+    @property
+    def strangers_bytes_per_s(self) -> float:
+        """What the job did not cause."""
+        return max(0.0, self.all_bytes_per_s - self.job_bytes_per_s)
+
+    @property
+    def job_share(self) -> float:
+        """The job's part of the traffic, 1 where there is none."""
+        return min(1.0, self.job_bytes_per_s / self.all_bytes_per_s) if self.all_bytes_per_s > 0 else 1.0
+
+    @property
+    def shared(self) -> bool:
+        """Whether strangers take so much of busy disks that the job must notice."""
+        large = self.strangers_bytes_per_s >= LITTLE_BYTES_PER_S and self.job_share < OURS_AT_LEAST
+        return large and self.busy >= DISK_BUSY
+
+
+def measure_disks(profile: Profile, begin: float, end: float) -> Disks | None:
+    """The traffic of a stretch of time; None where either side was not counted."""
+    series = profile.series
+    names = ("disk_busy_s", "disk_read_bytes", "disk_write_bytes", "job_read_bytes", "job_write_bytes")
+    busy, read, written, job_read, job_written = (rate(series, name, begin, end) for name in names)
+    if busy is None or read is None or job_read is None:
+        return None
+    return Disks(
+        busy=min(1.0, busy),
+        queue=rate(series, "disk_queue_s", begin, end) or 0.0,
+        all_bytes_per_s=read + (written or 0.0),
+        job_bytes_per_s=job_read + (job_written or 0.0),
+    )
+
+
+SOURCE = "time between batches less the run queue behind other programs"
+CROWDED_OUT = "steps were hardly anything but waiting for cores that other programs used"
+
+
+def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad) -> Metric | None:
+    """The step time in seconds as if strangers had left the cores alone; None where that was not measured, no
+    value where they left so little that nothing can be said of the job.
+
+    Where workers make the batches, the loop's wait is stretched as their fetches are. What the job would have
+    waited for its own threads stays in: only as much of the queue goes as strangers added to its length.
+    """
+    walls = sum(step.wall * step.steps for step in steps)
+    if walls <= 0 or host.foreign_cores is None or all(step.queue is None for step in steps):
+        return None
+    stretched = inputs.queue / inputs.wall if workers and inputs.wall > 0 else 0.0
+    queues = [_queue(step, workers, stretched) for step in steps]
+    lost = min(1.0, sum(queue * step.steps for queue, step in zip(queues, steps, strict=True)) / walls)
+    theirs = _theirs(lost, host)
+    # A row's queue may belong to the step before it: no single row is held to be above zero.
+    left = [step.wall - theirs * queue for step, queue in zip(steps, queues, strict=True)]
+    value, low, high = mean_interval(left, [float(step.steps) for step in steps])
+    if low <= 0:  # whatever is left of such steps says nothing
+        return Metric(None, "s", source=CROWDED_OUT)
+    return Metric(value, "s", low, high, sum(step.steps for step in steps), SOURCE)
+
+
+def _queue(step: Step, workers: int, stretched: float) -> float:
+    """Seconds of a step in which it wanted to go on and no core was free."""
+    queue = step.queue or 0.0
+    return max(0.0, queue - step.wait_queue) + step.wait * stretched if workers else queue
+
+
+def _theirs(lost: float, host: HostLoad) -> float:
+    """The strangers' part of the queue: how much of what was wanted beyond the cores they brought."""
+    foreign = strangers(host)
+    if foreign <= 0:
+        return 0.0
+    wanted = (host.job_cores or 0.0) / max(1.0 - lost, 0.05)
+    beyond = wanted + foreign - host.cores
+    return min(1.0, foreign / beyond) if beyond > 0 else 1.0
+
+
+OTHERS_SHARE = 0.2  # of a worker's CPU in threads that it did not ask for [catalogue F05]
+QUEUE_SHARE = 0.25  # of a fetch spent waiting for a core [catalogue F05]
+
+
+def pool_cpu(inputs: Inputs, serialise: float) -> float:
+    """CPU per batch of a worker's other threads; the one that feeds the pipe is known and taken off."""
+    return max(0.0, inputs.other_cpu - serialise)
+
+
+def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
+    """CPU that a batch costs its whole worker over that of the fetching thread alone, where several workers'
+    pools crowd the cores; 1 where they do not: idle cores may well be used by a pool."""
+    pool = pool_cpu(inputs, serialise)
+    if workers < 2 or inputs.cpu <= 0 or inputs.wall <= 0:
+        return 1.0
+    if pool < OTHERS_SHARE * (inputs.cpu + pool) or inputs.queue < QUEUE_SHARE * inputs.wall:
+        return 1.0
+    return 1 + pool / inputs.cpu
+
+
+def busy_workers(scenario: Scenario) -> float:
+    """How many cores the workers keep busy."""
+    if not scenario.workers or not scenario.works:
+        return 0.0
+    batch = sum(one.on_core for one in scenario.works) / len(scenario.works) + scenario.serialise
+    return min(scenario.workers, batch / step_seconds(scenario))
+
 
 FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (ours)
 

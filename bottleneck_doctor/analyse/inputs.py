@@ -10,11 +10,24 @@ from statistics import fmean, median, pstdev
 from typing import Any
 
 from ..model.diagnosis import BatchCost, Inputs
-from ..model.fetches import FetchTable
+from ..model.fetches import FetchTable, Making
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from .interpreter_lock import background
-from .paging import READ_S_PER_BYTE, paging_s
+from .memory import READ_S_PER_BYTE, paging_s
+
+
+def making_of(profile: Profile, loader: Loader | None) -> Making:
+    """What hooks found about this loader; an empty one where nothing was."""
+    key = loader.key if loader is not None else ""
+    return next((one for one in profile.makings if one.loader == key), Making(key))
+
+
+def epoch_draws_s(making: Making, loop: Loop | None) -> float:
+    """Seconds that an epoch's beginning spends choosing indices, beyond as many usual draws."""
+    epochs = len(loop.epochs.t) if loop is not None else 0
+    return sum(making.first_draws_s) / epochs if epochs else 0.0
+
 
 STORAGE = ("storage", "fault")
 NETWORK = ("network", "remote")

@@ -11,7 +11,7 @@ from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
 from .hot_lines import users_line
-from .split import is_library
+from .loop_cpu import is_library
 
 SAMPLES_AT_LEAST = 20  # of the loop's thread (ours)
 OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (ours)

@@ -2,13 +2,152 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from ..model.diagnosis import Diagnosis, Inputs
-from ..model.picture import LOOP_PIECES, Excerpt, Lanes, Pieces
+from ..model.picture import LOOP_PIECES, Excerpt, Fetches, Lanes, Pieces
 from .inputs import BlockedSplit, fetches_of, rows_within, split_blocked
-from .lane import LanePiece, clipped, layered
-from .worker_lanes import fetch_pieces, worker_lanes
+
+SHORTEST_S = 1e-8  # nothing shorter can be seen, and rounding leaves such
+
+
+class LanePiece(NamedTuple):
+    """A stretch of a lane, in seconds from the run's start."""
+
+    begin: float
+    end: float
+    what: str
+    batch: int | None = None
+
+
+def layered(spans: Iterable[LanePiece]) -> list[LanePiece]:
+    """The same time without overlaps: what lies inside another is cut out of it."""
+    found: list[LanePiece] = []
+    around: list[LanePiece] = []
+    reached = float("-inf")
+
+    def pass_over(until: float) -> None:
+        nonlocal reached
+        if around and min(until, around[-1].end) > reached:
+            end = min(until, around[-1].end)
+            found.append(around[-1]._replace(begin=reached, end=end))
+            reached = end
+
+    for span in sorted(spans, key=lambda one: (one.begin, -one.end)):
+        while around and around[-1].end <= span.begin:
+            pass_over(around[-1].end)
+            around.pop()
+        pass_over(span.begin)
+        reached = max(reached, span.begin)
+        around.append(span)
+    while around:
+        pass_over(around[-1].end)
+        around.pop()
+    return _visible(found)
+
+
+def in_turn(begin: float, batch: int | None, lengths: Iterable[tuple[str, float]]) -> list[LanePiece]:
+    """Pieces one after another; those of no length are left out."""
+    found = []
+    for what, length in lengths:
+        found.append(LanePiece(begin, begin + length, what, batch))
+        begin += length
+    return _visible(found)
+
+
+def clipped(pieces: Iterable[LanePiece], begin: float, end: float) -> list[LanePiece]:
+    """What of the pieces lies between two instants."""
+    cut = (one._replace(begin=max(begin, one.begin), end=min(end, one.end)) for one in pieces)
+    return _visible(list(cut))
+
+
+def one_at_a_time(pieces: Iterable[LanePiece]) -> list[LanePiece]:
+    """The pieces in order, each cut where the next begins: a process that ends may overlap its successor."""
+    ordered = sorted(pieces, key=lambda one: one.begin)
+    cut = [one._replace(end=min(one.end, later.begin)) for one, later in pairwise(ordered)]
+    return _visible([*cut, *ordered[-1:]])
+
+
+def _visible(pieces: list[LanePiece]) -> list[LanePiece]:
+    return [one for one in pieces if one.end - one.begin > SHORTEST_S]
+
+
+Waits = Mapping[int, LanePiece]  # the loop's wait for each batch
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """One row of the table, and where it lies."""
+
+    place: int
+    number: int
+    batch: int | None
+    begin: float
+    end: float
+
+
+def fetch_pieces(table: Fetches, place: int, split: BlockedSplit, batch: int | None) -> list[LanePiece]:
+    """A fetch in parts that sum to its length: collating comes last, the rest stands in a fixed order. Other
+    threads of the process computed while this one slept: that is CPU, not waiting."""
+    wall = table.wall_s[place]
+    collate = min(wall, table.collate_s[place])
+    left = wall - collate
+    cpu = min(left, max(0.0, table.cpu_s[place] - min(table.collate_cpu_s[place], collate)))
+    left -= cpu
+    queue = min(left, table.runq_s[place] or 0.0)
+    left -= queue
+    pooled = min(left, table.other_cpu_s[place])
+    left -= pooled
+    storage, network = left * split.storage, left * split.network
+    lengths = (
+        ("cpu", cpu + pooled), ("storage", storage), ("network", network),
+        ("blocked", max(0.0, left - storage - network)), ("queue", queue), ("collate", collate),
+    )  # fmt: skip
+    return in_turn(table.t[place], batch, lengths)
+
+
+def worker_lanes(
+    table: Fetches, split: BlockedSplit, waits: Waits, begin: float, end: float
+) -> dict[int, list[LanePiece]]:
+    """The pieces of each worker's lane, by its number; a fetch under way at either end is whole."""
+    lanes: dict[int, list[_Fetch]] = {}
+    for place, worker in enumerate(table.worker):
+        if worker >= 0:
+            t, wall = table.t[place], table.wall_s[place]
+            one = _Fetch(place, table.number[place], table.batch[place], t, t + wall)
+            lanes.setdefault(worker, []).append(one)
+    return {worker: _lane(table, lanes[worker], split, waits, begin, end) for worker in sorted(lanes)}
+
+
+def _lane(
+    table: Fetches, fetches: list[_Fetch], split: BlockedSplit, waits: Waits, begin: float, end: float
+) -> list[LanePiece]:
+    found: list[LanePiece] = []
+    for one, later in pairwise([*fetches, None]):
+        assert one is not None
+        if one.end > begin and one.begin < end:
+            found += fetch_pieces(table, one.place, split, one.batch)
+        found += clipped(_after(one, later, waits), max(begin, one.end), end)
+    return one_at_a_time(found)
+
+
+def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[LanePiece]:
+    """What a worker did between two fetches. It takes the next order as soon as there is one, so what is not
+    handing over is having none. A new process in its place says nothing of the time before."""
+    if later is not None and later.number > one.number + 1:
+        return [LanePiece(one.end, later.begin, "unseen")]
+    free = later.begin if later is not None else float("inf")
+    awaited = waits.get(one.batch) if one.batch is not None else None
+    given = one.end
+    if awaited is not None and awaited.begin <= one.end < awaited.end:
+        given = min(awaited.end, free)
+    handing = [LanePiece(one.end, given, "hand over", one.batch)]
+    same = later is not None and later.number == one.number + 1
+    return [*handing, LanePiece(given, free, "idle")] if same else handing
+
 
 SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # no more are kept; a profile may come from anywhere
 PIECES_AT_MOST = 8000  # that these can come to

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 
-from ..model.diagnosis import Inputs, StepCost
+from ..model.diagnosis import Inputs, Step, StepCost
+from ..model.loops import Loop
 from ..model.profile import Profile
+from .evaluation import find_evaluated
 from .host import rate
+from .loop_cpu import SAMPLES_AT_LEAST, TIMED
+from .loop_parts import training_samples
 
 AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)
 AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (ours)
 STALLED = 0.1  # share of time in which some task waits for memory [catalogue F19]
-FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (ours)
+LOOP_FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (ours)
 DEAREST_FAULT_S = 0.02  # a page from a spinning disk, or with the readahead around it (ours)
 
 
@@ -60,7 +65,7 @@ def is_short(shortage: Shortage) -> bool:
     thrashes = again >= max(AGAIN_BYTES_PER_S, AGAIN_SHARE * (shortage.job_read_bytes_per_s or 0.0))
     presses = (shortage.stalled or 0.0) >= STALLED
     swaps = (shortage.swap_in_bytes_per_s or 0.0) >= AGAIN_BYTES_PER_S
-    waits = (shortage.loop_faults or 0.0) >= FAULTS_AT_LEAST
+    waits = (shortage.loop_faults or 0.0) >= LOOP_FAULTS_AT_LEAST
     limited = (shortage.limit_hits_per_s or 0.0) >= 1.0
     return (waits and (thrashes or presses or swaps)) or (limited and presses)
 
@@ -69,7 +74,7 @@ def loop_stall_s(shortage: Shortage, step_s: float) -> float:
     """Seconds per step that the loop waits for pages: at most what the kernel saw anyone wait for memory or
     for a device, and what so many pages can take. Zero where memory suffices."""
     faults = shortage.loop_faults or 0.0
-    if faults < FAULTS_AT_LEAST or not is_short(shortage) or shortage.reading is None:
+    if faults < LOOP_FAULTS_AT_LEAST or not is_short(shortage) or shortage.reading is None:
         return 0.0
     seen = min(1.0, shortage.reading + (shortage.stalled or 0.0))
     return min(seen * step_s, faults * DEAREST_FAULT_S)
@@ -83,3 +88,86 @@ def with_stalls(turns: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, 
         replace(turn, idle=turn.idle - min(turn.idle, stall_s), memory=min(turn.idle, stall_s))
         for turn in turns
     )
+
+
+PAGES_AT_LEAST = 256  # pages: a megabyte (ours)
+FAULT_S, FAULT_AT_MOST_S = 1e-6, 4e-6  # to map, zero and give back a page (ours, measured 0.5 to 3.3)
+DEARER = 1.25  # times what a page was timed to take, at most (ours: 0.9 to 1.24 in nine trainings)
+SURELY = 1.1  # times what fetches took on average is theirs: two large numbers are subtracted (ours)
+READ_S_PER_BYTE = 2e-10  # of the kernel's CPU, to copy what the page cache holds (ours)
+
+
+def paging_s(system: float | None, faults: float | None, fault_s: float | None = None) -> float:
+    """Of so many seconds of kernel CPU, with so many minor faults, what mapping pages took: all of it, unless
+    that is too much for them. ``fault_s`` is what a page was timed to take on this machine."""
+    if system is None or faults is None or faults < PAGES_AT_LEAST:
+        return 0.0
+    if fault_s:
+        return min(system, DEARER * fault_s * faults)
+    return system if system <= FAULT_AT_MOST_S * faults else FAULT_S * faults
+
+
+def fetched_paging_s(inputs: Inputs, shared_bytes: float = 0.0) -> float:
+    """The same for making a batch, of which ``shared_bytes`` lie in shared memory, which is always new."""
+    if inputs.minor_faults is None:
+        return 0.0
+    system = max(0.0, inputs.system - READ_S_PER_BYTE * (inputs.read_bytes or 0.0))
+    return paging_s(system, inputs.minor_faults - shared_bytes / 4096)
+
+
+def made_paging_s(steps: list[Step]) -> float:
+    """The same for a batch that the loop makes itself, where nobody counts: by its share of the CPU."""
+    return fmean(_making(step) * paging_s(step.system, step.faults) for step in steps) if steps else 0.0
+
+
+def without_making(steps: list[Step], inputs: Inputs) -> list[Step]:
+    """The steps of a loop that makes its own batches, the kernel's part without what those took: as it was
+    counted, or else by their share of the thread's CPU."""
+    return [_without_making(step, inputs) for step in steps]
+
+
+def _without_making(step: Step, inputs: Inputs) -> Step:
+    if step.system is None or step.faults is None:
+        return step
+    if inputs.minor_faults is not None:
+        system, faults = step.system - SURELY * inputs.system, step.faults - SURELY * inputs.minor_faults
+        return replace(step, system=max(0.0, system), faults=max(0.0, faults))
+    share = 1 - _making(step)
+    return replace(step, system=share * step.system, faults=share * step.faults)
+
+
+def _making(step: Step) -> float:
+    """The share of the thread's CPU that getting the batch took."""
+    whole = (step.cpu or 0.0) + (step.wait_cpu or 0.0)
+    return (step.wait_cpu or 0.0) / whole if whole > 0 else 0.0
+
+
+FEWEST = 3  # samples, below which they may be torn (ours)
+
+
+def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
+    """The steps with the time in which that line frees the last batch as part of getting one.
+
+    ``for x in loader`` binds the new batch and drops the old: shared memory of workers is unmapped, behind
+    the hook on ``next``. A stopwatch around the line counts it. Samples in the line itself, of all that no
+    hook times, tell its share.
+    """
+    if loop is None or not loop.loader or loop.thread != 0 or loop.body is None:
+        return steps
+    samples = find_evaluated(profile, loop, None).without(training_samples(profile, loop.pid, loop.body))
+    asking = {one.line for one in samples if one.part == "data"}
+    others = [one for one in samples if one.part not in ("data", *TIMED)]
+    freeing = sum(one.stack.count for one in others if one.part == "line" and one.line in asking)
+    total = sum(one.stack.count for one in others)
+    if freeing < FEWEST or total < SAMPLES_AT_LEAST:
+        return steps
+    return [_freed(step, freeing / total) for step in steps]
+
+
+def _freed(step: Step, share: float) -> Step:
+    own, moved = step.wall - step.wait, share * step.compute
+    step = replace(step, wait=step.wait + moved, compute=step.compute - moved)
+    if step.cpu is None or step.wait_cpu is None or own <= 0:
+        return step
+    spent = step.cpu * moved / own
+    return replace(step, cpu=step.cpu - spent, wait_cpu=step.wait_cpu + spent)

@@ -10,8 +10,8 @@ from ..model.diagnosis import BatchCost, Inputs, Step
 from ..model.loops import Loop
 from ..model.profile import Profile
 from .inputs import BlockedSplit, shares_of
-from .paging import paging_s
-from .turns import spaced
+from .memory import paging_s
+from .step_costs import spaced
 
 KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.7 to 0.9)
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)

@@ -25,7 +25,7 @@ from operator import attrgetter, mul
 from typing import TypeVar
 
 from ..model.diagnosis import BatchCost, Change, Scenario, StepCost
-from .served import at_depth
+from .reads import at_depth
 
 Part = TypeVar("Part", BatchCost, StepCost)
 SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean, median
 
@@ -10,24 +11,98 @@ from ..model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step
 from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from .accelerated import runs_ahead
-from .crowding import crowding
-from .feeders import NOBODY, Feeders
-from .fit import fitted
-from .host import strangers
+from .device_replay import runs_ahead
+from .host import crowding, strangers
+from .hot_lines import NOBODY, Feeders
+from .inputs import epoch_draws_s, making_of
 from .interpreter_lock import held_by_lock
-from .logged import logged
-from .making_threads import making_threads
-from .makings import epoch_draws_s, making_of
-from .memory import loop_stall_s, measure_shortage, with_stalls
-from .paging import without_making
+from .loop_cpu import logged, split_of
+from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
 from .ranks import exchange_shares
-from .reads import Reads, judge_reads, streams_of
-from .served import Curve, held, served
-from .spinning import spinning_share
-from .split import split_of
-from .threads import asleep_share, operator_s, resting_share
-from .turns import Beside, spaced, turns_of
+from .reads import Curve, Reads, held, judge_reads, served, streams_of
+from .replay import step_seconds, turn_seconds
+from .step_costs import Beside, spaced, turns_of
+from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
+
+ROUNDS = 12  # of halving: to a four-thousandth of the range
+SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (ours)
+TELLS = 1.01  # times the replayed step at least, or the number has no say in it (ours)
+FREE = 0.2  # of the measured turn at least is computing, not interference (ours)
+
+
+def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario:
+    """``measured`` is the step, ``own`` the loop's time in it outside of ``next``, in seconds; ``bulky``
+    batches are many tensors, or many bytes through a pipe."""
+    if base.workers == 0:
+        return base
+    if bulky:
+        base = _moved(base, measured)
+    return _woken(_sped(_turned(base, own), measured), measured)
+
+
+def _moved(base: Scenario, measured: float) -> Scenario:
+    """What the replay lacks is the loop waiting for the worker's other threads to send.
+
+    An epoch's first batch is moved like all others: that is no cost of beginning an epoch.
+    """
+    base = _transferred(base, measured)
+    moving = base.hand_over + base.serialise + base.transfer
+    start = max(0.0, base.epoch_start - moving)
+    return _transferred(replace(base, transfer=0.0, epoch_start=start), measured)
+
+
+def _transferred(base: Scenario, measured: float) -> Scenario:
+    return _slowed(base, measured, lambda value: replace(base, transfer=value), 0.0, measured)
+
+
+def _woken(base: Scenario, measured: float) -> Scenario:
+    """Where workers keep the cores busy, what lacks is waiting for a core at each wake-up."""
+    most = SLICES * base.waking
+    return _slowed(base, measured, lambda value: replace(base, waking=value), base.waking, most)
+
+
+def _turned(base: Scenario, own: float) -> Scenario:
+    """Where the loop computes on cores that workers also want, its threads spin for each other: the replay of
+    its turns, which adds that time, is to give the measured one."""
+    longest = own + base.hand_over + base.sampling
+    if base.threads <= 1.0 or turn_seconds(base) <= longest:
+        return base
+    low, high = FREE, 1.0
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if turn_seconds(_scaled(base, middle)) > longest else (middle, high)
+    return _scaled(base, low)
+
+
+def _sped(base: Scenario, measured: float) -> Scenario:
+    """What makes the replayed step longer than the measured one, too."""
+    if base.threads <= 1.0 or step_seconds(base) <= measured:
+        return base
+    return _slowed(_scaled(base, FREE), measured, lambda value: _scaled(base, value), FREE, 1.0)
+
+
+def _scaled(base: Scenario, left: float) -> Scenario:
+    """So much of what the turns compute is left; of what was seen to spin, that is no longer in it."""
+    turns = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.turns)
+    return replace(base, turns=tuple(turns), spinning=max(0.0, 1 - (1 - base.spinning) / left))
+
+
+def _slowed(
+    base: Scenario, measured: float, at: Callable[[float], Scenario], low: float, high: float
+) -> Scenario:
+    """The scenario whose value, from ``low`` to ``high``, makes the replay come up to the measured step."""
+    if high <= low or step_seconds(base) >= measured:
+        return base
+    most = step_seconds(at(high))
+    if most <= measured:
+        return (
+            at(high) if most > TELLS * step_seconds(base) else base
+        )  # what changes nothing explains nothing
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if step_seconds(at(middle)) > measured else (middle, high)
+    return at(low)
+
 
 # Receiving a batch from a worker, and each tensor in it, which is passed by descriptor: the loop's CPU, the
 # worker's, and what the loop sleeps meanwhile (ours: fitted to 34 recorded runs with 1 to 200 tensors).

@@ -5,18 +5,75 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import fmean
+from itertools import combinations
+from statistics import fmean, quantiles
 
-from ..model.diagnosis import Change, HostLoad, Scenario
+from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
 from ..model.instruments import Operator
-from ..model.loops import Loop
+from ..model.loops import Loader, Loop
 from ..model.profile import Profile
+from . import code
 from .causes import gain
-from .crowding import busy_workers
-from .host import strangers
+from .host import busy_workers, strangers
+from .hot_lines import hot_lines
+from .loop_cpu import anatomy_of, is_logged, own_samples
 from .loop_parts import LoopSample
 from .replay import step_seconds
-from .split import anatomy_of, is_logged, own_samples
+
+TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
+
+
+def making_threads(profile: Profile, loader: Loader | None, steps: list[Step], inputs: Inputs) -> float:
+    """CPU of all threads over that of the loop's own, where the hottest line of the making is torch's.
+
+    1 elsewhere: there the ratio only says that OpenMP's threads keep a core while they wait for work."""
+    if not _is_torchs(profile, loader):
+        return 1.0
+    if inputs.cpu > 0 and inputs.other_cpu > 0:
+        return 1 + inputs.other_cpu / inputs.cpu
+    own = sum(((step.cpu or 0.0) + (step.wait_cpu or 0.0)) * step.steps for step in steps)
+    whole = sum((step.process_cpu or 0.0) * step.steps for step in steps)
+    return max(1.0, whole / own) if own > 0 else 1.0
+
+
+def _is_torchs(profile: Profile, loader: Loader | None) -> bool:
+    """Whether the hottest line of it is inside of torch, or calls it: compiled functions have no frame."""
+    lines = hot_lines(profile, loader, next(iter(profile.outside), None))
+    if lines.hottest is None or lines.library:
+        return lines.library == "torch"
+    source = code.source_at(profile.sources, lines.hottest.location)
+    statement = code.statement_at(source, lines.hottest.location.line) if source is not None else None
+    return statement is not None and bool(code.names_read(statement) & TORCHS)
+
+
+STEPS_AT_LEAST = 12  # that were timed one by one (ours)
+TOGETHER = 0.75  # of all pairs of steps: both passes grow, there is more to do (ours; 0.5 is chance)
+QUEUED = 0.1  # of the step without a core, below which nobody is in the way (ours)
+
+
+def spinning_share(
+    profile: Profile, loop: Loop | None, steps: list[Step], base: Scenario, makers: int
+) -> float:
+    """The share of the loop's CPU in which it spins because ``makers`` of batches keep a core from another
+    thread of the model: what lies beyond its quickest steps.
+
+    A step with more to do takes longer in both passes, and then nothing is known; one that spins, in one.
+    """
+    threads = torch_threads(profile, loop) or 1
+    surplus = threads > base.cores + 0.5  # they are in each other's way
+    if not makers or threads == 1 or surplus or makers + threads <= base.cores + 0.5:
+        return 0.0
+    queued = sum((step.queue or 0.0) * step.steps for step in steps)
+    single = [step for step in steps if step.steps == 1 and step.cpu and step.backward > 0]
+    if len(single) < STEPS_AT_LEAST or queued < QUEUED * sum(step.wall * step.steps for step in steps):
+        return 0.0
+    pairs = list(combinations(single, 2))
+    both = sum((a.compute - b.compute) * (a.backward - b.backward) > 0 for a, b in pairs)
+    if both > TOGETHER * len(pairs) or any(step.exchange for step in steps):
+        return 0.0
+    used = [step.cpu for step in single if step.cpu]
+    return max(0.0, 1 - quantiles(used, n=10)[0] / fmean(used))
+
 
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (ours)
 LARGE_SHARE = 0.5  # of the profiled CPU (ours)

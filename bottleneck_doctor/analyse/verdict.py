@@ -8,9 +8,9 @@ from ..model.derived import DeviceView
 from ..model.diagnosis import HostLoad, Inputs, Scenario
 from ..model.loops import Loader
 from ..model.report import Verdict
-from .accelerated import is_clocked
 from .causes import RESOURCE, cause_gains, gains, shared_out, side_gains, side_of, without_feeders
-from .crowding import crowding
+from .device_replay import is_clocked
+from .host import crowding
 from .replay import step_seconds
 
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]

@@ -42,10 +42,7 @@ def read_operators(
     calls, own = own_times(one for one in timeline.ranges if begin <= one.begin < end)
     found = [
         Operator(
-            name,
-            calls[name] / steps,
-            own.get(name, 0.0) * US / steps,
-            device_us.get(name, 0.0) * US / steps,
+            name, calls[name] / steps, own.get(name, 0.0) * US / steps, device_us.get(name, 0.0) * US / steps
         )
         for name in calls
         if not name.startswith(OURS)

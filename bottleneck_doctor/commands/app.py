@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _obey(arguments: list[str]) -> int:
-    from .quick import quickly
+    from .run_options import quickly
 
     options = quickly(arguments)
     if options is not None:

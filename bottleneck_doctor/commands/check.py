@@ -13,11 +13,9 @@ import typer
 
 from ..model.errors import UsageError
 from . import settings
-from .gate_files import GateFiles, asked, hand_over
-from .gating import allowed_differences, conditions, regression_limit
+from .gate import GateFiles, allowed_differences, apart, asked, conditions, hand_over, regression_limit, side
 from .options import FailIf, MaxDataWait
 from .output import say
-from .sides import apart, side
 
 
 def main(
@@ -50,7 +48,7 @@ def main(
 ) -> int:
     """The CI gate: fail when a threshold on any metric is exceeded."""
     from ..analyse import gate
-    from ..render.outcome import gate_lines
+    from ..render.gate import gate_lines
 
     defaults = settings.load()
     bases = defaults.baseline if baseline is None else baseline

@@ -17,7 +17,7 @@ def main(
 ) -> int:
     """Show what moved between two profiles beyond the noise."""
     from ..analyse.compare import compare
-    from ..render.comparison import comparison_text
+    from ..render.gate import comparison_text
 
     encoding = screen(sys.stdout).encoding
     say(comparison_text(compare(report_of(base), report_of(new)), encoding), encoding)

@@ -10,12 +10,10 @@ from .output import say, screen
 from .target import describe
 
 
-def main(
-    python: Python = None,
-) -> int:
+def main(python: Python = None) -> int:
     """Show what can be measured on this machine, what cannot, why, and how to allow it."""
     from ..launch.command import choose
-    from ..render.capabilities import capabilities_text
+    from ..render.pages import capabilities_text
     from ..sense.capabilities import list_capabilities
 
     target = describe(choose(python or settings.load().python))

@@ -19,11 +19,9 @@ def main(
     ] = None,
 ) -> int:
     """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
-    from ..prescribe.remedies import offered
-    from ..prescribe.shelf import pages
-    from ..render.glossary import CAUSES, MESSAGES, METRICS
+    from ..prescribe.shelf import offered, pages
+    from ..render.glossary import APPLY, BOUND_PAGES, CAUSES, GAPS, MESSAGES, METRICS
     from ..render.pages import list_pages, slug
-    from ..render.terms import APPLY, BOUND_PAGES, GAPS
 
     shelves = {
         "findings": pages(),
@@ -58,7 +56,7 @@ def _found(cause: str) -> str:
 
 
 def _pages(shelves: dict[str, dict[str, str]], asked: str) -> list[str]:
-    from ..prescribe.remedies import show
+    from ..prescribe.shelf import show
     from ..render.pages import page, remedy_page
 
     found = []

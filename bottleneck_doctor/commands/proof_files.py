@@ -16,7 +16,7 @@ from .prove import ProveOptions
 
 def show_plan(options: ProveOptions, plan: Plan) -> None:
     """What would be tried, to stdout."""
-    from ..render.proof.plan import render_plan
+    from ..render.proof.terminal import render_plan
 
     shown = screen(sys.stdout)
     text = render_plan(plan, options.format, width=shown.width, color=shown.color, encoding=shown.encoding)
@@ -26,8 +26,8 @@ def show_plan(options: ProveOptions, plan: Plan) -> None:
 def hand_over(options: ProveOptions, proof: Proof, profile: Profile, report: Report) -> None:
     """The proof to stdout; then what else was asked for."""
     from ..prove.patch.proven import with_patches
-    from ..render.expected import expected_lines
     from ..render.proof import render_proof
+    from ..render.proof.compose import expected_lines
 
     proof = _recorded(options, with_patches(proof, report.remedies, profile))
     shown = Screen(100, False, "utf-8") if options.format == "json" else screen(sys.stdout)

@@ -5,27 +5,99 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..launch.command import choose
 from ..launch.command import plan as command_of
 from ..model.gate import CANNOT_SAY
-from ..model.proof import BASELINE, Arm, Attempt, Expected, Plan, Proof, ProofCost
+from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
 from ..model.run import Order
-from ..prove.keeping import Keeping
+from ..prove.restore import Keeping
 from . import settings
 from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
 from .prove import ProveOptions
-from .proving_line import ProvingLine
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from ..model.diagnosis import Diagnosis
     from ..model.profile import Profile
+    from ..model.proof import Plan
     from ..model.report import Report
     from ..prove.trials import Target
+
+
+class ProvingLine:
+    """Stderr while remedies are tried; nothing where it is to be quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self._shown = False
+
+    def __enter__(self) -> ProvingLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def follow(self, arm: Arm, proving: Proving, plan: Plan) -> None:
+        """An arm is being run."""
+        from ..prove.gains import gain_of, readings
+
+        if self._live:
+            known = [(one, gain_of(one.id, readings(proving.attempts, one.scope))) for one in plan.arms]
+            gains = [(one.id, gain) for one, gain in known if gain is not None]
+            share = proving.spent_s() / proving.budget_s if proving.budget_s > 0 else 1.0
+            self.show(arm.id, share, proving.left_s(), gains)
+
+    def show(
+        self, doing: str, share: float, left_s: float | None, known: list[tuple[str, Gain]] | None = None
+    ) -> None:
+        """Draw the line anew in place."""
+        if self._live:
+            from ..render.progress import proving_line
+
+            shown = screen(sys.stderr)
+            text = proving_line(doing, share, left_s, known or [], shown.width, shown.encoding)
+            self._write(f"\r\x1b[2K{text}")
+            self._shown = True
+
+    def tell(self, attempt: Attempt) -> None:
+        """A run is over."""
+        if not self._quiet and not self._live:
+            from ..render.progress import attempt_line
+
+            complain(attempt_line(attempt))
+
+    def note(self, text: str) -> None:
+        """One line that stays."""
+        if not self._quiet:
+            self.clear()
+            complain(text)
+
+    def say(self, text: str) -> None:
+        """Something longer, in between."""
+        self.clear()
+        self._write(text)
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._shown:
+            self._write("\r\x1b[2K")
+            self._shown = False
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError, AttributeError):
+            encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+            sys.stderr.buffer.write(text.encode(encoding, "backslashreplace"))
+            sys.stderr.flush()
+
 
 INTERRUPTED = 130
 SEED = 0  # of every run: what the script does not seed draws the same each time
@@ -100,8 +172,8 @@ def _telling(proving: Proving) -> Iterator[Proving]:
 
 def _expected(options: ProveOptions) -> list[Expected]:
     """What the command line expects; an unknown remedy is refused before anything runs."""
-    from ..prescribe.remedies import offered
-    from ..prove.expect import check_id, parse_expectation
+    from ..prescribe.shelf import offered
+    from ..prove.proof import check_id, parse_expectation
 
     for name in options.remedies:
         check_id(name, offered(), "--remedy")
@@ -112,7 +184,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     """The baseline's diagnosis, from the profile that was given or from a first run; else the status."""
     from ..analyse.diagnose import diagnose
     from ..model.codec import read_profile
-    from ..prove.cost import budget_of
+    from ..prove.limits import budget_of
 
     options = proving.options
     if options.profile is not None:
@@ -173,10 +245,10 @@ def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
 
 
 def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
-    from ..prescribe.remedies import offered
-    from ..prove.cost import plan_of
+    from ..prescribe.shelf import offered
+    from ..prove.limits import plan_of
+    from ..prove.measure import span_of
     from ..prove.plan import choose_arms
-    from ..prove.span import span_of
 
     options = proving.options
     expected = [one.id for one in proving.expected if one.id in offered()]
@@ -187,10 +259,10 @@ def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
 
 def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm], bool]:
     """Every arm that was tried, and whether somebody ended it."""
-    from ..prove.cost import limits_of
+    from ..prove.limits import limits_of
     from ..prove.measure import attempt_of
+    from ..prove.rounds import try_out
     from ..prove.trials import run_trial
-    from ..prove.trying import try_out
 
     def run(arm: Arm) -> Attempt:
         order = Order(list(arm.treatments), LOSSES, SEED)

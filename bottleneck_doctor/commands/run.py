@@ -4,24 +4,114 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..launch.command import Command, choose, instrumented, plan
 from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
+from ..model.errors import Refused
+from ..model.run import Gap
 from ..sense.files import local_first
-from ..sense.pyspy import tracer
-from .keep_trace import keep_trace
+from ..sense.ptrace import tracer
 from .output import complain, screen, write
 from .run_options import RunOptions
 from .session import ProgressLine, Session
-from .under_cprofile import keep_cprofile, under_cprofile, why_not
 
 if TYPE_CHECKING:  # the training waits for what is imported here
     from ..model.profile import Profile
     from ..model.report import Report
     from ..model.run import Order
+
+TRACES = "*.trace.json"  # as the agent names them, each after the process that wrote it
+
+
+def keep_trace(output: str, folder: RunFolder) -> list[str]:
+    """Save the traces beside the profile, one for each process that has one; the files' names. Says why not
+    on stderr."""
+    found = sorted(Path(folder.path).glob(TRACES)) if folder.path is not None else []
+    if not found:
+        complain("no trace was recorded: the window opens on accelerators only, some seconds after warm-up")
+    kept = []
+    for place, file in enumerate(found):
+        target = f"{os.path.splitext(output)[0]}.trace{f'.{place}' if place else ''}.json"
+        try:
+            write(target, file.read_bytes(), private=True)
+        except (OSError, Refused) as error:
+            complain(f"a trace is lost: {error}")
+        else:
+            kept.append(target)
+    return kept
+
+
+def calibrated(profile: Profile, python: str, asked: bool) -> Profile:
+    """The profile with calibrations; whatever fails of that is a gap, the training being over and well.
+    Where nobody ``asked``, what decides the first remedies is timed shortly, and nothing is missed."""
+    try:
+        from ..calibrate.calibrate import calibrate, unasked_s
+        from ..prescribe import write_up
+        from ..sense.files import is_network, mount_of, read_mounts
+
+        if not asked and not unasked_s(profile):
+            return profile
+        mounts = read_mounts()
+
+        def is_remote(path: str) -> bool:
+            mount = mount_of(path, mounts)
+            return mount is not None and is_network(mount.fstype)
+
+        remedies = None if asked else [one.id for one in write_up(profile).remedies]
+        rows, gaps = calibrate(profile, python, is_remote, remedies)
+    except KeyboardInterrupt:
+        rows, gaps = [], [Gap("calibration", "it was interrupted")]
+    except Exception as error:
+        rows, gaps = [], [Gap("calibration", f"it failed: {type(error).__name__}: {error}")]
+    return replace(profile, calibrations=rows, gaps=[*profile.gaps, *(gaps if asked else [])])
+
+
+def nameless(profile: Profile) -> Profile:
+    """The profile as it is kept: the files' names were for calibrating, one example is enough."""
+    return replace(profile, hot_files=[replace(one, paths=[]) for one in profile.hot_files])
+
+
+RUNNER = Path(__file__).resolve().parent.parent / "agent" / "under_cprofile.py"
+NAME = "cprofile"
+
+
+def under_cprofile(command: Command, folder: RunFolder) -> Command:
+    """The command with our runner between Python and the script."""
+    python, *rest = command.argv
+    return Command((python, str(RUNNER), _draft(folder), *rest), command.script, command.kind)
+
+
+def why_not(command: Command, folder: RunFolder) -> str:
+    """What keeps the command from being run so; "" when nothing does."""
+    if command.kind == "launcher":
+        return "what is started is a launcher's command, not a script or a module"
+    if command.script == "-":
+        return "the script comes from stdin"
+    return "" if folder.path is not None else "there is no run folder to write to"
+
+
+def keep_cprofile(output: str, folder: RunFolder) -> str:
+    """Save what cProfile wrote; the file's name, or "" when there is none. Says why on stderr."""
+    target = os.path.splitext(output)[0] + ".prof"
+    try:
+        write(target, Path(_draft(folder)).read_bytes())
+    except FileNotFoundError:
+        complain("cProfile left nothing: the script was killed, or left by os._exit")
+    except (OSError, Refused) as error:
+        complain(f"what cProfile wrote is lost: {error}")
+    else:
+        return target
+    return ""
+
+
+def _draft(folder: RunFolder) -> str:
+    assert folder.path is not None, "asked for only where why_not has nothing to say"
+    return os.path.join(folder.path, NAME)
+
 
 PACKAGE = Path(__file__).resolve().parent.parent
 CANNOT_SAY = 3
@@ -43,7 +133,6 @@ def run_command(options: RunOptions) -> int:
         missing += [("cProfile", refusal)] if refusal else []
         missing += [("watching", note) for note in ended.notes]
         profile, problem = _profile(session, ended, command, missing)
-        from .calibrating import calibrated, nameless
 
         if profile is not None and options.calibrate is not False:
             if options.calibrate and sys.stderr.isatty() and not options.quiet:
@@ -213,7 +302,7 @@ def _judge(options: RunOptions, report: Report) -> int:
     if not options.conditions:
         return 0
     from ..analyse.gate import judge
-    from ..render.outcome import outcome_lines
+    from ..render.gate import outcome_lines
 
     outcome = judge(report, options.conditions)
     for line in outcome_lines(outcome):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..model.errors import UsageError
 from . import settings
@@ -16,7 +17,6 @@ from .settings import Settings
 if TYPE_CHECKING:
     from ..model.gate import Condition
     from ..model.run import Order
-
 
 LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -127,7 +127,7 @@ def _conditions(max_data_wait: list[str], fail_if: list[str], defaults: Settings
     """The gate's; it is imported only where there is one, for the training waits until this is over."""
     if not (max_data_wait or fail_if or defaults.fail_if) and defaults.max_data_wait is None:
         return []
-    from .gating import conditions
+    from .gate import conditions
 
     return conditions(max_data_wait, fail_if, defaults)
 
@@ -196,3 +196,55 @@ def function(name: str) -> str:
     if not colon or not all(part.isidentifier() for part in parts):
         raise UsageError(f"--data-fn {name!r} is not MODULE:FUNCTION, for example 'cats.data:next_batch'")
     return name
+
+
+FLAGS = (
+    "--quiet", "--no-profiler", "--no-py-spy", "--cprofile", "--keep-trace", "--calibrate", "--no-calibrate",
+    "--until-steady", "--no-paths",
+)  # fmt: skip
+TEXTS = ("--output", "--format", "--python", "--prove", "--trial", "--place")
+LISTS = ("--max-data-wait", "--fail-if", "--data-fn")
+NUMBERS: dict[str, tuple[type, str]] = {
+    "--max-steps": (int, r"\d{1,9}"),
+    "--max-seconds": (float, r"\d{1,9}(\.\d{1,9})?"),
+}
+SHORT = {"-q": "--quiet", "-o": "--output"}
+
+
+def quickly(arguments: list[str]) -> RunOptions | None:
+    """The options of this command line, or None where typer is to read it."""
+    if arguments[:1] != ["run"]:
+        return None
+    given: dict[str, Any] = {}
+    words = iter(arguments[1:])
+    for word in words:
+        if word in ("-", "--") or not word.startswith("-"):
+            target = list(words) if word == "--" else [word, *words]
+            return checked(target, word == "--", **given) if target else None
+        if word == "-m":
+            given["module"] = True
+        elif not _take(SHORT.get(word, word), words, given):
+            return None
+    return None
+
+
+def _take(word: str, words: Iterator[str], given: dict[str, Any]) -> bool:
+    """Note one option, with its value from ``words`` where it has one; False: typer is to see to it."""
+    option, equals, value = word.partition("=")
+    name = option[2:].replace("-", "_")
+    if option in FLAGS and not equals:
+        given[name] = True
+        return True
+    if not equals:
+        value = next(words, "-")
+        if value.startswith("-"):
+            return False
+    if option in TEXTS:
+        given[name] = value
+    elif option in LISTS:
+        given.setdefault(name, []).append(value)
+    elif option in NUMBERS and re.fullmatch(NUMBERS[option][1], value, re.ASCII):
+        given[name] = NUMBERS[option][0](value)
+    else:
+        return False
+    return True

@@ -19,11 +19,12 @@ from ..launch.supervise import Ended
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
-    from ..launch.limits import Enough
-    from ..model.live import Progress
-    from ..model.run import Gap
-    from .presence import Presence
+    from ..launch.run_registry import Watchers
+    from ..launch.steady_stop import Enough
+    from ..model.live import Handover, Progress
+    from ..model.run import Gap, Machine
     from .run_options import RunOptions
+
 
 LOOK_EVERY_NS = 250_000_000
 WORDS_AT_MOST = 256  # of the command line; a shell can expand one star to a hundred thousand names
@@ -49,7 +50,8 @@ class Session:
     cwd: str = field(default_factory=lambda: here())
     command: Sequence[str] = ()
     script: str | None = None
-    presence: Presence | None = None
+    watchers: Watchers | None = None
+    described: tuple[Machine, list[Gap]] | None = None
     _opening: Iterator[None] | None = None
     _next_look_ns: int = 0
     _cpu_before_ns: int | None = None
@@ -61,7 +63,7 @@ class Session:
             self.limit = Limit(self.board, self.options.max_steps, self.options.max_seconds)
             self.limit.arm()
             if self.options.until_steady:
-                from ..launch.limits import Enough
+                from ..launch.steady_stop import Enough
 
                 self.enough = Enough()
 
@@ -105,10 +107,7 @@ class Session:
 
             self.windows = Windows(self.options.profiler, self.options.py_spy, board.ask_for_profile)
         yield
-        if self.folder is not None:
-            from .presence import Presence
-
-            self.presence = Presence(self.folder, self, child)
+        self._register(child)
         yield
         from ..assemble import profile  # noqa: F401
 
@@ -122,13 +121,66 @@ class Session:
         if not self.options.quiet:
             _prepare_to_show(self.options.format)
 
+    def _register(self, child: int) -> None:
+        """Let others find this run, and be handed what it has measured while they watch."""
+        if self.folder is None:
+            return
+        from ..launch.run_registry import Watchers, announce, lifetime, machine_here
+        from ..model.live import Announcement
+
+        self.watchers = Watchers(self.folder)
+        ourselves = lifetime(os.getpid())
+        if ourselves is None:  # without /proc nobody could tell us from a later process
+            return
+        announce(
+            self.folder,
+            Announcement(
+                supervisor=ourselves,
+                place=machine_here(),
+                command=bounded(mask(self.command)),
+                script=self.script,
+                cwd=self.cwd,
+                started_at=self.started_at,
+                origin_ns=self.origin_ns,
+                output=os.path.join(self.cwd, self.options.output),
+                training=lifetime(child),
+                max_steps=self.options.max_steps,
+                max_seconds=self.options.max_seconds,
+                bdoc=__version__,
+            ),
+        )
+
+    def _handover(self, now_ns: int) -> Handover:
+        """What a watcher needs to say the same as the report would."""
+        from ..model.live import Handover
+        from ..sense.machine import describe_machine
+
+        if self.described is None:
+            self.described = describe_machine()
+        machine, unknown = self.described
+        gaps = [*self.gaps, *unknown]
+        gaps += self.windows.gaps if self.windows is not None else []
+        gaps += self.sensors.gaps() if self.sensors is not None else []
+        return Handover(
+            now_ns,
+            machine,
+            samples=self.sensors.samples if self.sensors is not None else [],
+            stacks=self.windows.stacks if self.windows is not None else [],
+            windows=self.windows.windows if self.windows is not None else [],
+            gaps=gaps,
+            supervisor_cpu_s=self.spent_s(),
+        )
+
     def ended(self, ended: Ended) -> None:
         """Tell who watches how the training ended, before the folder goes; clear up after those killed."""
         try:
-            if self.presence is not None:
-                self.presence.end(ended, self.limit.stopped() if self.limit is not None else None)
-            from ..launch.run_registry import leavings, sweep
+            from ..launch.run_registry import announce_end, leavings, sweep
 
+            if self.folder is not None and self.watchers is not None:
+                from ..model.live import Ending
+
+                stopped_by = self.limit.stopped() if self.limit is not None else None
+                announce_end(self.folder, Ending(ended.exit_status, ended.signal, stopped_by))
             sweep(leavings())
         except Exception as error:  # whatever fails of this, the script's status is to be told
             from ..model.run import Gap
@@ -146,8 +198,8 @@ class Session:
             over = self.limit.due is not None  # a window that runs is finished, none is begun
             processes = self.sensors.processes if self.sensors is not None else 1
             self.windows.look([] if over else progress, now_ns, self.origin_ns, processes)
-        if self.presence is not None:
-            self.presence.look(now_ns)
+        if self.watchers is not None:
+            self.watchers.look(now_ns, lambda: self._handover(now_ns))
         if self.line is not None:
             self.line.show(progress, now_ns, self.origin_ns)
 

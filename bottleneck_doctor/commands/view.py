@@ -34,9 +34,7 @@ def main(
     profile: Annotated[
         str | None,
         typer.Argument(
-            metavar="PROFILE",
-            help="The profile, or a .prof file of cProfile's.",
-            show_default="profile.json",
+            metavar="PROFILE", help="The profile, or a .prof file of cProfile's.", show_default="profile.json"
         ),
     ] = None,
     flame_graph: Annotated[
@@ -89,7 +87,7 @@ def has_browser() -> bool:
 def _written(path: str, format: str, output: str | None) -> str:
     """Where the page is now."""
     from ..render import render
-    from ..render.stackless import why_no_stacks
+    from ..render.compose import why_no_stacks
 
     report, picture = report_and_picture(path)
     if format == "flamegraph" and not picture.stacks:

@@ -49,15 +49,13 @@ def main(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a run to begin.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Take one look and leave.")] = False,
     every: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Seconds between looks.", show_default="1, for a log 5"),
+        float | None, typer.Option(metavar="S", help="Seconds between looks.", show_default="1, for a log 5")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> int:
     """Follow a running job from another terminal."""
     from ..launch.signals import unwinding
-    from .judging import step_back
-    from .watching import Follower
+    from .watching import Follower, step_back
 
     if every is not None and not (math.isfinite(every) and every > 0):
         raise UsageError(f"--every {every}: expected a number of seconds above 0")
@@ -122,8 +120,7 @@ def _follow(follower: Follower, once: bool, every: float | None, as_json: bool) 
 
 def _once(follower: Follower, as_json: bool) -> None:
     """One look, as soon as the supervisor has answered and the verdict is there."""
-    from ..render.watch import block
-    from ..render.watch_record import record
+    from ..render.watch import block, record
 
     until = time.monotonic() + ONE_LOOK_S
     look = follower.look()
@@ -136,8 +133,7 @@ def _once(follower: Follower, as_json: bool) -> None:
 
 
 def _log(follower: Follower, every_s: float, as_json: bool) -> None:
-    from ..render.watch import plain_line
-    from ..render.watch_record import record
+    from ..render.watch import plain_line, record
 
     encoding = screen(sys.stdout).encoding
     due = 0.0
@@ -153,8 +149,7 @@ def _log(follower: Follower, every_s: float, as_json: bool) -> None:
 
 
 def _live(follower: Follower, every_s: float) -> None:
-    from ..render.live import LiveBlock
-    from ..render.watch import block
+    from ..render.watch import LiveBlock, block
 
     with LiveBlock(sys.stdout, screen(sys.stdout).color) as live:
         due = 0.0

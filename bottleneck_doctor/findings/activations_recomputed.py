@@ -33,16 +33,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.split import SAMPLES_AT_LEAST, own_samples
+from ..analyse.loop_cpu import SAMPLES_AT_LEAST, own_samples
 from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Series, Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import patient
+from .advice import memory_left, spread
+from .case import Case, Entry, patient
 from .computing import blind, own_s, spared
-from .entry import Case, Entry
-from .surroundings import memory_left
 
 ID = "activations-recomputed"
 SHARE = 0.1  # of the samples of training (ours)

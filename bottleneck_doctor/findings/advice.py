@@ -7,14 +7,14 @@ from dataclasses import replace
 from ..analyse import reads
 from ..analyse.causes import gain
 from ..analyse.hot import is_users
-from ..analyse.reads import UNSURE, Reads
+from ..analyse.predict import best_setting
+from ..analyse.reads import UNSURE, Reads, serves_more
 from ..analyse.replay import apply, step_seconds
-from ..analyse.served import serves_more
-from ..analyse.tune import best_setting
 from ..model.code import Location
+from ..model.derived import Rhythm
 from ..model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
 from ..model.fetches import Payload, Repeats
-from ..model.instruments import Operation
+from ..model.instruments import Operation, Series
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
@@ -330,3 +330,45 @@ def lock_share(diagnosis: Diagnosis) -> float:
 def takes_turns(diagnosis: Diagnosis) -> bool:
     """Whether workers wait for each other, so that more of them would only queue."""
     return lock_share(diagnosis) >= LOCK_SHARE
+
+
+TIMES = "step times"
+
+
+def rhythm_of(diagnosis: Diagnosis, part: str) -> Rhythm | None:
+    """The most expensive of the stalls that lie in this part of a step."""
+    return next((one for one in diagnosis.rhythms if one.part == part), None)
+
+
+def rhythm_evidence(diagnosis: Diagnosis, part: str) -> list[Evidence]:
+    """At which distance they come, and how long each takes."""
+    one = rhythm_of(diagnosis, part)
+    if one is None:
+        return []
+    text = f"time that it takes, once in {round(one.every_steps)} steps"
+    return [Evidence(text, "stall_s", one.each_s, TIMES)]
+
+
+NOTHING = (1.0, 1.0, 1.0)  # a remedy that makes no step faster: it averts a failure, or shortens the run
+
+
+def span(diagnosis: Diagnosis) -> tuple[float, float]:
+    """Begin and end of the steady window, in seconds of the run."""
+    steps = diagnosis.steps
+    return (steps[0].t - steps[0].wall, steps[-1].t) if steps else (0.0, 0.0)
+
+
+def readings(series: Series, name: str) -> list[tuple[float, float]]:
+    """(instant, value) wherever the value was read."""
+    return [(t, v) for t, v in zip(series.t, series.values.get(name, []), strict=False) if v is not None]
+
+
+def memory_left(diagnosis: Diagnosis) -> float | None:
+    """Bytes that the job could still use: what the machine or its own limit leaves, whichever is less."""
+    series, machine = diagnosis.profile.series, diagnosis.profile.machine
+    available = min((value for _, value in readings(series, "memory_available_bytes")), default=None)
+    used = max((value for _, value in readings(series, "job_rss_bytes")), default=None)
+    known = [] if available is None else [available]
+    if machine.memory_limit_bytes is not None and used is not None:
+        known.append(max(0.0, machine.memory_limit_bytes - used))
+    return min(known, default=None)

@@ -37,7 +37,7 @@ import re
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.makings import making_of
+from ..analyse.inputs import making_of
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -52,8 +52,7 @@ from ..model.diagnosis import (
 from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
 from .advice import WORTH, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 from .lines import line_evidence
 
 ID = "augment-bound"

@@ -52,8 +52,7 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import dearest, loader_call, loader_with, unlooped, wait_evidence, waits
-from .case import inputs_of, patient
-from .entry import Case, Entry
+from .case import Case, Entry, inputs_of, patient
 
 ID = "batch-time-variance"
 VARIATION = 0.5  # of a batch's cost, standard deviation over mean [catalogue F14]

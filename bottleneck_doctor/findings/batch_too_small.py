@@ -39,16 +39,15 @@ from __future__ import annotations
 
 from math import sqrt
 
-from ..analyse.accelerated import FILLED
 from ..analyse.causes import gain
+from ..analyse.device_replay import FILLED
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from .accelerator import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
 from .advice import loader_call, spread
-from .entry import Case, Entry
-from .simulated_device import LAUNCHING, SATURATED, STARVED, accelerated
+from .case import LAUNCHING, SATURATED, STARVED, Case, Entry, accelerated
+from .computing import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
 
 ID = "batch-too-small"
 PEAK_SHARE = 0.7  # of the device's memory [SageMaker Debugger, batch size]

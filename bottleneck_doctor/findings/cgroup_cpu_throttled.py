@@ -51,9 +51,8 @@ from ..model.diagnosis import (
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .advice import spread
-from .case import patient
+from .case import Case, Entry, patient
 from .computing import threads_set_to
-from .entry import Case, Entry
 
 ID = "cgroup-cpu-throttled"
 THROTTLED = 0.05  # of the periods end early [catalogue F56]

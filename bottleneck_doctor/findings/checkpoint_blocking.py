@@ -41,11 +41,9 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import operations_of, spread, step_share
-from .case import patient
-from .entry import Case, Entry
+from .advice import operations_of, rhythm_evidence, spread, step_share
+from .case import Case, Entry, patient
 from .lines import quoted
-from .stalls import rhythm_evidence
 
 SHARE = 0.02  # of the step [catalogue F27, ours]
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known

@@ -51,8 +51,7 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, held_up, payload_of, spread, unlooped, wait_evidence
-from .case import PLACE, inputs_of, patient
-from .entry import Case, Entry
+from .case import PLACE, Case, Entry, inputs_of, patient
 from .lines import line_evidence
 
 ID = "collate-bound"

@@ -49,11 +49,13 @@ from ..model.instruments import Operation
 from ..model.loops import Parallel
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from . import sharding
+from . import ranks
 from .advice import PAYS, WORTH, spread, step_share
-from .between_ranks import (
+from .case import Case, Entry
+from .ranks import (
     MODEL,
     alone,
+    copying_left,
     exchange_evidence,
     kinds_of,
     line_of,
@@ -66,8 +68,6 @@ from .between_ranks import (
     untimed,
     wrapped,
 )
-from .entry import Case, Entry
-from .sharding import copying_left
 
 ID = "comm-bandwidth-bound"
 SHARE = 0.1  # of the step [TensorBoard plugin of the PyTorch profiler; catalogue F52]
@@ -114,7 +114,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
     cures = []
     if divided is not None:
         code = MICRO_BATCH if divided.kind == "zero" else BATCH
-        cures += [_doubled(diagnosis, code, place), *sharding.cures(diagnosis, scenario, divided, place)]
+        cures += [_doubled(diagnosis, code, place), *ranks.cures(diagnosis, scenario, divided, place)]
     elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
         cures.append(_doubled(diagnosis, BATCH, place))
     if model is not None:

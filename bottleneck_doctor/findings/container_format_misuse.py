@@ -67,8 +67,7 @@ from .advice import (
     unseen,
     wait_evidence,
 )
-from .case import inputs_of, patient
-from .entry import Case, Entry
+from .case import Case, Entry, inputs_of, patient
 from .lines import hottest_place, line_evidence, lines_of
 
 ID = "container-format-misuse"

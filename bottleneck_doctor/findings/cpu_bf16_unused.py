@@ -44,6 +44,7 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import WORTH
+from .case import Case, Entry
 from .computing import (
     PROFILER,
     SETTINGS,
@@ -59,8 +60,7 @@ from .computing import (
     share_of,
     switches,
 )
-from .entry import Case, Entry
-from .timed_computing import LAYERS, times_as_fast
+from .timed import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"
 PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]

@@ -48,9 +48,9 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .advice import WORTH
+from .case import Case, Entry
 from .computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
-from .entry import Case, Entry
-from .timed_computing import as_timed
+from .timed import as_timed
 
 ID = "cpu-threads-misset"
 

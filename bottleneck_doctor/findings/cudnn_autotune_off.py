@@ -41,11 +41,10 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .accelerator import WINDOW, kernel_share, saving, unclocked
 from .advice import spread
-from .entry import Case, Entry
-from .simulated_device import LAUNCHING, SATURATED, accelerated, kernels
-from .timed_computing import as_timed, times_as_fast
+from .case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .computing import WINDOW, kernel_share, saving, unclocked
+from .timed import as_timed, times_as_fast
 
 ID = "cudnn-autotune-off"
 CONVOLUTION_SHARE = 0.3  # of the kernels' time [catalogue F39]

@@ -44,7 +44,8 @@ from ..model.loops import Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import WORTH
-from .between_ranks import (
+from .case import Case, Entry
+from .ranks import (
     MODEL,
     PASSES,
     TIMED,
@@ -56,7 +57,6 @@ from .between_ranks import (
     passes_of,
     wrapped,
 )
-from .entry import Case, Entry
 
 ID = "ddp-accum-sync"
 ACCUMULATES = 1.5  # passes per optimizer step, and exchanges per needed one (ours)

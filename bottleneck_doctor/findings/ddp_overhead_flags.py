@@ -45,8 +45,8 @@ from ..model.loops import Parallel, Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import spread
-from .between_ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
-from .entry import Case, Entry
+from .case import Case, Entry
+from .ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
 
 ID = "ddp-overhead-flags"
 COPIES = 0.02  # of the step [catalogue F53]

@@ -43,6 +43,7 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import WORTH, spread
+from .case import Case, Entry
 from .computing import (
     PROFILER,
     SETTINGS,
@@ -56,7 +57,6 @@ from .computing import (
     spared,
     switches,
 )
-from .entry import Case, Entry
 
 ID = "debug-mode-on"
 TRACEBACK_S = 3e-5  # for each gradient that is checked [catalogue F49, measured]

@@ -64,8 +64,7 @@ from .advice import (
     unlooped,
     wait_evidence,
 )
-from .case import inputs_of, patient
-from .entry import Case, Entry
+from .case import Case, Entry, inputs_of, patient
 from .lines import hottest_place, line_evidence
 from .timed import LEAST_LEFT, decoding
 

@@ -36,7 +36,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.makings import making_of
+from ..analyse.inputs import making_of
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -52,8 +52,7 @@ from ..model.fetches import Making
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
 from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, fits_memory, held_up, spread, unlooped, wait_evidence
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 from .lines import hottest_place, line_evidence
 
 ID = "decompression-bound"

@@ -42,8 +42,8 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import WORTH
+from .case import Case, Entry
 from .computing import PROFILER, anatomy_like, blind, case_of, faster, share_of
-from .entry import Case, Entry
 
 ID = "denormals"
 TINY_SHARE = 0.01  # of the numbers of one sort [catalogue F61]

@@ -38,14 +38,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.disks import Disks, measure_disks
+from ..analyse.host import Disks, measure_disks
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operation, Series
 from ..model.report import Evidence, Fix
-from .advice import judge_reads, making_s, operations_of, place_of, spread, step_share, wait_evidence, waits
-from .case import inputs_of, patient
-from .entry import Case, Entry
-from .surroundings import span
+from .advice import (
+    judge_reads,
+    making_s,
+    operations_of,
+    place_of,
+    span,
+    spread,
+    step_share,
+    wait_evidence,
+    waits,
+)
+from .case import Case, Entry, inputs_of, patient
 
 ID = "disk-contended"
 READ_SHARE = 0.2  # of what a batch costs its maker (ours)

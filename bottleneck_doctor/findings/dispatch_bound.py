@@ -46,8 +46,8 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import spread
+from .case import Case, Entry
 from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, optimizer_s
-from .entry import Case, Entry
 
 ID = "dispatch-bound"
 LAUNCH_SHARE = 0.4  # of the step [catalogue F34]

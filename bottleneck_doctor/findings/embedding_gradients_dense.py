@@ -41,8 +41,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread, step_share
-from .computing import PROFILER, blind, case_of, operators, optimizer_s, optimizers, place, spared
-from .entry import Case, Entry
+from .case import Case, Entry
+from .computing import PROFILER, blind, built_at, case_of, operators, optimizer_s, optimizers, spared
 
 ID = "embedding-gradients-dense"
 TOUCHED = 0.1  # of the rows at most (ours)
@@ -92,7 +92,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if filled:
         taken = sum(one.self_cpu_s for one in filled)
         evidence.append(Evidence("time a step fills tensors with zeros", "fill_s", taken, PROFILER))
-    return Finding(ID, "model.compute", evidence, [cure], place(known[0]))
+    return Finding(ID, "model.compute", evidence, [cure], built_at(known[0]))
 
 
 def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
@@ -114,7 +114,7 @@ def _cure(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float)
     return Proposal(
         id="sparse-gradients",
         title="update only the rows of an embedding that a batch looks up",
-        fix=Fix("give embeddings sparse gradients and an optimizer for them", SPARSE, place(optimizer)),
+        fix=Fix("give embeddings sparse gradients and an optimizer for them", SPARSE, built_at(optimizer)),
         factor=spread(scenario, low, likely, high),
         most=gain(scenario, high),
         risk="moments of rows rest while they are not looked up; no weight decay; clipping refuses them",

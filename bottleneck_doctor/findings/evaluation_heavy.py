@@ -40,17 +40,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.tune import best_setting
-from ..analyse.whole import CAUSE, HEAVY, evaluation_share, evaluations_of, with_faster_evaluation
+from ..analyse.predict import best_setting
+from ..analyse.whole_run import CAUSE, HEAVY, evaluation_share, evaluations_of, with_faster_evaluation
 from ..model.code import Location
 from ..model.derived import Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
-from .advice import WORTH, loader_call, loader_with, spread, waits
-from .case import patient
-from .entry import Case, Entry
-from .stalls import rhythm_evidence
+from .advice import WORTH, loader_call, loader_with, rhythm_evidence, spread, waits
+from .case import Case, Entry, patient
 
 RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)
 UNRECORDED = (1.0, 0.9, 0.73)  # of a forward pass's time is left without autograd [catalogue F50, measured]

@@ -46,7 +46,9 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .accelerator import (
+from .advice import spread
+from .case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .computing import (
     BANDWIDTH_KINDS,
     CLOCK,
     TENSOR_KINDS,
@@ -57,10 +59,7 @@ from .accelerator import (
     saving,
     unclocked,
 )
-from .advice import spread
-from .entry import Case, Entry
-from .simulated_device import LAUNCHING, SATURATED, accelerated, kernels
-from .timed_computing import LAYERS, as_timed, times_as_fast
+from .timed import LAYERS, as_timed, times_as_fast
 
 ID = "fp32-tensor-cores-idle"
 PLAIN = "float32"

@@ -40,10 +40,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import operations_of, step_share
-from .case import patient
-from .entry import Case, Entry
-from .stalls import rhythm_evidence
+from .advice import operations_of, rhythm_evidence, step_share
+from .case import Case, Entry, patient
 
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])

@@ -43,8 +43,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 from .lines import STACKS, named
 
 ID = "gil-contention"

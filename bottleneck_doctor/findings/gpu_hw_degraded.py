@@ -36,14 +36,13 @@ NVML, "Clocks event reasons" and nvmlDeviceGetCurrPcieLinkWidth; nvidia-smi(1), 
 
 from __future__ import annotations
 
-from ..analyse.accelerated import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
+from ..analyse.device_replay import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
 from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from .accelerator import DRIVER, TENSOR_KINDS, kernel_share
 from .advice import spread
-from .entry import Case, Entry
-from .simulated_device import COPYING, SATURATED, accelerated
+from .case import COPYING, SATURATED, Case, Entry, accelerated
+from .computing import DRIVER, TENSOR_KINDS, kernel_share
 
 ID = "gpu-hw-degraded"
 LINK_LOW = 0.9  # of its bandwidth (ours)

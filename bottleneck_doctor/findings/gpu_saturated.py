@@ -38,9 +38,8 @@ from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.device import DeviceFacts
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
-from .accelerator import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
-from .entry import Case, Entry
-from .simulated_device import LAUNCHING, SATURATED, accelerated
+from .case import LAUNCHING, SATURATED, Case, Entry, accelerated
+from .computing import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
 
 ID = "gpu-saturated"
 BUSY_SHARE = 0.9  # of the step [catalogue F44]

@@ -35,13 +35,12 @@ Service".
 
 from __future__ import annotations
 
-from ..analyse.accelerated import scaled_device
+from ..analyse.device_replay import scaled_device
 from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .accelerator import DRIVER
-from .entry import Case, Entry
-from .simulated_device import SATURATED, accelerated
+from .case import SATURATED, Case, Entry, accelerated
+from .computing import DRIVER
 
 ID = "gpu-shared"
 STRANGERS = 0.05  # of the busy time, or of the memory [catalogue F46]

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.tune import best_setting, doubled
+from ..analyse.predict import best_setting, doubled
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -54,10 +54,8 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import WORTH, dearest, loader_call, loader_with, place_of, spread, unlooped, wait_evidence, waits
-from .case import patient
-from .entry import Case, Entry
-from .lines import hottest_place, line_evidence
-from .pools import crowded
+from .case import Case, Entry, patient
+from .lines import crowded, hottest_place, line_evidence
 
 ID = "host-cpu-saturated"
 FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]

@@ -43,16 +43,16 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ..analyse.causes import gain
+from ..analyse.loop_cpu import is_library, own_stacks, witnessed
 from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
-from ..analyse.split import is_library, own_stacks, witnessed
 from ..model.code import FunctionSource, Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
 from .advice import spread
+from .case import Case, Entry
 from .computing import PROFILER, anatomy_like, blind, case_of
-from .entry import Case, Entry
 from .lines import STACKS, quoted, rarely
 
 ID = "host-python-hot"

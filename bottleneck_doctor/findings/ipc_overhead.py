@@ -51,9 +51,8 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import WORTH, meant, payload_of, spread, unlooped, wait_evidence
-from .case import patient
+from .case import Case, Entry, patient
 from .computing import switches
-from .entry import Case, Entry
 from .reserving import without_workers
 from .timed import moving
 

@@ -38,8 +38,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from ..analyse.inputs import fetches_of
-from ..analyse.makings import making_of
+from ..analyse.inputs import fetches_of, making_of
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -55,8 +54,7 @@ from ..model.fetches import FetchTable, Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import place_of, spread, unlooped, waits
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 
 ID = "iterable-sharding"
 COMPARED_AT_LEAST = 4  # pairs of batches (ours)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 
 from ..analyse import code
+from ..analyse.causes import too_many_feeders
+from ..analyse.host import crowding
 from ..analyse.hot_lines import HotLines, hot_lines
 from ..model.code import Location
 from ..model.diagnosis import Diagnosis
 from ..model.report import Evidence
-from .advice import place_of
+from .advice import place_of, waits
 
 STACKS = "stack samples"
 LONGEST_QUOTE = 90  # letters of a statement in a snippet
@@ -72,3 +74,33 @@ def quoted(diagnosis: Diagnosis, place: Location | None) -> str:
 def rarely(condition: str, statement: str) -> str:
     """The user's statement below a condition."""
     return f"if {condition}:\n    {statement}"
+
+
+def crowded(diagnosis: Diagnosis) -> bool:
+    """Cores are full of threads in each other's way: more workers or cores are not the first cure."""
+    loader, scenario = diagnosis.loader, diagnosis.scenario
+    if scenario is not None and too_many_feeders(scenario):
+        return True
+    if loader is None or scenario is None:
+        return False
+    if diagnosis.verdict.cause == "input.oversubscribed":
+        return waits(diagnosis)  # else workers keep the model from its cores, and cost less if they do less
+    return crowding(diagnosis.inputs, loader.num_workers, scenario.serialise) > 1.0
+
+
+def crowd_evidence(diagnosis: Diagnosis) -> list[Evidence]:
+    """How many threads and processes feed a loop without a loader, and what they take from it."""
+    scenario = diagnosis.scenario
+    if scenario is None or not scenario.feeders or diagnosis.step_s <= 0:
+        return []
+    share = scenario.crowded / diagnosis.step_s
+    count = float(scenario.feeders)
+    return [
+        Evidence("threads and processes that feed the loop", "feeders", count, "stack samples"),
+        Evidence(
+            "share of the step for which they keep a core or the interpreter's lock from it",
+            "held_share",
+            share,
+            "schedstat, stack samples",
+        ),
+    ]

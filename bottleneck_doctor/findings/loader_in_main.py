@@ -39,15 +39,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import is_indexing
-from ..analyse.feedback import is_fed_back
-from ..analyse.feeders import Feeders, find_feeders
-from ..analyse.tune import best_setting
+from ..analyse.hot_lines import Feeders, find_feeders
+from ..analyse.loop_without_loader import is_fed_back
+from ..analyse.predict import best_setting
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .advice import as_served, loader_call, loader_with, making_s, spread, staging, wait_evidence
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 from .lines import hottest_place, line_evidence
 from .reserving import reserve_cores
 

@@ -38,15 +38,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.logged import logged
+from ..analyse.loop_cpu import logged
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operation, Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import operations_of, step_share
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 from .lines import STACKS, quoted, rarely
 
 SHARE = 0.01  # of the step [catalogue F28, ours]

@@ -34,13 +34,13 @@ from collections import Counter
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.split import is_logged, own_samples
+from ..analyse.loop_cpu import is_logged, own_samples
 from ..model.code import Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
+from .case import Case, Entry
 from .computing import case_of
-from .entry import Case, Entry
 from .lines import STACKS
 
 ID = "loop-asleep"

@@ -46,10 +46,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Series
 from ..model.profile import Profile
 from ..model.report import Evidence, Fix
-from .advice import place_of, spread
-from .case import patient
-from .entry import Case, Entry
-from .surroundings import NOTHING, memory_left, readings, span
+from .advice import NOTHING, memory_left, place_of, readings, span, spread
+from .case import Case, Entry, patient
 
 ID = "memory-pressure"
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]

@@ -39,8 +39,7 @@ from ..model.instruments import Operator
 from ..model.report import Evidence
 from ..model.run import Process
 from .advice import step_share, waited
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 
 PROFILER = "torch.profiler window"
 PARTS = (("compute", "forward pass and the rest"), ("backward", "backward pass"), ("optimizer", "optimizer"))

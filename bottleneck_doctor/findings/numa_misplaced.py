@@ -38,10 +38,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Series
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import patient
-from .entry import Case, Entry
-from .surroundings import readings
+from .advice import readings, spread
+from .case import Case, Entry, patient
 
 ID = "numa-misplaced"
 REMOTE = 0.3  # of the pages [catalogue F58]

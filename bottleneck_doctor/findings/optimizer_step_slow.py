@@ -44,9 +44,9 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import WORTH, spread, step_share, waited
-from .computing import Factor, blind, case_of, optimizer_s, optimizers, place, spared
-from .entry import Case, Entry
-from .timed_computing import as_timed, times_as_fast
+from .case import Case, Entry
+from .computing import Factor, blind, built_at, case_of, optimizer_s, optimizers, spared
+from .timed import as_timed, times_as_fast
 
 ID = "optimizer-step-slow"
 OPTIMIZER_SHARE = 0.1  # of the step [catalogue F42]
@@ -83,7 +83,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step that the loop waits for data", "data_wait_fraction",
                  step_share(diagnosis, "wait"), waited(diagnosis)),
     ]  # fmt: skip
-    return Finding(ID, "host.launch", evidence, [cure], place(slow[0]))
+    return Finding(ID, "host.launch", evidence, [cure], built_at(slow[0]))
 
 
 def _loops(one: Optimizer) -> bool:
@@ -136,7 +136,7 @@ def _offer(one: Optimizer, word: str) -> Proposal:
     return Proposal(
         id=f"optimizer-{word}",
         title=f"let {one.name} update all tensors in {'one call' if word == 'fused' else 'few calls'}",
-        fix=Fix("where the optimizer is built", f"torch.optim.{one.name}(..., {word}=True)", place(one)),
+        fix=Fix("where the optimizer is built", f"torch.optim.{one.name}(..., {word}=True)", built_at(one)),
         apply="hook~",
         risk="rounds differently in the last digits; refuses some options and tensor subclasses",
         basis="bound",

@@ -42,8 +42,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread
+from .case import Case, Entry
 from .computing import anatomy_like, blind, case_of, operators
-from .entry import Case, Entry
 
 ID = "padding-waste"
 PADDED_SHARE = 0.3  # of the places in a batch [catalogue F48]

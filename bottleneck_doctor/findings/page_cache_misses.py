@@ -39,17 +39,15 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.inputs import fetches_of
-from ..analyse.passes import Pass, passes_of
+from ..analyse.reads import Pass, passes_of
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.fetches import FetchTable, HotFiles
 from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import TASK_IO, meant, place_of, spread, starved, unlooped, wait_evidence
-from .case import inputs_of, patient
-from .entry import Case, Entry
-from .surroundings import memory_left, readings
+from .advice import TASK_IO, meant, memory_left, place_of, readings, spread, starved, unlooped, wait_evidence
+from .case import Case, Entry, inputs_of, patient
 
 ID = "page-cache-misses"
 STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (ours)

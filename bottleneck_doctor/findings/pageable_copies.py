@@ -38,18 +38,17 @@ synchronization behavior"; NVIDIA, "How to Optimize Data Transfers in CUDA C/C++
 
 from __future__ import annotations
 
-from ..analyse.accelerated import runs_ahead
 from ..analyse.causes import gain
+from ..analyse.device_replay import runs_ahead
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
 from .advice import loader_call, loader_with, spread
-from .entry import Case, Entry
-from .simulated_device import COPYING, SATURATED, accelerated
+from .case import COPYING, SATURATED, Case, Entry, accelerated
+from .computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
 
 ID = "pageable-copies"
 INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)

@@ -43,18 +43,16 @@ from statistics import fmean
 
 from ..analyse.causes import gain
 from ..analyse.hot_lines import users_line
-from ..analyse.paging import fetched_paging_s, made_paging_s
-from ..analyse.split import own_samples
+from ..analyse.loop_cpu import own_samples
+from ..analyse.memory import fetched_paging_s, made_paging_s
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
-from .advice import payload_of, spread
-from .case import inputs_of, patient
+from .advice import payload_of, readings, spread
+from .case import Case, Entry, inputs_of, patient
 from .computing import switches
-from .entry import Case, Entry
 from .lines import STACKS
-from .surroundings import readings
 
 ID = "pages-mapped-anew"
 WORTH = 1.03  # by replay, without the kernel's time (ours)

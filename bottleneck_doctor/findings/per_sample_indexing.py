@@ -45,8 +45,7 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import BOOKS, WORTH, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
-from .case import PLACE, inputs_of, patient
-from .entry import Case, Entry
+from .case import PLACE, Case, Entry, inputs_of, patient
 from .lines import asks_or_parses
 from .rewriting import Code, loader_call
 

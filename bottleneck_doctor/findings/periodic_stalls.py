@@ -42,18 +42,16 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
+from ..analyse.loop_cpu import SAMPLES_AT_LEAST, own_stacks
 from ..analyse.purpose import BESIDE, LOG, MEASURE, purpose_at
-from ..analyse.split import SAMPLES_AT_LEAST, own_stacks
 from ..model.code import FunctionSource, Location
 from ..model.derived import Rhythm, Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
-from .advice import spread
-from .case import patient
-from .entry import Case, Entry
+from .advice import TIMES, rhythm_evidence, rhythm_of, spread
+from .case import Case, Entry, patient
 from .lines import STACKS, named, quoted, rarely
-from .stalls import TIMES, rhythm_evidence, rhythm_of
 
 ID = "periodic-stalls"
 SHARE = 0.05  # of the steady time [contract: what limits anything]

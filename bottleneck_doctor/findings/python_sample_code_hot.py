@@ -48,10 +48,10 @@ from dataclasses import replace
 
 from ..analyse import code
 from ..analyse.causes import gain, is_indexing
-from ..analyse.feedback import is_fed_back
 from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
-from ..analyse.makings import making_of
-from ..analyse.shrinking import is_shrunk_later
+from ..analyse.inputs import making_of
+from ..analyse.loop_without_loader import is_fed_back
+from ..analyse.purpose import is_shrunk_later
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import (
     Abstention,
@@ -68,10 +68,18 @@ from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .advice import WORTH, held_up, repeats_of, spread, wait_evidence
-from .case import patient
-from .entry import Case, Entry
-from .lines import DATABASE_CALLS, PARSING_CALLS, STACKS, WORD_CALLS, asks_or_parses, line_evidence, lines_of
-from .pools import crowd_evidence, crowded
+from .case import Case, Entry, patient
+from .lines import (
+    DATABASE_CALLS,
+    PARSING_CALLS,
+    STACKS,
+    WORD_CALLS,
+    asks_or_parses,
+    crowd_evidence,
+    crowded,
+    line_evidence,
+    lines_of,
+)
 
 ID = "python-sample-code-hot"
 HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
@@ -92,7 +100,6 @@ IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
 PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
-
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
 PARSES, WORDS, LOOPS, QUERIES = "parses", "words", "loops", "queries"
@@ -102,10 +109,7 @@ SEEN = {
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
 }
-TITLES = {
-    PARSES: "parse once and keep arrays",
-    LOOPS: "work on whole arrays instead of element by element",
-}
+TITLES = {PARSES: "parse once and keep arrays", LOOPS: "work on whole arrays instead of element by element"}
 
 COLUMNS = """\
 self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
@@ -144,11 +148,7 @@ WAYS = {
         "manual",
         QUERY,
     ),
-    "columnar-numpy": (
-        TITLES["parses"],
-        "manual",
-        COLUMNS,
-    ),
+    "columnar-numpy": (TITLES["parses"], "manual", COLUMNS),
     "pretokenize-offline": ("tokenise once, before training", "convert", TOKENS),
     "aug-reorder": ("make samples smaller before this line, not after it", "manual", SMALLER_FIRST),
     "cheaper-preprocess": ("keep what this line computes, instead of computing it anew", "manual", CHANGED),

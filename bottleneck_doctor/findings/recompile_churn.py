@@ -37,8 +37,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import WORTH, spread
+from .case import Case, Entry
 from .computing import blind, case_of, spared
-from .entry import Case, Entry
 
 ID = "recompile-churn"
 FRAMES = 3  # compiled in the steady window (ours)

@@ -56,8 +56,7 @@ from .advice import (
     unlooped,
     wait_evidence,
 )
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 from .lines import hottest_place, line_evidence
 
 ID = "repeated-deterministic-preprocess"

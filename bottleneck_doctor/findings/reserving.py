@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.predict import step_after
+from ..analyse.predict import best_setting, best_split, split_change, step_after
 from ..analyse.replay import one_thread_longer, step_seconds
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.threads import large_share
-from ..analyse.tune import best_setting, best_split, split_change
 from ..model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ..model.report import Fix
 from ..model.run import Treatment
 from .advice import MOST, PAYS, loader_call, loader_with, making_s, spread
-from .timed_computing import LAYERS, times_as_fast
+from .timed import LAYERS, times_as_fast
 
 # Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (ours,
 # measured 0.26, 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers crowd the cores, what they send is mapped anew)

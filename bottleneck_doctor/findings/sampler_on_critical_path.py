@@ -35,7 +35,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.makings import epoch_draws_s, making_of
+from ..analyse.inputs import epoch_draws_s, making_of
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -51,8 +51,7 @@ from ..model.fetches import Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import WORTH, unlooped
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 
 ID = "sampler-on-critical-path"
 STEP_SHARE = 0.02  # of the step [catalogue F13]

@@ -38,8 +38,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .advice import WORTH, spread
+from .case import Case, Entry
 from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, operators, own_s, spared
-from .entry import Case, Entry
 
 ID = "sliced-in-a-loop"
 SLICES = 64  # in a step at least (ours)

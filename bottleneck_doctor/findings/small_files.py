@@ -56,8 +56,7 @@ from .advice import (
     wait_evidence,
     waits,
 )
-from .case import inputs_of, patient
-from .entry import Case, Entry
+from .case import Case, Entry, inputs_of, patient
 from .timed import packed as timed_packed
 
 OPENS_PER_SAMPLE = 0.9  # one file each, with room for the odd one kept open (ours)

@@ -41,8 +41,7 @@ from ..model.derived import Drift
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .advice import spread
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 
 ID = "step-time-drift"
 LINE = "line through the step times"

@@ -64,8 +64,7 @@ from .advice import (
     unseen,
     wait_evidence,
 )
-from .case import inputs_of, patient
-from .entry import Case, Entry
+from .case import Case, Entry, inputs_of, patient
 from .timed import from_memory
 
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]

@@ -37,14 +37,13 @@ torch.cuda.set_sync_debug_mode.
 
 from __future__ import annotations
 
-from ..analyse.accelerated import runs_ahead
+from ..analyse.device_replay import runs_ahead
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .accelerator import CALLS, CLOCK, beat_of, of_step, place, unclocked
-from .entry import Case, Entry
-from .simulated_device import SATURATED, SYNCING, accelerated
+from .case import SATURATED, SYNCING, Case, Entry, accelerated
+from .computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
 
 ID = "sync-points"
 IDLE_SHARE = 0.03  # of the step idle after waits for the device [catalogue F32]

@@ -51,8 +51,7 @@ from .advice import (
     unseen,
     wait_evidence,
 )
-from .case import inputs_of, patient
-from .entry import Case, Entry
+from .case import Case, Entry, inputs_of, patient
 
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
 AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]

@@ -42,14 +42,13 @@ from dataclasses import replace
 from math import floor
 from statistics import fmean
 
-from ..analyse.ledger import life_of
+from ..analyse.whole_run import life_of
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.loops import Epochs, Loader, Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .advice import HOOK, loader_call, loader_with, unlooped
-from .case import loop_of, patient
-from .entry import Case, Entry
+from .case import Case, Entry, loop_of, patient
 from .reserving import without_workers
 
 ID, CAUSE = "worker-respawn", "input.worker_startup"

@@ -40,7 +40,7 @@ from dataclasses import replace
 from math import sqrt
 
 from ..analyse.causes import too_many_feeders, without_feeders
-from ..analyse.crowding import crowding, pool_cpu
+from ..analyse.host import crowding, pool_cpu
 from ..analyse.verdict import CROWDED
 from ..model.diagnosis import (
     Abstention,
@@ -56,10 +56,8 @@ from ..model.diagnosis import (
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
-from .case import inputs_of, patient
-from .entry import Case, Entry
-from .lines import hottest_place, line_evidence
-from .pools import crowd_evidence
+from .case import Case, Entry, inputs_of, patient
+from .lines import crowd_evidence, hottest_place, line_evidence
 
 ID = "worker-thread-oversubscription"
 OTHERS_SHARE = 0.2  # of a worker's CPU in other threads [catalogue F05]

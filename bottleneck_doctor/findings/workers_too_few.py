@@ -40,13 +40,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.tune import best_setting, doubled
+from ..analyse.predict import best_setting, doubled
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, StepCost
 from ..model.report import Evidence
 from .advice import WORTH, dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
-from .case import inputs_of, patient
-from .entry import Case, Entry
-from .pools import crowded
+from .case import Case, Entry, inputs_of, patient
+from .lines import crowded
 
 ID = "workers-too-few"
 BUSY_SHARE = 0.8  # of the workers' time in fetches [catalogue F02: 0.9; ours: less the gaps of epochs]

@@ -41,8 +41,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import fewer_workers
+from ..analyse.predict import best_setting
 from ..analyse.scenario import THREADS_MARK
-from ..analyse.tune import best_setting
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -57,8 +57,7 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .advice import WORTH, loader_call, loader_with, unlooped
-from .case import patient
-from .entry import Case, Entry
+from .case import Case, Entry, patient
 from .reserving import reserve_cores
 
 ID = "workers-too-many"

@@ -106,7 +106,7 @@ def stat_of(pid: int) -> list[str]:
     return fields if len(fields) > 19 else []
 
 
-def here() -> str:
+def machine_here() -> str:
     """This boot and this pid namespace: a shared folder may hold runs of other machines and containers."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii", errors="replace") as file:
@@ -128,7 +128,7 @@ REST = 200  # times what the last handover cost us: never more than half a perce
 HANDOVER_BYTES_AT_MOST = 64 << 20
 
 
-class Onlookers:
+class Watchers:
     """Asks a file's time whether anybody watches. Nothing here raises."""
 
     def __init__(self, folder: Path) -> None:
@@ -214,7 +214,7 @@ def leavings() -> list[Running]:
 def look(folder: Path) -> Running | None:
     """The run in this folder; None when there is none, or it is of another user, machine or container."""
     said = read_announcement(folder)
-    if said is None or said.place != here():
+    if said is None or said.place != machine_here():
         return None
     return Running(folder, said, orphaned=not lives(said.supervisor))
 
@@ -232,8 +232,8 @@ def matching(runs: Sequence[Running], wanted: str) -> list[Running]:
         named = [] if below else _folder_named_by(int(wanted))
         return below or [run for run in runs if str(run.folder) in named]
     folder = os.path.realpath(wanted)
-    here = [run for run in runs if str(run.folder) == folder]
-    return here or [run for run in runs if wanted in " ".join(run.announcement.command)]
+    machine_here = [run for run in runs if str(run.folder) == folder]
+    return machine_here or [run for run in runs if wanted in " ".join(run.announcement.command)]
 
 
 def sweep(runs: Sequence[Running]) -> list[Path]:

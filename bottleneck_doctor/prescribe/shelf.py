@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
+from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
 
 from .. import findings
-from ..findings.entry import Case, Entry
+from ..findings.case import Case, Entry
+from ..model.diagnosis import Finding, Proposal
 
 
 @cache
@@ -34,3 +37,49 @@ def cases_of(module: ModuleType) -> tuple[Case, ...]:
     """The runs on which a finding shows what it does; built only here, since most are replayed."""
     found: tuple[Case, ...] = module.cases()
     return found
+
+
+NAMED = re.compile(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`")
+SECTION = re.compile(r"^## Remedies\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class RemedyPage:
+    """A remedy: the findings whose page offers it, and one cure from the cases of each that shows it."""
+
+    findings: list[str] = field(default_factory=list)
+    cures: dict[str, Proposal] = field(default_factory=dict)
+
+
+@cache
+def offered() -> dict[str, list[str]]:
+    """Remedy id -> ids of the findings that offer it, both by name."""
+    found: dict[str, list[str]] = {}
+    for finding, page in sorted(pages().items()):
+        for remedy in dict.fromkeys(NAMED.findall("".join(SECTION.findall(page)))):
+            found.setdefault(remedy, []).append(finding)
+    return dict(sorted(found.items()))
+
+
+def show(remedy: str) -> RemedyPage:
+    """The remedy with its cures; costs the cases of the findings that offer it."""
+    findings = offered().get(remedy, [])
+    cures = {finding: cure for finding in findings if (cure := _cures(finding).get(remedy))}
+    return RemedyPage(findings, cures)
+
+
+@cache
+def _cures(finding: str) -> dict[str, Proposal]:
+    """One cure for each remedy that the finding's own cases come to."""
+    found: dict[str, Proposal] = {}
+    for module in modules():
+        if module.FINDING.id == finding:
+            for outcome in _outcomes(module):
+                for cure in outcome.cures:
+                    found.setdefault(cure.id, cure)
+    return found
+
+
+def _outcomes(module: ModuleType) -> list[Finding]:
+    outcomes = [module.FINDING.examine(case.diagnosis) for case in cases_of(module)]
+    return [one for one in outcomes if isinstance(one, Finding)]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ..analyse.repeats import quantile_95
+from ..analyse.gate import quantile_95
 from ..model.proof import BASELINE, Attempt, Gain
 
 # Of the standard deviation of log step times between short runs, before any was repeated: more than the

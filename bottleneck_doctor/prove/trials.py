@@ -2,16 +2,287 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
-from dataclasses import dataclass, replace
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.codec import encode_order
+import psutil
+
+from ..launch import run_registry
+from ..launch.folder import usual_places
+from ..launch.run_registry import lives
+from ..launch.signals import deferred, doorbell, unwinding
+from ..model.codec import encode_order, read_profile
+from ..model.errors import BadProfile, UsageError
+from ..model.live import Lifetime
+from ..model.profile import Profile
 from ..model.run import Order
-from .carry_out import ORDER, PROFILE, Finished, Watch, carried_out
-from .keeping import Keeping
-from .limits import Limits
-from .place import place
+from . import process_tree
+from .cleanup import Traces, blocks, sweep_blocks, sweep_folders
+from .endings import Seen, Stillness, judged
+from .limits import Limits, Memory
+from .process_tree import Pause, pausable
+from .restore import HIDDEN, LIST, WHERE, Keeping
+
+PREFIX = ".bdoc-prove-"
+TAIL_BYTES = 65536
+LOG_BYTES_AT_MOST = 16 << 20
+
+
+@contextmanager
+def place(put_back: Callable[[Path], bool]) -> Iterator[Path]:
+    """A private folder for the time of the block; raises UsageError where none can be made.
+
+    Its name says whose it is, so that what a killed bdoc left is told from what is in use. ``put_back`` is
+    called before such a folder is removed, and says whether it may be: it may list files of the user's.
+    """
+    _sweep(put_back)
+    with deferred():
+        made = _made()
+    try:
+        yield made
+    finally:
+        with deferred():
+            if put_back(made):
+                shutil.rmtree(made, ignore_errors=True)
+
+
+def tail(log: Path) -> list[str]:
+    """The last lines of a log that are not empty; none when it cannot be read."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            text = file.read(TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+
+
+def keep_short(log: Path) -> None:
+    """Empty a log that has grown too long; its writers append."""
+    try:
+        if os.stat(log).st_size > LOG_BYTES_AT_MOST:
+            os.truncate(log, 0)
+    except OSError:
+        pass
+
+
+def keep_only(folder: Path, *names: str) -> None:
+    """Forget the trial that was carried out here, but for some files."""
+    for path in [one for one in folder.iterdir() if one.name not in (*names, WHERE)]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _made() -> Path:
+    ours = run_registry.lifetime(os.getpid()) or Lifetime(os.getpid(), 0)
+    refusals = []
+    for parent in usual_places():
+        try:
+            prefix = f"{PREFIX}{ours.pid}-{ours.began}-"
+            made = Path(tempfile.mkdtemp(prefix=prefix, dir=os.path.abspath(parent)))
+            (made / WHERE).write_text(run_registry.machine_here(), encoding="utf-8")
+            return made
+        except OSError as error:
+            refusals.append(f"{parent}: {error.strerror or error}")
+    raise UsageError(f"no place to keep trials in ({'; '.join(refusals)}); set TMPDIR to a writable folder")
+
+
+def _sweep(put_back: Callable[[Path], bool]) -> None:
+    """Remove what killed ones left where such folders lie by themselves."""
+    for parent in [one for one in usual_places() if one != os.curdir]:
+        for found in Path(parent).glob(PREFIX + "*"):
+            if _is_left_behind(found) and put_back(found):
+                shutil.rmtree(found, ignore_errors=True)
+    for found in Path().resolve().glob(HIDDEN + "*"):
+        if _is_left_behind(found):
+            put_back(found)
+
+
+def _is_left_behind(folder: Path) -> bool:
+    """Whether it is this user's, of this machine and container, and its owner is dead."""
+    pid, began = (*folder.name.split("-")[2:4], "", "")[:2]
+    try:
+        ours = not folder.is_symlink() and os.lstat(folder).st_uid == os.getuid()
+        here = ours and (folder / WHERE).read_text(encoding="utf-8") == run_registry.machine_here()
+    except (OSError, ValueError):
+        return False
+    return here and pid.isdigit() and began.isdigit() and not lives(Lifetime(int(pid), int(began)))
+
+
+ORDER, LOG, PROFILE = "order.json", "log", "profile.json"  # in the trial's folder
+LOOK_EVERY_S = 0.2  # memory can be gone within a second
+PROGRESS_EVERY_S = 0.5
+
+Watch = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """What a trial had left behind and we removed: processes ended, by pid, blocks of shared memory, by name,
+    and paths of ``folders`` of sockets. ``immortal`` are pids that outlived SIGKILL."""
+
+    processes: tuple[int, ...] = ()
+    blocks: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    immortal: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of a trial. ``outcome``: measured, broke, hung, out-of-memory or interrupted, and ``why``.
+
+    ``profile`` is there where the run wrote one. ``run_s``: from its start to its end, clearing up included.
+    After ``interrupted`` (Ctrl-C) the user wants no further trial.
+    """
+
+    outcome: str
+    why: str = ""
+    profile: Profile | None = None
+    run_s: float = 0.0
+    memory_bytes: int | None = None
+    leftovers: Leftovers = field(default_factory=Leftovers)
+
+
+@dataclass
+class _Trial:
+    """One trial, from what was there before it to what it was seen to hold."""
+
+    strangers: list[psutil.Process]
+    blocks: dict[int, str]
+    child: subprocess.Popen[bytes] | None = None
+    traces: Traces = field(default_factory=Traces)
+
+
+def carried_out(
+    line: list[str], folder: Path, limits: Limits, watch: Watch | None, keeping: Keeping
+) -> Finished:
+    """Run this command, and say what became of it; what it writes lies in the ``folder``. After Ctrl-Z the
+    machine is free until we are continued, the user's files are back, and the trial begins anew."""
+    with pausable() as pause:
+        while True:
+            keeping.prepare(folder)
+            found = _once(line, folder, limits, watch, pause)
+            if found is not None:
+                return found
+            keeping.put_back(folder)
+            pause.take()
+            keep_only(folder, ORDER, LIST)
+
+
+def _once(
+    line: list[str], folder: Path, limits: Limits, watch: Watch | None, pause: Pause
+) -> Finished | None:
+    """From start to end; None where it was paused."""
+    trial, memory = _Trial(process_tree.descendants(), blocks()), Memory(limits.memory_bytes)
+    seen, left, began_s = Seen(), Leftovers(), time.monotonic()
+    with process_tree.adopting(), unwinding():
+        try:
+            try:
+                prepare = process_tree.expendable()
+                with deferred():
+                    trial.child = _started(line, folder, prepare)
+                seen = _awaited(trial, trial.child, folder, limits, memory, watch, pause)
+            finally:
+                with deferred():
+                    left = _cleared(trial, trial.child) if trial.child is not None else left
+        except KeyboardInterrupt:
+            seen = replace(seen, interrupted=True)
+    if pause.is_wanted and not seen.interrupted:
+        return None
+    seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / LOG))
+    profile = _profile(folder)
+    outcome, why = judged(seen, profile)
+    return Finished(outcome, why, profile, time.monotonic() - began_s, memory.peak_bytes, left)
+
+
+def _started(line: list[str], folder: Path, prepare: Callable[[], None]) -> subprocess.Popen[bytes]:
+    with open(folder / LOG, "ab") as log:
+        return subprocess.Popen(
+            line,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=prepare,
+            env={**os.environ, "BDOC_KEEP": str(folder)},
+        )
+
+
+def _awaited(
+    trial: _Trial,
+    child: subprocess.Popen[bytes],
+    folder: Path,
+    limits: Limits,
+    memory: Memory,
+    watch: Watch | None,
+    pause: Pause,
+) -> Seen:
+    """Look now and then until the run ends, or must be ended."""
+    stillness = Stillness(folder, limits)
+    began_s, told_s = time.monotonic(), 0.0
+    with doorbell(child.pid, ()) as sleep:
+        while (status := child.poll()) is None and not pause.is_wanted:
+            now_s = time.monotonic()
+            if now_s - told_s >= PROGRESS_EVERY_S:
+                told_s = now_s
+                keep_short(folder / LOG)
+                if still := stillness.look(time.monotonic_ns()):
+                    return Seen(still=still)
+                if watch is not None:
+                    watch(now_s - began_s)
+            if now_s - began_s > limits.seconds:
+                return Seen(still=f"not over after {limits.seconds:.0f} s")
+            if scarce := memory.look(lambda: _training(trial), now_s):
+                return Seen(scarce=scarce)
+            sleep(LOOK_EVERY_S)
+    return Seen(status)
+
+
+def _training(trial: _Trial) -> list[psutil.Process]:
+    """The training's processes, bdoc's own left out; what they hold is noted."""
+    found = process_tree.descendants(trial.strangers)
+    trial.traces.note(one.pid for one in found)
+    return [one for one in found if trial.child is None or one.pid != trial.child.pid]
+
+
+def _cleared(trial: _Trial, child: subprocess.Popen[bytes]) -> Leftovers:
+    """End whatever still runs, and remove what the dead cannot."""
+
+    def living() -> list[psutil.Process]:
+        child.poll()  # collects it, so that it is no zombie to the others
+        return process_tree.descendants(trial.strangers)
+
+    over = child.poll() is not None
+    if over:
+        process_tree.await_orderly_end(living)
+    found = process_tree.reap(living())
+    trial.traces.note(one.pid for one in found)
+    immortal = process_tree.end(living, child.pid) if living() else []
+    child.poll()
+    return Leftovers(
+        processes=tuple(one.pid for one in found) if over else (),  # whom we ended in the midst is none
+        blocks=tuple(sweep_blocks(trial.blocks, trial.traces)),
+        folders=tuple(sweep_folders(trial.traces)),
+        immortal=tuple(immortal),
+    )
+
+
+def _profile(folder: Path) -> Profile | None:
+    try:
+        return read_profile(folder / PROFILE)
+    except BadProfile:
+        return None
+
 
 ROOM = Path(__file__).resolve().parent.parent.parent
 

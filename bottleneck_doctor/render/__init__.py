@@ -58,7 +58,7 @@ def _drawn(report: Report, format: str, picture: Picture) -> str:
 
         return trace(report, picture)
     if format == "speedscope":
-        from .speedscope import speedscope_file
+        from .stacks import speedscope_file
 
         return speedscope_file(report, picture)
     from .flamegraph import flamegraph_page

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
+from ..model.code import Location
+from ..model.derived import HotFunction, HotOperator
 from ..model.report import (
     BudgetPart,
     DeviceSummary,
@@ -18,10 +21,133 @@ from ..model.report import (
 )
 from ..model.run import Gap
 from . import words
-from .document import Bar, Document, EvidenceLine, FindingBlock, Lengths, MetricRow, RemedyBlock
+from .document import (
+    Bar,
+    Document,
+    EvidenceLine,
+    FindingBlock,
+    HotRow,
+    Hottest,
+    Lengths,
+    MetricRow,
+    RemedyBlock,
+)
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
-from .hottest import compose_environment, compose_functions, compose_operators, place
-from .staircase import is_alternative, staircase
+
+AGAIN = (
+    "let it run for 10 s or more after its first batch, without --no-py-spy; `bdoc env` says what may be seen"
+)
+
+
+def why_no_stacks(report: Report) -> str:
+    """What py-spy was refused, with what allows it; else that its window never opened."""
+    for gap in report.quality.gaps:
+        if "py-spy" in gap.what:
+            return words.plain(f"{gap.why}; {gap.do}" if gap.do else gap.why)
+    return f"py-spy's window did not open; {AGAIN}"
+
+
+def staircase(shown: list[Remedy]) -> str:
+    """``together: 1 ×2.5 → with 2 ×2.6 → with 4 ×2.7``; nothing where there is but one stair."""
+    stairs: list[tuple[int, str]] = []
+    for rank, remedy in enumerate(shown, start=1):
+        if remedy.combined_speedup is not None:
+            reached = words.ratio(remedy.combined_speedup)
+            if not stairs or reached != stairs[-1][1]:
+                stairs.append((rank, reached))
+    if len(stairs) < 2:
+        return ""
+    said = [f"{'with ' if place else ''}{rank} {reached}" for place, (rank, reached) in enumerate(stairs)]
+    return f"together: {' → '.join(said)}"
+
+
+def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
+    """Whether the replay saw it add nothing to those above it. What was not replayed may add to them, and
+    what shortens the run beside its steps does."""
+    above = remedies[: remedies.index(remedy)] if remedy in remedies else []
+    said = remedy.predicted_speedup
+    replayed = remedy.scope == "step" and said.likely is not None and said.likely > 1
+    return replayed and remedy.combined_speedup is None and any(one.combined_speedup for one in above)
+
+
+INSTALLED = re.compile(r"^/.*/(?:site|dist)-packages/|^/.*/lib(?:64)?/(?=python3\.)")
+ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
+# Of a function's samples: twenty tell such shares from a half, and no finer word is needed (ours).
+AWAKE = 0.8
+ASLEEP = 0.2
+
+
+def compose_functions(functions: list[HotFunction], cwd: str, longest: int, least: float) -> Hottest:
+    """Functions with their own share, which is ``least`` or more, and the share with all that they call."""
+    taken = {one.role: one.n for one in functions}
+    said = [
+        f"{words.counted(n, 'sample')} of {ROLES.get(role, words.plain(role))}" for role, n in taken.items()
+    ]
+    rows = [_function(one, cwd) for one in functions[:longest] if one.own_share >= least]
+    return Hottest(", ".join(said), rows, len(functions) - len(rows))
+
+
+def _function(one: HotFunction, cwd: str) -> HotRow:
+    role = " (worker)" if one.role == "worker" else ""
+    name = words.plain(one.function) + role
+    return HotRow(
+        words.percent(one.own_share),
+        words.percent(one.total_share),
+        name,
+        place(one.location, cwd),
+        state(one.on_cpu_share),
+    )
+
+
+def state(on_cpu_share: float | None) -> str:
+    """``on CPU``, ``blocked``, ``mixed, 40 % on CPU``; empty where it was not seen."""
+    if on_cpu_share is None:
+        return ""
+    if ASLEEP < on_cpu_share < AWAKE:
+        return f"mixed, {words.percent(on_cpu_share)} on CPU"
+    return "on CPU" if on_cpu_share >= AWAKE else "blocked"
+
+
+def compose_operators(operators: list[HotOperator], longest: int, least: float) -> Hottest:
+    """Operators with their share of all operators' own time, and that time: the accelerator's, where it
+    computed them, else the CPU's."""
+    device = any(one.self_device_s for one in operators)
+    times = [one.self_device_s if device else one.self_cpu_s for one in operators]
+    whole, whose = words.seconds(sum(times)), "time of the accelerator" if device else "own CPU time"
+    rows = [
+        HotRow(
+            words.percent(one.share),
+            words.seconds(taken),
+            words.plain(one.name),
+            f"{words.count(one.calls)} {'call' if one.calls == 1 else 'calls'}",
+        )
+        for one, taken in list(zip(operators, times, strict=True))[:longest]
+        if one.share >= least
+    ]
+    return Hottest(f"{whose} in one profiled step, {whole} in all", rows, len(operators) - len(rows))
+
+
+def compose_environment(environment: dict[str, str | float | None], longest: int) -> list[tuple[str, str]]:
+    """What is known, by name."""
+    known = [(name, value) for name, value in environment.items() if value is not None]
+    return [
+        (
+            words.plain(name).replace("_bytes", "").replace("_", " "),
+            words.plain(value) if isinstance(value, str) else words.quantity(name, value),
+        )
+        for name, value in known[:longest]
+    ]
+
+
+def place(location: Location | None, cwd: str) -> str:
+    """File and line, seen from where the run was started; a library's or Python's from where those lie."""
+    if location is None:
+        return ""
+    home = cwd.rstrip("/") + "/"
+    file = location.file[len(home) :] if cwd and location.file.startswith(home) else location.file
+    file = INSTALLED.sub("", file)
+    return f"{words.plain(file)}:{location.line}"
+
 
 # A sweep's command line can be longer than its report.
 LONGEST_COMMAND = 160

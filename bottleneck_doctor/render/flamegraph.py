@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from ..model.picture import CallPaths, Picture
 from ..model.report import Report
 from . import words
-from .call_tree import Node, call_tree, on_cpu_share
-from .compose import compose
+from .compose import ROLES, compose, state, why_no_stacks
 from .document import Lengths
 from .figures.flame import FEWEST, flame
-from .frames import read_frame
-from .hottest import ROLES, state
-from .stackless import why_no_stacks
+from .stacks import Node, call_tree, on_cpu_share, read_frame
 
 LEAST = 0.01  # of a role's samples: what the list leaves to the graph (ours)
 DEEPEST_FORKS = 40  # within the list, where each fork is indented

@@ -8,13 +8,13 @@ from ..model.picture import Lanes, Mark, Picture, Timeline
 from ..model.report import Report
 from . import words
 from .document import Document
+from .figures.axes import Figure
 from .figures.lanes import lanes_figure, legend
 from .figures.numbers import Table, flat_told, lanes_table, marks_told, staircase_table, timeline_table
 from .figures.staircase import staircase_figure
 from .figures.timeline import timeline_figure
-from .page.figure import Figure
+from .glossary import APPLY
 from .page.shell import page, templates
-from .terms import APPLY
 
 # The colours of the parts of a step, by the pieces of the loop that they are made of.
 PARTS = {
@@ -89,11 +89,7 @@ def show(report: Report, picture: Picture | None) -> PageContext:
     lanes = picture.lanes if picture and picture.lanes and _has_length(picture.lanes) else None
     timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
     stairs = staircase_figure(report.remedies)
-    drawn = {
-        "staircase": stairs,
-        "timeline": timeline,
-        "lanes": lanes_figure(lanes) if lanes else None,
-    }
+    drawn = {"staircase": stairs, "timeline": timeline, "lanes": lanes_figure(lanes) if lanes else None}
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(picture.timeline) if picture and timeline else None,

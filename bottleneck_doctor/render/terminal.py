@@ -2,12 +2,122 @@
 
 from __future__ import annotations
 
+import io
+
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from . import words
-from .document import Document, FindingBlock, RemedyBlock
-from .sheet import Sheet
-from .tables import draw_hottest
+from .document import Document, FindingBlock, HotRow, Hottest, RemedyBlock
+
+WIDEST = 100
+NARROWEST = 20
+
+
+class Sheet:
+    """Lines of styled text, wrapped at ``width`` and sayable in ``encoding``; knows nothing of reports."""
+
+    def __init__(self, width: int, color: bool, encoding: str) -> None:
+        self.width = max(NARROWEST, min(width, WIDEST))
+        self.encoding = encoding
+        self._file = io.StringIO()
+        self._console = Console(
+            file=self._file,
+            width=self.width,
+            color_system="standard" if color else None,
+            force_terminal=color,
+            no_color=not color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+            _environ={},
+        )
+
+    def line(
+        self, *spans: str | tuple[str, str], indent: int = 0, lead: str = "", lead_style: str = ""
+    ) -> None:
+        """One paragraph; what wraps stays under the text, not under its ``lead``."""
+        body = Text.assemble(*map(self._span, spans), overflow="fold")
+        if not body.plain.strip():
+            return
+        if not indent and not lead:
+            self._console.print(body)
+            return
+        grid = Table.grid(padding=0)
+        grid.add_column(width=indent + cell_len(lead), no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(Text(" " * indent + words.fit(lead, self.encoding), style=lead_style), body)
+        self._console.print(grid)
+
+    def verbatim(self, text: str, style: str = "") -> None:
+        """One line that is never wrapped, for what is copied from the screen."""
+        shown = Text(words.fit(text, self.encoding), style=style, overflow="ignore", no_wrap=True)
+        self._console.print(shown, soft_wrap=True)
+
+    def heading(self, *spans: str | tuple[str, str]) -> None:
+        """A section starts after an empty line."""
+        self._console.print()
+        self.line(*spans)
+
+    def drawn(self) -> str:
+        """Everything so far. Trailing blanks go: they are noise in files and in diffs."""
+        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
+
+    def _span(self, span: str | tuple[str, str]) -> tuple[str, str]:
+        text, style = (span, "") if isinstance(span, str) else span
+        return words.fit(text, self.encoding), style
+
+
+LONGEST_NAME = 40
+FIRST_COLUMNS = 22  # two numbers and the blanks about them
+
+
+def draw_hottest(sheet: Sheet, document: Document) -> None:
+    """Functions and operators, then what only ``--details`` leaves in: libraries, environment, metrics."""
+    _table(sheet, "where Python was seen", document.functions, ("own", "total"))
+    _table(sheet, "where in libraries", document.libraries, ("own", "total"))
+    _table(sheet, "operators", document.operators, ("own", "time"))
+    _pairs(sheet, "environment", document.environment)
+    _pairs(sheet, "metrics", [(row.name, _metric(row.value, row.interval)) for row in document.metrics])
+
+
+def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str]) -> None:
+    if not hottest.rows:
+        return
+    sheet.heading((title, "bold"), (f"  {hottest.taken}", "dim"))
+    room = max(0, sheet.width - FIRST_COLUMNS - 4)
+    longest = min(LONGEST_NAME, room, max(cell_len(_fitting(sheet, row.name)) for row in hottest.rows))
+    sheet.line((f"{heads[0]:>6} {heads[1]:>9}", "dim"), indent=2)
+    for row in hottest.rows:
+        _row(sheet, row, longest)
+
+
+def _row(sheet: Sheet, row: HotRow, longest: int) -> None:
+    name = _fitting(sheet, row.name)
+    padded = set_cell_size(name, longest) if cell_len(name) < longest else name
+    state = f"  {row.state}" if row.state else ""
+    sheet.line(f"{padded}  ", (row.place, "dim"), state, indent=2, lead=f"{row.own:>6} {row.beside:>9}  ")
+
+
+def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
+    if not pairs:
+        return
+    sheet.heading((title, "bold"))
+    longest = min(LONGEST_NAME, max(cell_len(name) for name, _ in pairs))
+    for name, value in pairs:
+        sheet.line(value, indent=2, lead=f"{_fitting(sheet, name):<{longest}}  ", lead_style="dim")
+
+
+def _metric(value: str, interval: str) -> str:
+    return f"{value} ({interval})" if interval else value
+
+
+def _fitting(sheet: Sheet, text: str) -> str:
+    return words.fit(text, sheet.encoding)
+
 
 NARROW = 60
 LONGEST_BAR = 30

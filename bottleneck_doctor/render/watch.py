@@ -2,17 +2,98 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Sequence
+from statistics import fmean
+from types import TracebackType
+from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
-from ..model.live import Announcement, LiveView, PacePoint
+from ..model.live import SCHEMA, SCHEMA_VERSION, Announcement, LiveView, PacePoint
 from ..model.report import Remedy, Report
 from . import words
+from .compose import place
 from .glossary import BOUNDS
-from .hottest import place
-from .sheet import Sheet
-from .sparkline import can_draw, sparkline
+from .terminal import Sheet
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float | None], columns: int, top: float | None = None) -> str:
+    """The newest at the right, each column the mean of as many values as it takes; a blank where nothing
+    was measured. The tallest bar is ``top``, or the largest of them."""
+    if columns < 1 or not values:
+        return ""
+    every = -(-len(values) // columns)
+    begin = len(values) % every
+    groups = [values[:begin], *(values[at : at + every] for at in range(begin, len(values), every))]
+    means = [_mean(group) for group in groups if group]
+    highest = max((mean for mean in means if mean is not None), default=0.0) if top is None else top
+    return "".join(_bar(mean, highest) for mean in means)[-columns:]
+
+
+def can_draw(encoding: str) -> bool:
+    """Whether the bars can be said in this encoding."""
+    try:
+        BARS.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _mean(group: Sequence[float | None]) -> float | None:
+    known = [value for value in group if value is not None]
+    return fmean(known) if known else None
+
+
+def _bar(value: float | None, highest: float) -> str:
+    if value is None:
+        return " "
+    share = value / highest if highest > 0 else 0.0
+    return BARS[min(len(BARS) - 1, max(0, int(share * len(BARS))))]
+
+
+class LiveBlock:
+    """Draws over what it drew last; what stands above it, and the last state, stay on the screen."""
+
+    def __init__(self, stream: TextIO, color: bool) -> None:
+        self._console = Console(
+            file=stream,
+            force_terminal=True,
+            color_system="standard" if color else None,
+            no_color=not color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+
+    def __enter__(self) -> LiveBlock:
+        self._live.start()
+        self._console.show_cursor(True)  # whoever stops us with Ctrl-Z keeps a cursor
+        return self
+
+    def show(self, text: str) -> None:
+        """Replace what is shown; the text may hold ANSI colours."""
+        self._live.update(Text.from_ansi(text.rstrip("\n"), no_wrap=True, overflow="crop"), refresh=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
 
 LABEL = 11
 FIGURE = 25
@@ -217,3 +298,61 @@ def _before(look: LiveView) -> str:
     if 0 < look.steps < look.enough_steps:
         return f"{TOO_EARLY}: {words.count(look.steps)} of {words.counted(look.enough_steps, 'step')}"
     return TOO_EARLY
+
+
+def record(look: LiveView, report: Report | None) -> str:
+    """One JSON object on one line, unrounded: the keys of the report's metrics, null when not measured."""
+    around, best = look.around, best_of(report)
+    busy = around.gpu_busy
+    values: dict[str, Any] = {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "state": look.state,
+        "pid": look.announcement.supervisor.pid,
+        "command": look.announcement.command,
+        "elapsed_s": look.elapsed_s,
+        "steps": look.steps,
+        "trained_steps": look.trained,
+        "ranks": look.ranks,
+        "step_time_s": look.now.step_s,
+        "steps_per_s": 1 / look.now.step_s if look.now.step_s else None,
+        "data_wait_fraction": look.now.wait_share,
+        "cores": around.cores,
+        "job_cores": around.job_cores,
+        "foreign_cores": around.foreign_cores,
+        "cpu_busy_fraction": _share_of(around.job_cores, around.cores),
+        "gpu_busy_fraction": sum(busy) / len(busy) if busy else None,
+        "gpu_memory_fraction": max(around.gpu_memory, default=None),
+        "pressure": around.pressure,
+        "verdict": _verdict_record(report),
+        "remedy": _remedy_record(best) if best is not None else None,
+        "exit_status": look.ending.exit_status if look.ending else None,
+        "profile": look.profile,
+    }
+    return json.dumps(values) + "\n"
+
+
+def _share_of(part: float | None, whole: float | None) -> float | None:
+    return min(1.0, part / whole) if part is not None and whole else None
+
+
+def _verdict_record(report: Report | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    verdict = report.verdict
+    return {
+        "bound": verdict.bound,
+        "cause": verdict.cause,
+        "summary": verdict.summary,
+        "confidence": verdict.confidence,
+        "steady_steps": report.quality.steady_steps,
+    }
+
+
+def _remedy_record(best: Remedy) -> dict[str, Any]:
+    speedup = best.predicted_speedup
+    return {
+        "id": best.id,
+        "title": best.title,
+        "predicted_speedup": {"low": speedup.low, "likely": speedup.likely, "high": speedup.high},
+    }

@@ -15,7 +15,8 @@ from .cgroup import find_cgroups, pressure_folder, quota_cores, throttling
 from .machine import affinity_cores, shm_free_bytes
 from .nvml import ANSWERS_WITHIN_S, NO_ANSWER, NO_NVML, gpu_expected, within
 from .proc_files import read_number, read_text
-from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy, tracer, what_allows, why_refused
+from .ptrace import tracer, what_allows, why_refused
+from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy
 from .visible_gpus import CLOCK, DRIVER_ONLY, find_gpus, has_intel_graphics, unknown_to_nvml
 from .wait_channels import Thread, call_numbers
 

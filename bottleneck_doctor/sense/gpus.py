@@ -179,11 +179,7 @@ class Gpus:
             "power_limit_w": _scaled(ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1 / 1000),
             "pcie_replays": ask("nvmlDeviceGetPcieReplayCounter", handle),
         }
-        return {
-            **_present(link),
-            **self._sharing.read(place, gpu, job),
-            **self._activity.read(place, gpu),
-        }
+        return {**_present(link), **self._sharing.read(place, gpu, job), **self._activity.read(place, gpu)}
 
 
 def _clock_reasons(bits: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,7 +42,7 @@ SOCKET_CALLS = frozenset("connect accept sendto recvfrom sendmsg recvmsg accept4
 
 def call_numbers(machine: str | None = None) -> dict[int, tuple[str, str]]:
     """Number to (kind, name); empty on an architecture whose numbers we do not know."""
-    machine = platform.machine() if machine is None else machine
+    machine = os.uname().machine if machine is None else machine
     if machine not in ARCHITECTURES:
         return {}
     column = 1 + ARCHITECTURES.index(machine)

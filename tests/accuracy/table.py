@@ -141,10 +141,7 @@ COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
 
 
 def page(
-    judgements: Sequence[Judgement],
-    machine: str,
-    repeats: int,
-    settings: Mapping[str, Sequence[Judgement]],
+    judgements: Sequence[Judgement], machine: str, repeats: int, settings: Mapping[str, Sequence[Judgement]]
 ) -> str:
     """The whole page; ``settings`` are those made on other machines, by their names."""
     elsewhere = {name: reliability.pairs_of(some) for name, some in settings.items()}

@@ -10,8 +10,8 @@ import pytest
 
 from bottleneck_doctor.analyse.causes import side_of
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.loop_cpu import own_samples
 from bottleneck_doctor.analyse.loop_parts import training_samples
-from bottleneck_doctor.analyse.split import own_samples
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.diagnosis import Diagnosis
 

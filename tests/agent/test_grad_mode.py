@@ -72,8 +72,7 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loop]:
 
 
 @pytest.mark.parametrize(
-    ("name", "recorded"),
-    [("Recorded", 2), ("Outside", 0), ("Inside", 0), ("Inference", 0), ("Scaled", 0)],
+    ("name", "recorded"), [("Recorded", 2), ("Outside", 0), ("Inside", 0), ("Inference", 0), ("Scaled", 0)]
 )
 def test_every_evaluation_is_looked_at_once(loops: dict[str, Loop], name: str, recorded: int) -> None:
     assert loops[name].role == "evaluation"

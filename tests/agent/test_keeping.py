@@ -16,7 +16,7 @@ import pytest
 from bottleneck_doctor.agent import kept
 from bottleneck_doctor.agent.keeping import _Keeper
 from bottleneck_doctor.agent.pulse import state
-from bottleneck_doctor.prove.keeping import Keeping
+from bottleneck_doctor.prove.restore import Keeping
 from tests.house.source import ROOT
 
 READ, WRITE, APPEND = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_APPEND

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.accelerated import device_turn
 from bottleneck_doctor.analyse.causes import gain
+from bottleneck_doctor.analyse.device_replay import device_turn
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
 from bottleneck_doctor.model.derived import DeviceStepBreakdown

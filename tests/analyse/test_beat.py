@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.analyse.device_summary import summarise
+from bottleneck_doctor.analyse.device_metrics import summarise
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.prescribe import write_up

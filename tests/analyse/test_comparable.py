@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.comparable import NAMES, OF_ONE_JOB, REFUSES, between, differences
+from bottleneck_doctor.analyse.compare import NAMES, OF_ONE_JOB, REFUSES, between, differences
 from bottleneck_doctor.model.report import Report
 from tests.render.reports import TYPICAL
 

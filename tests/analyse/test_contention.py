@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.contention import uncontended
+from bottleneck_doctor.analyse.host import uncontended
 from bottleneck_doctor.model.diagnosis import HostLoad, Inputs, Step
 
 STEP = Step(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.course import POINTS_AT_MOST, course_of
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.timeline import POINTS_AT_MOST, course_of
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.picture import Curve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.analyse.causes import uncrowded
-from bottleneck_doctor.analyse.crowding import busy_workers, crowding
+from bottleneck_doctor.analyse.host import busy_workers, crowding
 from bottleneck_doctor.model.diagnosis import BatchCost, Inputs, Scenario, StepCost
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.accelerated import clock_loss, runs_ahead
-from bottleneck_doctor.analyse.beat import look_aside
-from bottleneck_doctor.analyse.device import view_device, view_driver
+from bottleneck_doctor.analyse.device import look_aside, view_device, view_driver
+from bottleneck_doctor.analyse.device_replay import clock_loss, runs_ahead
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
@@ -60,13 +59,7 @@ def test_without_rows_of_the_devices_clock_there_is_no_beat():
 
 def test_an_idle_devices_low_clock_and_narrow_link_do_not_count():
     busy = {"busy_share": 0.9, "sm_clock_mhz": 1900.0, "pcie_gen": 5.0, "pcie_width": 16.0}
-    idle = {
-        "busy_share": 0.0,
-        "clocks_idle": 1.0,
-        "sm_clock_mhz": 300.0,
-        "pcie_gen": 1.0,
-        "pcie_width": 16.0,
-    }
+    idle = {"busy_share": 0.0, "clocks_idle": 1.0, "sm_clock_mhz": 300.0, "pcie_gen": 1.0, "pcie_width": 16.0}
     driver = driver_of(busy, idle, idle, busy)
     assert (driver.readings, driver.clock_share, driver.link_share) == (2, 0.95, 1.0)
     assert driver.kernel_share == pytest.approx(0.45)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.disks import measure_disks
+from bottleneck_doctor.analyse.host import measure_disks
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.analyse.environment import environment
+from bottleneck_doctor.analyse.metrics import environment
 from bottleneck_doctor.model.loops import Loader
 from tests.model.profiles import PROFILE
 

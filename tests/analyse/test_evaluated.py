@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.evaluated import Evaluated, find_evaluated
+from bottleneck_doctor.analyse.evaluation import Evaluated, find_evaluated
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import LoopBody

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.feedback import is_fed_back
+from bottleneck_doctor.analyse.loop_without_loader import is_fed_back
 from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, LoopBody

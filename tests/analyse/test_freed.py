@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.freed import with_freed
+from bottleneck_doctor.analyse.memory import with_freed
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile

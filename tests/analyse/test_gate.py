@@ -50,8 +50,7 @@ def test_a_condition_names_the_failing_state(text: str, status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "status"),
-    [([], 0), ([0, 0], 0), ([0, 3], 3), ([3, 1], 1), ([1, 0], 1), ([3, 3], 3)],
+    ("statuses", "status"), [([], 0), ([0, 0], 0), ([0, 3], 3), ([3, 1], 1), ([1, 0], 1), ([3, 3], 3)]
 )
 def test_an_excess_outweighs_ignorance_and_ignorance_outweighs_a_pass(
     statuses: list[int], status: int

@@ -187,9 +187,7 @@ def test_a_step_whose_wait_for_the_second_loader_was_not_seen_is_unseen_until_it
     assert [row for row in found if row[2] == "unseen"] == [(20, 26, "unseen", None)]
 
 
-def test_steps_heard_because_another_thread_trains_are_not_taken_for_one(
-    two_trainers: Profile,
-) -> None:
+def test_steps_heard_because_another_thread_trains_are_not_taken_for_one(two_trainers: Profile) -> None:
     spans = [
         (-5, 5, "wait", 6), (10, 5, "backward", None), (15, 5, "optimizer", None),
         (60, 5, "backward", None), (65, 5, "optimizer", None), (90, 10, "wait", 9),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.ledger import UNEXPLAINED, ledger_of
+from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Elapsed, Process

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from bottleneck_doctor.analyse.levels import blocks_of, find_cut, fit_line
-from bottleneck_doctor.analyse.steady import cuts_of
+from bottleneck_doctor.analyse.steady import blocks_of, cuts_of, find_cut, fit_line
 from bottleneck_doctor.model.diagnosis import Step
 
 MS = 1e-3

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.making_threads import making_threads
+from bottleneck_doctor.analyse.threads import making_threads
 from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import Inputs
 from bottleneck_doctor.model.instruments import Stack

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.course import all_steps
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.marks import MARKS_AT_MOST, marks_of
+from bottleneck_doctor.analyse.timeline import MARKS_AT_MOST, all_steps, marks_of
 from bottleneck_doctor.model.instruments import InstrumentWindow, Operation
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.picture import Mark

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.outside import InputGap, as_loop, judge_gap
+from bottleneck_doctor.analyse.loop_without_loader import InputGap, as_loop, judge_gap
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
-from bottleneck_doctor.analyse.turns import Beside, turn_of
+from bottleneck_doctor.analyse.step_costs import Beside, turn_of
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.instruments import Operation, Stack
 from bottleneck_doctor.model.loops import Feed, LoopBody, Outside

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.outside import InputGap, as_loop
+from bottleneck_doctor.analyse.loop_without_loader import InputGap, as_loop
 from bottleneck_doctor.analyse.own_inputs import (
     disagreement,
     own_inputs,

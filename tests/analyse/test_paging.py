@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.paging import fetched_paging_s, made_paging_s, paging_s, without_making
+from bottleneck_doctor.analyse.memory import fetched_paging_s, made_paging_s, paging_s, without_making
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.diagnosis import Inputs
 from tests.analyse.runs import run_of

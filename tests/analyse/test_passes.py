@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.passes import passes_of
+from bottleneck_doctor.analyse.reads import passes_of
 from bottleneck_doctor.model.fetches import FetchTable
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 

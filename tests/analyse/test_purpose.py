@@ -195,9 +195,7 @@ def test_nothing_is_known_without_the_source_of_a_function_that_trains() -> None
 
 def test_a_line_repeats_in_a_loop_within_the_step_and_not_in_the_loop_of_steps() -> None:
     assert at(ppo("envs.step"), "VectorEnv.step (env.py:3)").repeats
-    assert at(
-        ppo("next_obs = torch.Tensor"),
-    ).repeats, "the rollout's loop lies within an iteration"
+    assert at(ppo("next_obs = torch.Tensor")).repeats, "the rollout's loop lies within an iteration"
     assert not at(train("accuracy(output"), "accuracy (t.py:402)").repeats
     assert not at(ppo("loss = (newlogprob")).repeats
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.regression import DEFAULT_LIMIT, compare_runs
+from bottleneck_doctor.analyse.gate import DEFAULT_LIMIT, compare_runs
 from bottleneck_doctor.model.gate import Difference, Regression, Repeat
 from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from bottleneck_doctor.analyse.repeats import (
+from bottleneck_doctor.analyse.gate import (
     BELIEVED,
     BELIEVED_WORTH,
     MOST_REPEATS,
@@ -24,8 +24,7 @@ def runs(*values: float, error: float = 0.001) -> list[Measured]:
 
 
 @pytest.mark.parametrize(
-    ("freedom", "known"),
-    [(4, 2.1318), (5, 2.0150), (8, 1.8595), (12, 1.7823), (30, 1.6973), (1e9, 1.6449)],
+    ("freedom", "known"), [(4, 2.1318), (5, 2.0150), (8, 1.8595), (12, 1.7823), (30, 1.6973), (1e9, 1.6449)]
 )
 def test_the_quantile_is_that_of_students_tables(freedom: float, known: float) -> None:
     assert quantile_95(freedom) == pytest.approx(known, abs=0.003)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bottleneck_doctor.analyse.predict import best_setting, doubled
 from bottleneck_doctor.analyse.replay import LITTLE, _Pipeline, apply, step_seconds
-from bottleneck_doctor.analyse.tune import best_setting, doubled
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
 
 MS = 1e-3

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.reads import judge_reads
+from bottleneck_doctor.analyse.reads import at_depth, held, judge_reads, served, serves_more
 from bottleneck_doctor.analyse.replay import step_seconds
-from bottleneck_doctor.analyse.served import at_depth, held, served, serves_more
 from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Calibration
 from bottleneck_doctor.model.profile import Profile

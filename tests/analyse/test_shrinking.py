@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.shrinking import is_shrunk_later
+from bottleneck_doctor.analyse.purpose import is_shrunk_later
 from bottleneck_doctor.model.code import FunctionSource
 
 

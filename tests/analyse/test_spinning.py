@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.replay import apply, step_seconds
-from bottleneck_doctor.analyse.spinning import spinning_share
+from bottleneck_doctor.analyse.threads import spinning_share
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, Step, StepCost
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.loop_cpu import is_library, saving, split_of
 from bottleneck_doctor.analyse.loop_parts import LoopSample
-from bottleneck_doctor.analyse.split import is_library, saving, split_of
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.computing import Compilation, Computing, DispatchBreakdown

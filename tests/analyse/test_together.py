@@ -10,8 +10,8 @@ from statistics import fmean
 
 import pytest
 
-from bottleneck_doctor.analyse.fit import fitted
 from bottleneck_doctor.analyse.replay import apply, step_seconds, turn_seconds
+from bottleneck_doctor.analyse.scenario import fitted
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
 
 MS = 1e-3

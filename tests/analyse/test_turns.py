@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.analyse.turns import TURNS_AT_MOST, Beside, turn_of, turns_of
+from bottleneck_doctor.analyse.step_costs import TURNS_AT_MOST, Beside, turn_of, turns_of
 from tests.analyse.runs import run_of
 
 MS = 1e-3

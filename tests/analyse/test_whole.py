@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.verdict import SENTENCES
-from bottleneck_doctor.analyse.whole import in_run, judge_whole, with_evaluation, with_faster_evaluation
+from bottleneck_doctor.analyse.whole_run import in_run, judge_whole, with_evaluation, with_faster_evaluation
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.derived import Whole
 from bottleneck_doctor.model.loops import Epochs
@@ -162,11 +162,7 @@ def test_a_validation_that_takes_little_leaves_the_training_its_verdict() -> Non
 
 def started(life: Elapsed, steps: int = 6, stopped_by: str | None = None, batch_s: float = 1 * MS) -> Profile:
     base = run_of(workers=8, cpu=batch_s, compute=9 * MS, steps=steps, epochs=2, start=1.0)
-    return replace(
-        base,
-        run=replace(base.run, duration_s=10.0, stopped_by=stopped_by),
-        elapsed=[life],
-    )
+    return replace(base, run=replace(base.run, duration_s=10.0, stopped_by=stopped_by), elapsed=[life])
 
 
 def test_workers_that_start_for_most_of_the_run_are_the_verdict_though_steps_are_too_few() -> None:

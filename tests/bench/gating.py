@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bottleneck_doctor.analyse.regression import DEFAULT_LIMIT, compare_runs
+from bottleneck_doctor.analyse.gate import DEFAULT_LIMIT, compare_runs
 from bottleneck_doctor.model.gate import EXCEEDED, Repeat
 from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
 

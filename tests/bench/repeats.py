@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bottleneck_doctor.analyse.regression import DEFAULT_LIMIT
+from bottleneck_doctor.analyse.gate import DEFAULT_LIMIT
 from tests.bench.gating import SLOWER, Row, fair_power, rates, recorded
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.agent.rows import EventWriter
-from bottleneck_doctor.commands import judging
-from bottleneck_doctor.commands.judging import AGAIN_NS, EVERY_NS, Judge
+from bottleneck_doctor.commands import watching
+from bottleneck_doctor.commands.watching import AGAIN_NS, EVERY_NS, Judge
 from bottleneck_doctor.launch.run_registry import HANDED_OVER, Running
 from bottleneck_doctor.model.codec import encode_live
 from bottleneck_doctor.model.live import Announcement, Handover, Lifetime
@@ -28,9 +28,9 @@ HANDOVER = Handover(7, Machine("host", "6.1", "cpu", 2, 2.0))
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine busy with other tests must not make these wait; nor are we to become nice for ever."""
-    monkeypatch.setattr(judging, "_stand_alone", lambda: None)
-    monkeypatch.setattr(judging, "_be_idle", lambda: None)
-    monkeypatch.setattr(judging, "step_back", lambda by: None)
+    monkeypatch.setattr(watching, "_stand_alone", lambda: None)
+    monkeypatch.setattr(watching, "_be_idle", lambda: None)
+    monkeypatch.setattr(watching, "step_back", lambda by: None)
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ def test_it_stands_alone_and_then_takes_idle_time_only() -> None:
     """In a process of its own, which can say no more than whether all of this held."""
     source = """
 import os, sys
-from bottleneck_doctor.commands import judging
-judging._stand_alone()
+from bottleneck_doctor.commands import watching
+watching._stand_alone()
 first = os.getsid(0) == os.getpid() and open("/proc/self/oom_score_adj").read().strip() == "1000"
-judging._be_idle()
+watching._be_idle()
 os._exit(0 if first and os.sched_getscheduler(0) == os.SCHED_IDLE else 1)
 """
     assert subprocess.run([sys.executable, "-c", source], cwd=ROOT, check=False).returncode == 0
@@ -92,7 +92,7 @@ def test_one_that_is_killed_is_said_to_be_and_begun_again_later(judge: Judge) ->
 
 
 def test_no_memory_is_taken_that_the_training_may_need(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "_available_bytes", lambda: 1000)
+    monkeypatch.setattr(watching, "_available_bytes", lambda: 1000)
     judge.look(0)
     assert not judge.is_asked
     assert "more memory than is free" in judge.problem

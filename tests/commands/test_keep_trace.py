@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands.keep_trace import keep_trace
+from bottleneck_doctor.commands.run import keep_trace
 from bottleneck_doctor.launch.folder import RunFolder
 from tests.commands.running import bdoc, script
 

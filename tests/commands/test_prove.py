@@ -13,7 +13,7 @@ from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.run import Losses, Order, Treated, Trial
 from bottleneck_doctor.prove import trials
-from bottleneck_doctor.prove.carry_out import Finished
+from bottleneck_doctor.prove.trials import Finished
 from tests.analyse.runs import run_of
 
 SICK = run_of(cpu=0.012, idle=0.01, steps=300, epochs=2)

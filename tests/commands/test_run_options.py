@@ -10,8 +10,7 @@ import pytest
 
 from bottleneck_doctor.commands import run, typed
 from bottleneck_doctor.commands.app import COMMANDS, main
-from bottleneck_doctor.commands.quick import quickly
-from bottleneck_doctor.commands.run_options import RunOptions, checked
+from bottleneck_doctor.commands.run_options import RunOptions, checked, quickly
 from bottleneck_doctor.model.gate import Condition
 
 

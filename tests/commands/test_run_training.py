@@ -162,9 +162,7 @@ def test_a_number_of_steps_ends_every_kind_of_loop_cleanly(source: str, folder: 
     assert told.profile["run"]["stopped_by"] == "max-steps"
 
 
-def test_a_number_of_seconds_ends_a_training_over_several_epochs(
-    folder: Path,
-) -> None:
+def test_a_number_of_seconds_ends_a_training_over_several_epochs(folder: Path) -> None:
     source = (
         PARTING
         + "STEPS = 100\nfor epoch in range(1000):\n    for (batch,) in loader():\n        step(batch)\n"

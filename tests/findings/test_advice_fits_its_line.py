@@ -18,7 +18,7 @@ from bottleneck_doctor.findings import (
     python_sample_code_hot,
 )
 from bottleneck_doctor.findings.advice import place_of
-from bottleneck_doctor.findings.entry import Case
+from bottleneck_doctor.findings.case import Case
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
 from bottleneck_doctor.model.instruments import Stack

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from bottleneck_doctor.findings.entry import Case
+from bottleneck_doctor.findings.case import Case
 from bottleneck_doctor.model.diagnosis import Finding, Proposal
 from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.prescribe.shelf import cases_of, modules

@@ -152,8 +152,7 @@ def use(found: Profile) -> None:
     from bottleneck_doctor.model.gate import Condition, Repeat
     from bottleneck_doctor.prescribe import write_up
     from bottleneck_doctor.render import FORMATS, render
-    from bottleneck_doctor.render.comparison import comparison_text
-    from bottleneck_doctor.render.outcome import gate_lines
+    from bottleneck_doctor.render.gate import comparison_text, gate_lines
 
     diagnosis = diagnose(found)
     report, picture = write_up(found, diagnosis), picture_of(diagnosis)

@@ -58,9 +58,7 @@ LAWS = {
 }
 
 # Single imports that the law would forbid, each with its reason. This list only shrinks.
-EXEMPT = {
-    (f"{PACKAGE}/model/codec.py", "os"): "the one file that reads profile.json takes a path",
-}
+EXEMPT = {(f"{PACKAGE}/model/codec.py", "os"): "the one file that reads profile.json takes a path"}
 
 
 @dataclass(frozen=True)

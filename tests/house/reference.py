@@ -7,11 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from bottleneck_doctor.prescribe.remedies import RemedyPage, offered, show
-from bottleneck_doctor.prescribe.shelf import cases_of, modules, pages
-from bottleneck_doctor.render.glossary import BOUNDS, CAUSES, MESSAGES, METRICS
+from bottleneck_doctor.prescribe.shelf import RemedyPage, cases_of, modules, offered, pages, show
+from bottleneck_doctor.render.glossary import (
+    APPLY,
+    BOUND_PAGES,
+    BOUNDS,
+    CAUSES,
+    EFFORTS,
+    GAPS,
+    MESSAGES,
+    METRICS,
+)
 from bottleneck_doctor.render.pages import examples, risks
-from bottleneck_doctor.render.terms import APPLY, BOUND_PAGES, EFFORTS, GAPS
 from bottleneck_doctor.render.words import capital
 from tests.house.report_fields import report_page
 from tests.house.source import ROOT

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bottleneck_doctor.prescribe.remedies import offered
-from bottleneck_doctor.prescribe.shelf import pages
+from bottleneck_doctor.prescribe.shelf import offered, pages
 from bottleneck_doctor.render.glossary import CAUSES, METRICS
 from tests.house.source import ROOT, Broken, require_none
 

@@ -97,10 +97,7 @@ def test_no_link_of_the_site_leads_nowhere(site: Path) -> None:
     ("repository", "led"),
     [
         ("", "see it (`tests/gpu/README.md` in the repository) and [b](b.md)"),
-        (
-            "https://example.org",
-            "see [it](https://example.org/blob/HEAD/tests/gpu/README.md) and [b](b.md)",
-        ),
+        ("https://example.org", "see [it](https://example.org/blob/HEAD/tests/gpu/README.md) and [b](b.md)"),
     ],
 )
 def test_a_link_out_of_the_folder_leads_to_the_repository(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.launch import run_registry
-from bottleneck_doctor.launch.run_registry import INTEREST_NS, Onlookers, read_handover, show_interest
+from bottleneck_doctor.launch.run_registry import INTEREST_NS, Watchers, read_handover, show_interest
 from bottleneck_doctor.model.live import Handover
 from bottleneck_doctor.model.run import Machine
 
@@ -35,20 +35,20 @@ def touch(folder: Path, at_ns: int) -> None:
 
 def test_nobody_watches_and_nothing_is_written(tmp_path: Path) -> None:
     ask = Supervisor()
-    Onlookers(tmp_path).look(0, ask)
+    Watchers(tmp_path).look(0, ask)
     assert ask.asked == 0
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_watcher_gets_it_at_the_next_look(tmp_path: Path) -> None:
     show_interest(tmp_path)
-    Onlookers(tmp_path).look(0, Supervisor())
+    Watchers(tmp_path).look(0, Supervisor())
     assert read_handover(tmp_path) == HANDOVER
     assert sorted(path.name for path in tmp_path.iterdir()) == ["handover", "watched"]
 
 
 def test_at_most_every_two_seconds(tmp_path: Path) -> None:
-    ask, host = Supervisor(), Onlookers(tmp_path)
+    ask, host = Supervisor(), Watchers(tmp_path)
     for look in range(40):  # a quarter of a second apart, watched all the time
         touch(tmp_path, 1 + look)
         host.look(look * S // 4, ask)
@@ -58,7 +58,7 @@ def test_at_most_every_two_seconds(tmp_path: Path) -> None:
 def test_rarer_where_it_costs_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = iter(range(0, 10**12, S // 10))  # each handover costs a tenth of a second
     monkeypatch.setattr(run_registry.time, "thread_time_ns", lambda: next(cpu))
-    ask, host = Supervisor(), Onlookers(tmp_path)
+    ask, host = Supervisor(), Watchers(tmp_path)
     for look in range(40):
         touch(tmp_path, 1 + look)
         host.look(look * S, ask)
@@ -66,7 +66,7 @@ def test_rarer_where_it_costs_more(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_it_ends_when_the_watcher_has_gone_whatever_the_wall_clock_says(tmp_path: Path) -> None:
-    ask, host = Supervisor(), Onlookers(tmp_path)
+    ask, host = Supervisor(), Watchers(tmp_path)
     touch(tmp_path, 1 << 60)  # somebody's clock is years ahead
     host.look(0, ask)
     host.look(INTEREST_NS, ask)
@@ -92,7 +92,7 @@ def test_a_handover_that_cannot_be_made_is_not_tried_again(tmp_path: Path) -> No
         asked.append(1)
         raise ZeroDivisionError
 
-    host = Onlookers(tmp_path)
+    host = Watchers(tmp_path)
     for look in range(20):
         touch(tmp_path, 1 + look)
         host.look(look * S, broken)

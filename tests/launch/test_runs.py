@@ -37,7 +37,14 @@ def run(at: Path, name: str, **changes: object) -> Path:
     folder = at / f"{PREFIX}{name}"
     folder.mkdir()
     said = Announcement(
-        ourselves(), run_registry.here(), ["python", f"{name}.py"], f"{name}.py", "/", "now", 5, "/p.json"
+        ourselves(),
+        run_registry.machine_here(),
+        ["python", f"{name}.py"],
+        f"{name}.py",
+        "/",
+        "now",
+        5,
+        "/p.json",
     )
     run_registry.announce(folder, replace(said, **changes))  # type: ignore[arg-type]
     return folder

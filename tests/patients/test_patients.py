@@ -24,12 +24,7 @@ BY_NAME = {patient.name: patient for patient in PATIENTS}
 UNHARMED = """decode-bound ipc-many-tensors worker-respawn remote-storage-latency logging-blocking
     checkpoint-blocking prefetch-thread get-batch lbfgs-closure http-generator ppo-maze
     updated-by-hand""".split()
-DIAGNOSED = {
-    "loader-in-main": 3.0,
-    "sleeping-loader": 4.0,
-    "healthy-balanced": 4.0,
-    "too-short": None,
-}
+DIAGNOSED = {"loader-in-main": 3.0, "sleeping-loader": 4.0, "healthy-balanced": 4.0, "too-short": None}
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.prescribe.remedies import offered, show
-from bottleneck_doctor.prescribe.shelf import entries
+from bottleneck_doctor.prescribe.shelf import entries, offered, show
 
 
 def test_remedies_are_offered_by_findings_on_the_shelf() -> None:

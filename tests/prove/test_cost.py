@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.proof import ComparedSteps, Missed
-from bottleneck_doctor.prove.cost import budget_of, first_batch_s, limits_of, plan_of, run_seconds
+from bottleneck_doctor.prove.limits import budget_of, first_batch_s, limits_of, plan_of, run_seconds
 from tests.analyse.runs import run_of
 
 from .simulated_runs import BASE, remedy

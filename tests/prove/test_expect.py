@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.proof import Expected, Gain, Proved
-from bottleneck_doctor.prove.expect import check_id, judge, parse_expectation
+from bottleneck_doctor.prove.proof import check_id, judge, parse_expectation
 
 KNOWN = ("workers-auto", "pin-memory")
 

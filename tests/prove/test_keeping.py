@@ -11,10 +11,9 @@ import pytest
 
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.model.run import Order
-from bottleneck_doctor.prove.keeping import HIDDEN, LIST, WHERE, Keeping
 from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.place import PREFIX, place
-from bottleneck_doctor.prove.trials import Target, run_trial
+from bottleneck_doctor.prove.restore import HIDDEN, LIST, WHERE, Keeping
+from bottleneck_doctor.prove.trials import PREFIX, Target, place, run_trial
 
 SCRIPT = Path(__file__).with_name("broken") / "overwrites.py"
 NAMES = "best.pt metrics.json atomic.pt last.pt previous.pt doomed.txt out/deep/a.txt train.log runs/1.txt"
@@ -123,7 +122,7 @@ def test_what_a_killed_bdoc_put_aside_is_put_back_by_the_next(home: Path, tmp_pa
     (home / "best.pt").write_text("worthless")
     stale = tmp_path / "tmp" / f"{PREFIX}{DEAD}-1-x"
     stale.mkdir()
-    (stale / WHERE).write_text(run_registry.here())
+    (stale / WHERE).write_text(run_registry.machine_here())
     written(stale, linked(home, "best.pt", "1-1", "the user's"))
     with (stale / LIST).open("a") as file:
         file.write('{"what": "moved", "pa')  # where it was killed
@@ -141,7 +140,7 @@ def test_the_hidden_folder_alone_is_enough_where_temporary_files_are_gone(home: 
     (hidden / WHERE).write_text("another machine")
     with place(Keeping().put_back):
         assert (home / "best.pt").read_text() == "worthless"  # it may be at work on it
-    (hidden / WHERE).write_text(run_registry.here())
+    (hidden / WHERE).write_text(run_registry.machine_here())
     with place(Keeping().put_back):
         assert (home / "best.pt").read_text() == "the user's"
     assert os.listdir() == ["best.pt"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bottleneck_doctor.prove import memory
-from bottleneck_doctor.prove.memory import Memory
+from bottleneck_doctor.prove import limits
+from bottleneck_doctor.prove.limits import Memory
 
 GIB = 1 << 30
 Virtual = namedtuple("Virtual", "available total")
@@ -23,7 +23,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """What the machine says it has; no control group says otherwise."""
     told = {"available": 20 * GIB}
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Virtual(told["available"], 32 * GIB))
-    monkeypatch.setattr(memory, "groups_with", lambda *names: [])
+    monkeypatch.setattr(limits, "groups_with", lambda *names: [])
     return told
 
 
@@ -90,6 +90,6 @@ def test_a_group_with_less_room_than_the_machine_counts(tmp_path: Path) -> None:
         "memory.stat": f"anon 1\nactive_file {GIB}\ninactive_file {GIB // 2}\n",
     }.items():
         (group / name).write_text(text)
-    assert memory._room_in(group) == (2.5 * GIB, 4 * GIB)
+    assert limits._room_in(group) == (2.5 * GIB, 4 * GIB)
     (group / "memory.max").write_text("max\n")
-    assert memory._room_in(group) is None
+    assert limits._room_in(group) is None

@@ -9,8 +9,8 @@ import pytest
 
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.prove.keeping import WHERE
-from bottleneck_doctor.prove.place import LOG_BYTES_AT_MOST, PREFIX, keep_short, place, tail
+from bottleneck_doctor.prove.restore import WHERE
+from bottleneck_doctor.prove.trials import LOG_BYTES_AT_MOST, PREFIX, keep_short, place, tail
 
 DEAD = 4_194_304  # above the largest pid that Linux gives
 
@@ -28,7 +28,7 @@ def nothing(folder: Path) -> bool:
 def left(home: Path, pid: int, began: int = 1, where: str | None = None) -> Path:
     folder = home / f"{PREFIX}{pid}-{began}-x"
     folder.mkdir()
-    (folder / WHERE).write_text(run_registry.here() if where is None else where)
+    (folder / WHERE).write_text(run_registry.machine_here() if where is None else where)
     return folder
 
 
@@ -55,7 +55,7 @@ def test_what_the_dead_left_is_removed_and_what_others_use_is_not(home: Path) ->
 
 
 def test_without_any_place_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bottleneck_doctor.prove.place.usual_places", lambda: ["/proc/nowhere"])
+    monkeypatch.setattr("bottleneck_doctor.prove.trials.usual_places", lambda: ["/proc/nowhere"])
     with pytest.raises(UsageError, match=r"no place to keep trials in .*TMPDIR"), place(nothing):
         pass
 

@@ -15,7 +15,7 @@ from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.model.proof import CEILING, Arm, ComparedSteps
 from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.model.run import Treatment
-from bottleneck_doctor.prove.span import (
+from bottleneck_doctor.prove.measure import (
     AT_MOST,
     FED_FROM,
     LEAST,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.prove.endings import Stillness
 from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.stillness import Stillness
 
 S = 1_000_000_000
 ALIVE, PARENT, DEAD = os.getpid(), os.getppid(), 4_194_304

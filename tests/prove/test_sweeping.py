@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.prove.sweeping import blocks, sweep_blocks, sweep_folders
-from bottleneck_doctor.prove.traces import SHM, Traces, held_blocks
+from bottleneck_doctor.prove.cleanup import SHM, Traces, blocks, held_blocks, sweep_blocks, sweep_folders
 
 DEAD = 4_194_304  # above the largest pid that Linux gives
 

@@ -15,13 +15,10 @@ import psutil
 import pytest
 
 from bottleneck_doctor.model.run import Order, Treatment
-from bottleneck_doctor.prove import family
-from bottleneck_doctor.prove.carry_out import Finished
+from bottleneck_doctor.prove import process_tree
+from bottleneck_doctor.prove.cleanup import blocks, held_blocks
 from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.place import place
-from bottleneck_doctor.prove.sweeping import blocks
-from bottleneck_doctor.prove.traces import held_blocks
-from bottleneck_doctor.prove.trials import Target, run_trial
+from bottleneck_doctor.prove.trials import Finished, Target, place, run_trial
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +32,7 @@ SHM = Path("/dev/shm")
 def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No process below us, no shared memory, no folder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(family, "GRACE_S", 1.0)
+    monkeypatch.setattr(process_tree, "GRACE_S", 1.0)
     processes, shared = set(psutil.Process().children(recursive=True)), orphaned_blocks()
     yield
     left = set(psutil.Process().children(recursive=True)) - processes
@@ -127,11 +124,7 @@ def test_shared_memory_of_killed_processes_is_removed_and_other_files_there_stay
 CALLER = """
 import sys
 from bottleneck_doctor.model.run import Order
-from bottleneck_doctor.prove import family
 from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.place import place
-from bottleneck_doctor.prove.sweeping import blocks
-from bottleneck_doctor.prove.traces import held_blocks
 from bottleneck_doctor.prove.trials import Target, run_trial
 
 print("began", flush=True)

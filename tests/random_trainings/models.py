@@ -91,7 +91,7 @@ STEPS = {
         if ($step + 1) % ACCUMULATE == 0:
             $opt.step()
             $opt.zero_grad()
-        """,
+        """
     ],
     "closure": [
         f"""
@@ -102,7 +102,7 @@ STEPS = {
             return value
 
         $loss = $opt.step(closure)
-        """,
+        """
     ],
     "manual": [
         f"""
@@ -133,7 +133,7 @@ STEPS = {
         $opt.zero_grad()
         $loss.backward()
         $opt.step()
-        """,
+        """
     ],
 }
 STEPS["compiled"] = STEPS["standard"]

@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.gate import Checked, Gate
-from bottleneck_doctor.render.annotations import MOST, github
+from bottleneck_doctor.render.ci import MOST, github
 from tests.render.gates import ALL, FINE, GATES, SEVERAL, UNSURE
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import TYPICAL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.instruments import Capability
-from bottleneck_doctor.render.capabilities import capabilities_text
+from bottleneck_doctor.render.pages import capabilities_text
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
 

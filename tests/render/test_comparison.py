@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.analyse.compare import compare
 from bottleneck_doctor.model.report import Metric, Report
-from bottleneck_doctor.render.comparison import comparison_text
+from bottleneck_doctor.render.gate import comparison_text
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import HEALTHY, METRICS, TYPICAL

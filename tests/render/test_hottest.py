@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.render.hottest import place
+from bottleneck_doctor.render.compose import place
 
 
 @pytest.mark.parametrize(

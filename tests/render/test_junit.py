@@ -12,7 +12,7 @@ import pytest
 import xmlschema
 
 from bottleneck_doctor.model.gate import Gate
-from bottleneck_doctor.render.junit import junit
+from bottleneck_doctor.render.ci import junit
 from tests.render.gates import ALL, FINE, GATES, SEVERAL, UNSURE
 from tests.render.hostile import ATTACKS, attacked
 

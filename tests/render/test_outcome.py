@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.gate import Checked, Condition, Difference, Gate, Judgement, Outcome, Regression
-from bottleneck_doctor.render.outcome import gate_lines, outcome_lines
+from bottleneck_doctor.render.gate import gate_lines, outcome_lines
 from tests.render.reports import TYPICAL
 
 WAITS = "fails when > 0.2 (--max-data-wait)"

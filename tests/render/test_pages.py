@@ -14,9 +14,17 @@ from bottleneck_doctor.model.diagnosis import Proposal
 from bottleneck_doctor.model.errors import BadProfile, Refused, UsageError
 from bottleneck_doctor.model.report import Fix
 from bottleneck_doctor.prescribe.rank import EASE, EFFORT
-from bottleneck_doctor.render.glossary import BOUNDS, CAUSES, MESSAGES, METRICS
+from bottleneck_doctor.render.glossary import (
+    APPLY,
+    BOUND_PAGES,
+    BOUNDS,
+    CAUSES,
+    EFFORTS,
+    GAPS,
+    MESSAGES,
+    METRICS,
+)
 from bottleneck_doctor.render.pages import list_pages, page, remedy_page, slug
-from bottleneck_doctor.render.terms import APPLY, BOUND_PAGES, EFFORTS, GAPS
 
 LAUNCH = Path(launch.__file__).parent
 PACKAGE = LAUNCH.parent

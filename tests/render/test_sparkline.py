@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.render.sparkline import can_draw, sparkline
+from bottleneck_doctor.render.watch import can_draw, sparkline
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from bottleneck_doctor.model.picture import CallPath, CallPaths, Picture
-from bottleneck_doctor.render.speedscope import speedscope_file
+from bottleneck_doctor.render.stacks import speedscope_file
 from tests.render.hostile import ATTACKS
 from tests.render.pictures import SAMPLED, UNSAMPLED
 from tests.render.reports import TYPICAL

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.report import Remedy, Speedup
-from bottleneck_doctor.render.compose import compose
+from bottleneck_doctor.render.compose import compose, is_alternative, staircase
 from bottleneck_doctor.render.document import WHOLE, Lengths
-from bottleneck_doctor.render.staircase import is_alternative, staircase
 from tests.render.reports import REMEDIES, TYPICAL
 
 

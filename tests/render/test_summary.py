@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.gate import Checked, Gate
-from bottleneck_doctor.render.summary import LARGEST_BYTES, summary
+from bottleneck_doctor.render.ci import LARGEST_BYTES, summary
 from tests.render.drawn import require_golden
 from tests.render.gates import ALL, FINE, GATES, SEVERAL
 from tests.render.hostile import ATTACKS, attacked

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from bottleneck_doctor.analyse.course import POINTS_AT_MOST
 from bottleneck_doctor.analyse.lanes import PIECES_AT_MOST
+from bottleneck_doctor.analyse.timeline import POINTS_AT_MOST
 from bottleneck_doctor.model.picture import Curve, Lanes, Mark, Picture, Pieces, Timeline
 from bottleneck_doctor.render.trace import trace
 from tests.render.hostile import ATTACKS, attacked

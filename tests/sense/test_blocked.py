@@ -181,9 +181,7 @@ def test_a_loop_that_waits_for_a_thread_waits_for_what_that_one_does(
     assert counts[name] > 0.8 * counts.total()
 
 
-def test_looking_costs_about_a_hundredth_of_a_core_at_the_pace_it_chooses(
-    start: Start,
-) -> None:
+def test_looking_costs_about_a_hundredth_of_a_core_at_the_pace_it_chooses(start: Start) -> None:
     pids = [start(SLEEPS).pid for _ in range(4)]
     one = BlockedSampler(lambda: [(pid, pid) for pid in pids])
     costs = []

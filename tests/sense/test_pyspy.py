@@ -17,10 +17,7 @@ MAIN = "<module> (/home/me/train.py:15);main (/home/me/train.py:13)"
 @pytest.mark.parametrize(
     ("line", "stack"),
     [
-        (
-            f"thread (7): MainThread;{MAIN} 12",
-            Stack(1, "", "MainThread", MAIN.split(";"), 12),
-        ),
+        (f"thread (7): MainThread;{MAIN} 12", Stack(1, "", "MainThread", MAIN.split(";"), 12)),
         (
             f'process 5:"bash run.sh";process 7:"python train.py";thread (7): MainThread;{MAIN} 3',
             Stack(7, "", "MainThread", MAIN.split(";"), 3),
@@ -62,7 +59,7 @@ def test_a_refusal_names_the_one_thing_that_allows_it(plant: Plant) -> None:
 def test_yama_is_found_out_behind_no_python_processes(
     plant: Plant, monkeypatch: pytest.MonkeyPatch, scope: str, do: str
 ) -> None:
-    monkeypatch.setattr(pyspy, "in_container", lambda root: False)
+    monkeypatch.setattr("bottleneck_doctor.sense.ptrace.in_container", lambda root: False)
     root = plant(
         {"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", "proc/sys/kernel/yama/ptrace_scope": scope}
     )

@@ -13,11 +13,10 @@ from dataclasses import replace
 from ...model.profile import Profile
 from ...model.proof import Patch
 from ...model.report import Remedy
-from .diff import relative, unified
-from .edits import edited
-from .reading import read_source as read_source
+from .edit_requests import Wish, wishes_of
+from .edits import edited, relative, unified
+from .edits import read_source as read_source
 from .source import ParsedScript, Unsafe, parse
-from .wishes import Wish, wishes_of
 
 Read = Callable[[str], str]
 

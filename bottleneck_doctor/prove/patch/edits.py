@@ -3,12 +3,73 @@
 from __future__ import annotations
 
 import ast
+import codecs
+import difflib
+import os
+import re
+import tokenize
 from collections.abc import Sequence
 
 from .calls import argument_edits, find_call
+from .edit_requests import Arguments, InsertBefore, SetStatement, Wish
 from .source import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, dotted
 from .statements import ahead_edits, setting_edits, top_edits
-from .wishes import Arguments, InsertBefore, SetStatement, Wish
+
+LARGEST = 4 << 20  # bytes of one source file; more is no script
+
+
+def read_source(path: str) -> str:
+    """The file's text. Raises ``OSError`` where it cannot be read, ``ValueError`` where it is not UTF-8."""
+    with open(path, "rb") as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError(f"it is larger than {LARGEST >> 20} MiB")
+    try:
+        encoding, _ = tokenize.detect_encoding(iter(data.splitlines(keepends=True)).__next__)
+    except SyntaxError as problem:
+        raise ValueError(f"its encoding is not known: {problem}") from None
+    if codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig", "ascii"):
+        raise ValueError(f"it is written in {encoding}, not in UTF-8")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+
+
+CONTEXT = 3  # lines
+NOT_OURS = re.compile(r"(^|/)(site-packages|dist-packages)/")
+UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f\"\\]")
+
+
+def relative(file: str, cwd: str) -> str:
+    """The file as seen from where the training was started; raises ``Unsafe`` outside of it."""
+    name = os.path.relpath(os.path.join(cwd, file), cwd) if cwd else file
+    if NOT_OURS.search(file):
+        raise Unsafe(f"the place is in an installed library, {os.path.basename(file)}")
+    if os.path.isabs(name) or name.split(os.sep)[0] == os.pardir:
+        raise Unsafe(f"{file} is not below the working directory, and a patch names its files from there")
+    if UNSPEAKABLE.search(name):
+        raise Unsafe("the file has a name that a patch cannot say")
+    return name
+
+
+def unified(before: str, after: str, name: str) -> str:
+    """The diff, with the line ends of the file; "" where nothing differs."""
+    tail = "\t" if " " in name else ""  # so that a name with blanks ends where it ends
+    lines = difflib.unified_diff(
+        _lines(before), _lines(after), f"a/{name}{tail}", f"b/{name}{tail}", n=CONTEXT, lineterm="\n"
+    )
+    return "".join(map(_ended, lines))
+
+
+def _lines(text: str) -> list[str]:
+    """Cut at line feeds alone, as `patch` does."""
+    return re.findall(r"[^\n]*\n|[^\n]+$", text)
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
 
 # what only a loader with workers takes -> what it is without
 NEED_WORKERS = {

@@ -9,7 +9,7 @@ from ...model.profile import Profile
 from ...model.proof import Patch, Proof, Proved
 from ...model.report import Remedy
 from . import patch_of
-from .reading import read_source
+from .edits import read_source
 
 Read = Callable[[str], str]
 

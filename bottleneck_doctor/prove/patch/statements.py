@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from .calls import calls
+from .edit_requests import InsertBefore, SetStatement
 from .source import Edit, ParsedScript, Unsafe, dotted
-from .wishes import InsertBefore, SetStatement
 
 BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.With)
 IMPORTS = (ast.Import, ast.ImportFrom)

@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .. import words
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What ``data-figure="NAME"`` shows.
+
+    ``data`` and ``layout`` are Plotly's; colours in them are ``var(--name)`` as page.css defines them, so
+    that one figure serves light, dark and print. Foreign strings in them must have gone through
+    ``words.in_chart``. ``height`` is in pixels; the width is the page's. ``label`` says aloud what is drawn.
+    ``moves`` is the axis that keys and buttons pan and zoom, within the range that the layout gives it; ""
+    for a chart that stands still. ``sort`` names a script of the page that adds to it (``lanes``).
+    """
+
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    height: int
+    label: str
+    moves: str = ""
+    sort: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
 
 STEPS = (1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 4

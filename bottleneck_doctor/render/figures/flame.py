@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from .. import words
-from ..call_tree import Node, on_cpu_share
-from ..frames import Frame, read_frame
-from ..page.figure import Figure
-from .axes import HOVER
+from ..stacks import Frame, Node, on_cpu_share, read_frame
+from .axes import HOVER, Figure
 
 NARROWEST = 1 / 400  # of the samples: a box of less is two pixels wide (ours)
 MOST_BOXES = 500  # of one role, the widest: Plotly takes a millisecond or two for each

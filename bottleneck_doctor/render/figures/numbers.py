@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from ...model.picture import Lanes, Mark, Timeline
 from ...model.report import Remedy
 from .. import words
-from ..staircase import is_alternative
+from ..compose import is_alternative
 from .lanes import called, kinds_in, lane_names
-from .marks import mark_words
-from .plots import curve_words, flat, plot_words, plots_of, unit_of
 from .staircase import stairs_of
+from .timeline import curve_words, flat, mark_words, plot_words, plots_of, unit_of
 
 PARTS = 10  # of the run, for which means are told
 MOST_MARKS = 40
@@ -87,12 +86,5 @@ def staircase_table(remedies: list[Remedy]) -> Table:
         if is_alternative(remedy, remedies):
             together = "adds nothing to those above"
         title = words.capital(words.short(words.plain(remedy.title), 120))
-        rows.append(
-            [
-                f"{rank}. {title}",
-                words.promised(alone),
-                words.promised_range(alone),
-                together,
-            ]
-        )
+        rows.append([f"{rank}. {title}", words.promised(alone), words.promised_range(alone), together])
     return Table(["remedy", "alone", "range", "with all above it"], rows)

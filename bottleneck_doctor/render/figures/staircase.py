@@ -6,8 +6,7 @@ from typing import Any
 
 from ...model.report import Remedy, Speedup
 from .. import words
-from ..page.figure import Figure
-from .axes import HOVER, TICKS
+from .axes import HOVER, TICKS, Figure
 
 HEIGHT = 260
 MOST = 16  # stairs that can be told apart on a telephone

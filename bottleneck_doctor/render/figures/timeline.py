@@ -6,10 +6,142 @@ from typing import Any
 
 from ...model.picture import Curve, Mark, Timeline
 from .. import words
-from ..page.figure import Figure
-from .axes import HOVER, TimeAxis, clock, heading, time_axis, value_axis
-from .marks import ribbon, shades
-from .plots import Plot, curve_words, flat, plot_words, plots_of
+from .axes import HOVER, TICKS, Figure, TimeAxis, clock, heading, time_axis, value_axis
+
+COLORS = {
+    "warm-up": "var(--shade)",
+    "evaluation": "var(--shade-evaluation)",
+    "checkpoint": "var(--shade-checkpoint)",
+    "instrument": "var(--shade-instrument)",
+    "lanes": "var(--accent)",
+}
+UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
+OTHER = "var(--shade)"
+LONGEST_MARK, LONGEST_KIND = 60, 12
+AXIS = "y99"  # beyond those of the plots
+
+
+def shades(marks: list[Mark], told: TimeAxis) -> list[dict[str, Any]]:
+    """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
+    strips: dict[str, str] = {}
+    lines, first = "", min((mark.begin_s for mark in marks if mark.kind == "phase"), default=0.0)
+    for mark in marks:
+        begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
+        if mark.kind not in UNSHADED:
+            strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
+        elif mark.kind == "phase" and mark.begin_s > first:
+            lines += f"M{begin},0V1"
+    placed = {"type": "path", "xref": "x", "yref": "paper", "layer": "below"}
+    dotted = {**placed, "path": lines, "line": {"width": 1, "dash": "dot", "color": "var(--soft)"}}
+    shaded = [
+        {**placed, "path": path, "line": {"width": 0}, "fillcolor": COLORS.get(kind, OTHER), "opacity": 0.13}
+        for kind, path in strips.items()
+    ]
+    return [*shaded, dotted] if lines else shaded
+
+
+def ribbon(
+    marks: list[Mark], kinds: list[str], told: TimeAxis, bottom: float
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """One thin row for each kind of mark, above the plots, and their axis; ``bottom`` is where it begins."""
+    axis = {
+        "domain": [bottom, 1], "range": [len(kinds) - 0.5, -0.5], "fixedrange": True, "showgrid": False,
+        "zeroline": False, "tickvals": list(range(len(kinds))), **TICKS,
+        "ticktext": [words.in_chart(words.short(kind, LONGEST_KIND)) for kind in kinds],
+    }  # fmt: skip
+    data: list[dict[str, Any]] = []
+    for row, kind in enumerate(kinds):
+        some = [mark for mark in marks if mark.kind == kind]
+        data.append({
+            "type": "bar", "orientation": "h", "yaxis": AXIS, "y": [row] * len(some),
+            "width": 1 if kind == "phase" else 0.6,
+            "base": [words.drawn(mark.begin_s * told.scale) for mark in some],
+            "x": [words.drawn((mark.end_s - mark.begin_s) * told.scale) for mark in some],
+            "hovertext": [words.in_chart(mark_words(mark)) for mark in some], "hoverinfo": "text",
+            "text": [words.in_chart(words.short(mark.label, LONGEST_MARK)) for mark in some],
+            "textposition": "inside", "insidetextanchor": "start", "textangle": 0,
+            "textfont": {"size": 10, "color": "var(--ink)"},
+            "marker": {
+                "color": COLORS.get(kind, OTHER), "opacity": 0.3 if kind == "phase" else 0.85,
+                # What is narrower than a pixel still shows, at any zoom.
+                "line": {"width": 1.5, "color": COLORS.get(kind, OTHER)},
+            },
+        })  # fmt: skip
+    return data, axis
+
+
+def mark_words(mark: Mark) -> str:
+    """``evaluation: 1.3 s, from 12.1 s``, with its label."""
+    kind = words.short(words.plain(mark.kind), LONGEST_MARK)
+    label = f" ({words.short(words.plain(mark.label), LONGEST_MARK)})" if mark.label else ""
+    return f"{kind}{label}: {words.seconds(mark.end_s - mark.begin_s)}, from {words.seconds(mark.begin_s)}"
+
+
+# Plots by the group of their curves and what these are measured in, in the order in which they are drawn.
+PLOTS = {
+    ("step", "s"): "step time",
+    ("wait", "share"): "data wait",
+    ("gpu", "share"): "GPU",
+    ("cpu", "cores"): "cores busy",
+    ("cpu", "share"): "workers busy",
+    ("io", "bytes_per_s"): "reads",
+    ("io", "share"): "processors idle for disks",
+    ("pressure", "share"): "stalled for",
+    ("memory", "bytes"): "memory",
+}
+UNITS = ("bytes_per_s", "per_s", "share", "fraction", "bytes", "cores", "s")
+# What a curve is called in its plot, nothing where the plot says it all; others go by their names.
+CURVES = {
+    "step_time_s": "mean",
+    "step_time_high_s": "slowest",
+    "data_wait_share": "",
+    "gpu_busy_share": "",
+    "worker_busy_share": "",
+    "iowait_share": "",
+    "job_cores": "this job",
+    "other_cores": "others",
+    "job_read_bytes_per_s": "this job",
+    "disk_read_bytes_per_s": "disks",
+    "pressure_cpu_share": "CPU",
+    "pressure_io_share": "I/O",
+    "pressure_memory_share": "memory",
+    "job_rss_bytes": "this job",
+}
+LONGEST_NAME = 60
+Plot = tuple[str, str]  # the group of its curves, and what they are measured in
+
+
+def plots_of(timeline: Timeline) -> dict[Plot, list[Curve]]:
+    """Curves with a value, by plot: the known plots in their order, then others."""
+    found: dict[Plot, list[Curve]] = {plot: [] for plot in PLOTS}
+    for curve in timeline.curves:
+        if any(words.drawn(value) is not None for value in curve.value):
+            found.setdefault((curve.group, unit_of(curve.name)), []).append(curve)
+    return {plot: some for plot, some in found.items() if some}
+
+
+def flat(curves: list[Curve]) -> bool:
+    """Whether the plot would be a line at zero: said in words, not drawn."""
+    return not any(words.drawn(value) for curve in curves for value in curve.value)
+
+
+def unit_of(name: str) -> str:
+    """What the name's end says that a curve is measured in; "" if it says nothing."""
+    return next((unit for unit in UNITS if name.endswith(f"_{unit}")), "")
+
+
+def curve_words(curve: Curve) -> str:
+    """What a curve is called beside others of its plot; "" where the plot's name says it."""
+    if curve.name in CURVES:
+        return CURVES[curve.name]
+    name = curve.name.removesuffix(f"_{unit_of(curve.name)}").replace("_", " ")
+    return words.short(words.plain(name), LONGEST_NAME)
+
+
+def plot_words(plot: Plot) -> str:
+    """What a plot is called."""
+    return words.short(PLOTS.get(plot, words.plain(plot[0].replace("_", " "))), LONGEST_NAME)
+
 
 PLOT, TITLE, RIBBON, BOTTOM, TOP = 66, 30, 20, 44, 30  # heights in pixels
 WHOLE = ("wait", "gpu")  # their shares are drawn against the whole

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .figure import Figure
+from ..figures.axes import Figure
 
 if TYPE_CHECKING:
     from jinja2 import Environment

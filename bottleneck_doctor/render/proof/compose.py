@@ -2,12 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...model.gate import CANNOT_SAY, EXCEEDED
 from ...model.proof import Expected, Gain, Missed, Parity, Proof, ProofCost, Proved, TrackRecord
 from .. import words
-from ..compose import command_line
+from ..compose import command_line, place
 from ..glossary import BASES
-from ..hottest import place
-from .document import Advised, ProofDocument, TrialRow
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One thing that was tried, every number in words; ``notes`` are sentences about it.
+
+    ``range`` and ``interval`` are of ``predicted`` and ``measured``, "" where there is none; ``won`` is the
+    row that the headline is about.
+    """
+
+    name: str
+    predicted: str
+    range: str
+    measured: str
+    interval: str
+    losses: str
+    memory: str
+    verdict: str
+    mood: str
+    won: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Advised:
+    """What to change: the lines of a unified diff, or where there is none why, and the snippet."""
+
+    place: str = ""
+    text: str = ""
+    diff: list[str] = field(default_factory=list)
+    why: str = ""
+    snippet: list[str] = field(default_factory=list)
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class ProofDocument:
+    """A proof in words. ``mood`` is that of its headline: good, bad, open or plain; an expectation has one,
+    too, before its text."""
+
+    headline: str
+    figures: str
+    mood: str
+    grounds: list[str]
+    command: str
+    circumstances: list[str]
+    before: str
+    rows: list[TrialRow]
+    ceiling: str
+    missed: list[tuple[str, str]]
+    notes: list[str]
+    expected: list[tuple[str, str]]
+    advised: Advised | None
+    cost: str
+    track: str
+
+
+WORDS = {CANNOT_SAY: "cannot say", EXCEEDED: "fails"}
+
+
+def expected_lines(expected: Sequence[Expected]) -> list[str]:
+    """One line each: what was expected, what was measured, and what follows."""
+    return [_line(one) for one in expected]
+
+
+def _line(one: Expected) -> str:
+    asked = f"--expect {one.id} {one.op} {one.threshold:g}"
+    said = f"{asked}: {WORDS.get(one.status, 'holds')}"
+    if one.measured is not None:
+        value, within = words.ratio_within(one.measured.likely, one.measured.low, one.measured.high)
+        said += f", measured {value} ({within})"
+    close = ", close: the interval crosses it" if one.close and one.status != CANNOT_SAY else ""
+    return said + close + (f", {one.why}" if one.why else "")
+
 
 LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
 LONGEST_WHY = 300

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import words
-from ..markdown_tables import cell, table
+from ..markdown import cell, table
 from ..words import code, fence, markdown
-from .document import Advised, ProofDocument, TrialRow
+from .compose import Advised, ProofDocument, TrialRow
 
 HEADS = ("remedy", "predicted", "measured", "losses", "memory", "verdict")
 

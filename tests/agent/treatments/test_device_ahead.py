@@ -137,10 +137,7 @@ def test_what_goes_wrong_ahead_is_raised_in_its_turn(batches: Callable[..., Batc
 
 
 def test_without_a_device_in_use_or_where_no_gradients_are_recorded_nothing_is_moved(
-    torch: SimpleNamespace,
-    batches: Callable[..., Batches],
-    log: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    torch: SimpleNamespace, batches: Callable[..., Batches], log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.is_grad_enabled = lambda: False
     assert numbers(batches(2, log)) == [0, 1]

@@ -55,10 +55,7 @@ PATIENTS = [
         bounds=ids("cpu"),
         causes=ids("input.preprocess"),
         remedies=ids(
-            "precompute-deterministic",
-            "pretokenize-offline",
-            "cache-decoded-ram",
-            "columnar-numpy",
+            "precompute-deterministic", "pretokenize-offline", "cache-decoded-ram", "columnar-numpy"
         ),
         twin="precompute-deterministic",
         never=ids("log-every-n", "metrics-less", "stall-less-often", "workers-auto"),

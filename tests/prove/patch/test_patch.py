@@ -16,9 +16,9 @@ from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.prove.patch import patch_for, patch_of
+from bottleneck_doctor.prove.patch.edit_requests import wishes_of
 from bottleneck_doctor.prove.patch.edits import edited
 from bottleneck_doctor.prove.patch.source import parse
-from bottleneck_doctor.prove.patch.wishes import wishes_of
 from tests.house.source import ROOT
 from tests.model.profiles import PROFILE
 from tests.prove.patch.scripts import FILE, HEAD, loader_with, profile_of, remedy
@@ -116,13 +116,7 @@ def test_a_loaders_call_keeps_its_layout_or_is_left_alone(before: str, after: st
 @pytest.mark.parametrize("end", ["", "\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_line_ends_marks_and_foreign_letters_stay(newline: str, end: str, mark: str, tmp_path: Path) -> None:
-    lines = [
-        HEAD.rstrip(),
-        "# Über Katzen: 漢字",
-        "for x in DataLoader(",
-        "    'Größe'  # ö",
-        "): pass",
-    ]
+    lines = [HEAD.rstrip(), "# Über Katzen: 漢字", "for x in DataLoader(", "    'Größe'  # ö", "): pass"]
     text = mark + newline.join(lines) + end
     after = patched(text, loader_with(3, num_workers=2), tmp_path)
     lines[3:4] = ["    'Größe',  # ö", "    num_workers=2"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bottleneck_doctor.model.picture import Mark
 from bottleneck_doctor.render.figures.axes import clock
-from bottleneck_doctor.render.figures.marks import mark_words, ribbon, shades
+from bottleneck_doctor.render.figures.timeline import mark_words, ribbon, shades
 from tests.render.scenes import LARGEST
 
 DAY = clock(86_400.0)

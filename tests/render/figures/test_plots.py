@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.picture import Curve, Timeline
-from bottleneck_doctor.render.figures.plots import curve_words, plot_words, plots_of, unit_of
+from bottleneck_doctor.render.figures.timeline import curve_words, plot_words, plots_of, unit_of
 
 
 @pytest.mark.parametrize(

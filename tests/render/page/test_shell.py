@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from bottleneck_doctor.render.page.figure import Figure
+from bottleneck_doctor.render.figures.axes import Figure
 from bottleneck_doctor.render.page.shell import embedded, page, policy, script
 
 LINE = Figure(

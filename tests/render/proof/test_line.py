@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from bottleneck_doctor.model.proof import Attempt, Gain
-from bottleneck_doctor.render.proof.line import attempt_line, proving_line
+from bottleneck_doctor.render.progress import attempt_line, proving_line
 
 KNOWN = [("workers-auto", Gain(1.95, 1.88, 2.02, 2)), ("gc-freeze", Gain(1.01, 0.99, 1.03, 2))]
 

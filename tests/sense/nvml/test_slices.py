@@ -16,8 +16,7 @@ CUT = (
 
 
 @pytest.mark.parametrize(
-    ("wanted", "uuid", "slices"),
-    [(None, "MIG-one", 3), ("0", "MIG-one", 3), ("MIG-two", "MIG-two", 4)],
+    ("wanted", "uuid", "slices"), [(None, "MIG-one", 3), ("0", "MIG-one", 3), ("MIG-two", "MIG-two", 4)]
 )
 def test_the_slice_that_cuda_would_use_is_read(ask: Ask, wanted: str | None, uuid: str, slices: int) -> None:
     environment = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}

@@ -1,0 +1,349 @@
+"""Splits the loop's own CPU time: Python between operators, the price of calling operators, computation.
+
+One profiled step says how long the pauses between operators were and how many operators ran. A short pause,
+and up to 5 us of each operator, is the price of calling; a long pause is Python at other work, as far as the
+stacks of the loop's thread agree. What is not proven to be either stays computation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from math import inf
+
+from ..model.computing import DispatchBreakdown
+from ..model.diagnosis import HostLoad, Step
+from ..model.instruments import Stack
+from ..model.loops import Loop
+from ..model.profile import Profile
+from . import code
+from .evaluation import find_evaluated
+from .loop_parts import LoopSample, data_samples, parse_frame, training_samples
+from .purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at, users_path
+
+PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
+ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (ours)
+SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness (ours)
+DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
+DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
+ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
+UNSEEN_AT_LEAST = 0.3  # the same where no stacks say that a pause was Python (ours)
+CROWD = 500  # operators in a step, below which calling them is part of computing (ours)
+HELD = 0.75  # of a line's samples on a core, from which it is Python and no operator (ours)
+PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a single step (ours)
+
+
+@dataclass(frozen=True)
+class LoopCpuSplit:
+    """Shares of the loop's own CPU time; what is left is computation."""
+
+    python: float = 0.0
+    launch: float = 0.0
+
+
+TORCHS = re.compile(
+    r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor|/bottleneck_doctor/agent/"
+)  # not a user's folder
+NUMPYS, TENSORS = re.compile(r"\b(np|numpy)\."), re.compile(r"\b(torch|nn|F|functional)\.|tensor")
+SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (ours)
+NOTHING = LoopCpuSplit()
+
+
+def split_of(
+    profile: Profile, loop: Loop | None, steps: list[Step], host: HostLoad, stored: float = 0.0
+) -> LoopCpuSplit:
+    """The split, or nothing where no step was profiled or where an accelerator makes clocks lie; ``stored``
+    is the share of logging and checkpoint time in which the loop slept."""
+    anatomy = anatomy_of(profile, loop)
+    own = own_cpu_s(steps, stored)
+    if loop is None or host.accelerated or own <= 0:
+        return NOTHING
+    if anatomy is None or not _is_like(anatomy, own):
+        return LoopCpuSplit(python=max(_in_python(profile, loop) or 0.0, pure_python(profile, loop)))
+    python = min(_long_s(profile, loop, anatomy), witnessed(profile, loop) * own)
+    python = max(python, pure_python(profile, loop) * own)
+    seen = sum(stack.count for stack in own_stacks(profile, loop)) >= SAMPLES_AT_LEAST
+    least = max(_python_at_least(anatomy), 0.0 if seen else UNSEEN_AT_LEAST)
+    python = python if python > 0 and (python >= least * own or pure_python(profile, loop) > 0) else 0.0
+    priced = anatomy.own_s - anatomy.beyond_s
+    true = max(
+        0.0, 1 - PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
+    )  # less the profiler's part
+    measured, left_over = anatomy.short_s + priced * true, own - python - anatomy.beyond_s * true
+    launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
+    if anatomy.operators < CROWD:
+        launch = 0.0  # any small model consists of small operators: a few of them are no ailment
+    beside = min(max(0.0, launch), _beside(profile, loop) * own)
+    return LoopCpuSplit((python + beside) / own, max(0.0, launch - beside) / own)
+
+
+def _beside(profile: Profile, loop: Loop) -> float:
+    """The share of the loop's own CPU in its lines that nothing trained needs, a metric element by element
+    say: the operators that these call are no part of the model."""
+    samples = own_samples(profile, loop) if profile.sources else []
+    total = sum(one.stack.running or 0 for one in samples)
+    found = sum(
+        one.stack.running or 0
+        for one in samples
+        if one.own and purpose_at(profile.sources, one.stack).what in (MEASURE, BESIDE)
+    )
+    return found / total if total >= SAMPLES_AT_LEAST else 0.0
+
+
+def _is_like(anatomy: DispatchBreakdown, own: float) -> bool:
+    """Whether the profiled step was like the steady ones, and lost its core not too often to say where."""
+    least, most = ALIKE
+    if not least * own <= anatomy.cpu_s <= most * (own + PROFILED_S * anatomy.operators):
+        return False
+    return anatomy.own_s + anatomy.short_s + anatomy.long_s <= ADDS_UP * anatomy.cpu_s
+
+
+def anatomy_of(profile: Profile, loop: Loop | None) -> DispatchBreakdown | None:
+    """The profiled step of the loop's process, time without a core taken off."""
+    found = next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
+    return awake(found) if found is not None else None
+
+
+def _python_at_least(anatomy: DispatchBreakdown) -> float:
+    """The share of the loop's CPU below which long pauses are noise: more where the thread was off its core.
+
+    All of it where calls outweigh them: freeing a graph of thousands of nodes is a long pause too, and for
+    want of a core, short ones look long.
+    """
+    off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
+    calling = anatomy.short_s + anatomy.own_s - anatomy.beyond_s
+    if off <= DISTURBED:
+        calling -= PROFILED_S * anatomy.operators
+    if anatomy.long_s < calling:
+        return inf
+    return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
+
+
+def awake(anatomy: DispatchBreakdown) -> DispatchBreakdown:
+    """The same step without the time that the thread slept or had no core.
+
+    Where it did so nobody saw; a slice without a core is longer than most operators, and so is a sleep: the
+    time is taken off the longest spans, the longest first.
+    """
+    left = max(0.0, anatomy.wall_s - anatomy.cpu_s)
+    off = {"operators": 0.0, "pauses": 0.0, "calls": 0.0}
+    spans = [(taken, kind) for kind in off for taken in getattr(anatomy, f"longest_{kind}_s")]
+    for taken, kind in sorted(spans, reverse=True):
+        part = min(taken, left)
+        off[kind] += part
+        left -= part
+    return replace(
+        anatomy,
+        own_s=max(0.0, anatomy.own_s - off["operators"]),
+        beyond_s=max(0.0, anatomy.beyond_s - off["operators"]),
+        large_s=max(0.0, anatomy.large_s - off["operators"]),
+        short_s=max(0.0, anatomy.short_s - off["calls"]),
+        long_s=max(0.0, anatomy.long_s - off["pauses"]),
+    )
+
+
+def own_cpu_s(steps: list[Step], stored: float) -> float:
+    """Mean CPU seconds per step of the loop's thread outside of the loader, hooked host work apart."""
+    known = [(step.cpu, step) for step in steps if step.cpu is not None]
+    count = sum(step.steps for _, step in known)
+    total = sum(max(0.0, cpu - host_cpu_s(step, stored, step.collect)) * step.steps for cpu, step in known)
+    return total / count if count else 0.0
+
+
+def host_cpu_s(step: Step, stored: float, collect_s: float) -> float:
+    """The CPU of what the host does in a step beside training: of writing, as far as it does not sleep."""
+    return (1 - stored) * (step.checkpoint + step.logging) + collect_s
+
+
+def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown) -> float:
+    """Long pauses on the CPU: what hooks saw inside the window, or stacks of logging, is taken off."""
+    windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
+    hooked = sum(
+        max(0.0, min(t + taken, window.end_s) - max(t, window.start_s))
+        for one in profile.operations
+        if (one.pid, one.thread) == (loop.pid, loop.thread)
+        for t, taken in one.events
+        for window in windows
+    )
+    stacks = own_stacks(profile, loop)
+    total = sum(stack.count for stack in stacks)
+    written = sum(stack.count for stack in stacks if is_logged(profile, stack)) / total if total else 0.0
+    return max(0.0, anatomy.long_s - max(hooked, written * anatomy.cpu_s))
+
+
+def witnessed(profile: Profile, loop: Loop) -> float:
+    """The largest share of the loop's own CPU that its stacks allow Python to have; all without stacks.
+
+    Compiled code runs no operators that the profiler knows: there stacks must say that it was Python.
+    """
+    held = _in_python(profile, loop)
+    if held is not None:
+        return held
+    compiled = any(one.pid == loop.pid for one in profile.computing.compilations)
+    stacks = own_stacks(profile, loop)
+    total = sum(stack.count for stack in stacks)
+    if total < SAMPLES_AT_LEAST:
+        return 0.0 if compiled else 1.0
+    python = [stack for stack in stacks if not is_library(stack.frames[-1])]
+    return sum(stack.count for stack in python if not is_logged(profile, stack)) / total
+
+
+def _in_python(profile: Profile, loop: Loop) -> float | None:
+    """The share of the loop's own CPU in which it held the interpreter's lock in code that is not torch's:
+    operators let the lock go, as NumPy does. None where that was not seen, or too rarely."""
+    stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
+    running = sum(stack.running or 0 for stack in stacks)
+    if running < SAMPLES_AT_LEAST:
+        return None
+    python = [stack for stack in stacks if not is_library(stack.frames[-1])]
+    held = sum(
+        (stack.running if is_numpys(profile, stack) else stack.holding) or 0
+        for stack in python
+        if not is_logged(profile, stack)
+    )
+    share = min(1.0, held / running)
+    return share if share >= PYTHON_AT_LEAST else 0.0
+
+
+def pure_python(profile: Profile, loop: Loop) -> float:
+    """The share of the loop's own CPU in lines that hold the interpreter's lock nearly all of the time: those
+    that call operators, however small, let it go again and again. Lines that compute with single elements
+    of tensors, in two loops, count as well: what takes their time is the calling."""
+    lines: dict[str, list[Stack]] = {}
+    stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
+    for stack in stacks:
+        if not is_library(stack.frames[-1]) and not is_logged(profile, stack):
+            lines.setdefault(stack.frames[-1], []).append(stack)
+    total = sum(stack.running or 0 for stack in stacks)
+    if total < SAMPLES_AT_LEAST:
+        return 0.0
+    found = 0
+    for group in lines.values():
+        running, holding = sum(one.running or 0 for one in group), sum(one.holding or 0 for one in group)
+        if _picks_elements(profile, group[0]):
+            found += running
+        elif holding >= HELD * running:
+            found += min(running, holding)
+    return found / total if found >= PYTHON_AT_LEAST * total else 0.0
+
+
+def _picks_elements(profile: Profile, stack: Stack) -> bool:
+    """Whether its innermost line is the user's, and computes with single elements."""
+    place = parse_frame(stack.frames[-1])
+    source = code.source_at(profile.sources, place) if place is not None else None
+    return source is not None and place is not None and code.is_elementwise(source, place.line)
+
+
+def is_numpys(profile: Profile, stack: Stack) -> bool:
+    """Whether its innermost function of the user's computes with NumPy and has no word of torch."""
+    place = next(iter(reversed(users_path(stack))), None)
+    source = code.source_at(profile.sources, place) if place is not None else None
+    return source is not None and NUMPYS.search(source.text) is not None and not TENSORS.search(source.text)
+
+
+def is_logged(profile: Profile, stack: Stack) -> bool:
+    """What is written out has a part of the step for itself."""
+    return bool(profile.sources) and purpose_at(profile.sources, stack).what == LOG
+
+
+def own_samples(profile: Profile, loop: Loop | None) -> list[LoopSample]:
+    """Samples of the loop's thread in which it trained and was not getting a batch."""
+    if loop is None or loop.thread != 0:
+        return []
+    samples = training_samples(profile, loop.pid, loop.body)
+    samples = find_evaluated(profile, loop, None).without(samples)
+    data = data_samples(samples, loop.body) if not loop.loader else []
+    return saving([one for one in samples if one.part != "data" and one not in data and one.stack.frames])
+
+
+def saving(samples: list[LoopSample]) -> list[LoopSample]:
+    """The samples, with all of what a function does that saves called a checkpoint: it also copies weights,
+    renames files and waits for the disk where no hook is. Where the loop was not found, that function may be
+    the one around it."""
+    calls: dict[tuple[int, str], list[LoopSample]] = {}
+    for one in samples:
+        if one.called is not None and one.line:
+            calls.setdefault((one.line, one.called.function), []).append(one)
+    saved: set[tuple[int, str]] = set()
+    for call, group in calls.items():
+        total = sum(one.stack.count for one in group)
+        hooked = sum(one.stack.count for one in group if one.part == "checkpoint")
+        if total >= SAMPLES_AT_LEAST and hooked >= SAVES * total:
+            saved.add(call)
+    return [
+        replace(one, part="checkpoint")
+        if one.called is not None and (one.line, one.called.function) in saved else one
+        for one in samples
+    ]  # fmt: skip
+
+
+def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
+    """Their call paths."""
+    return [one.stack for one in own_samples(profile, loop)]
+
+
+def is_library(frame: str) -> bool:
+    """Whether a frame is torch's own, code that it generated, or ours."""
+    return TORCHS.search(frame) is not None
+
+
+TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
+# What the model says is written out, too; the others have hooks of their own.
+ELSEWHERE = ("forward", "checkpoint", *TIMED)
+SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
+
+
+@dataclass(frozen=True)
+class Logged:
+    """The share of the loop's samples, outside of its loaders, in what is written out; most of it is
+    ``purpose``, and in the part ``asleep`` of it the loop slept."""
+
+    share: float = 0.0
+    samples: int = 0
+    purpose: Purpose | None = None
+    asleep: float = 0.0
+
+
+def logged(profile: Profile, loop: Loop | None) -> Logged:
+    """What stacks prove; nothing from a few samples, or where no source is kept."""
+    samples = own_samples(profile, loop) if loop is not None and profile.sources else []
+    total = sum(one.stack.count for one in samples)
+    found: Counter[Purpose] = Counter()
+    asleep = 0
+    for one in samples:
+        purpose = purpose_at(profile.sources, one.stack)
+        if purpose.what == LOG and one.part not in ELSEWHERE:
+            found[purpose] += one.stack.count
+            running = one.stack.count if one.stack.running is None else one.stack.running
+            asleep += max(0, one.stack.count - running)
+    count = sum(found.values())
+    if total < SAMPLES_AT_LEAST or count < SHARE * total:
+        return Logged()
+    return Logged(count / total, count, found.most_common(1)[0][0], asleep / count)
+
+
+def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
+    """The steps with what stacks say of logging and saving called that, in place of the rest that nothing
+    explains."""
+    samples = [one for one in own_samples(profile, loop) if one.part not in TIMED]
+    total = sum(one.stack.count for one in samples)
+    saved = sum(one.stack.count for one in samples if one.part == "checkpoint")
+    steps = _moved(steps, "logging", logged(profile, loop).samples / max(total, 1))
+    return _moved(steps, "checkpoint", saved / total if saved >= SAMPLES_AT_LEAST else 0.0)
+
+
+def _moved(steps: list[Step], part: str, share: float) -> list[Step]:
+    """The steps with such a share of what no other hook times in a part, as far as its own did not see it.
+
+    A look at the stacks takes a core, and threads that compute together wait for it: parts that compute hold
+    more samples than time. Hooks know the time of some."""
+    rest = sum(step.compute * step.steps for step in steps)
+    hooked = sum(getattr(step, part) * step.steps for step in steps)
+    more = min(1.0, max(0.0, share * (rest + hooked) - hooked) / rest) if rest > 0 else 0.0
+    if not more:
+        return steps
+    return [
+        replace(step, compute=(1 - more) * step.compute, **{part: getattr(step, part) + more * step.compute})
+        for step in steps
+    ]

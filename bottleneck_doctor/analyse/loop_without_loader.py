@@ -1,0 +1,339 @@
+"""Judges which part of a step gets the batch, in a loop without a loader; and reads such a loop as a Loop."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import sqrt
+
+from ..model.code import Location
+from ..model.instruments import Stack
+from ..model.loops import Epochs, Loop, LoopBody, Outside, StepTable
+from ..model.profile import Profile
+from . import code
+from .evaluation import find_evaluated
+from .hot import is_ours, is_users
+from .loop_parts import OWN, TORN, LoopSample, data_samples, is_queued, parse_frame, training_samples
+
+SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
+FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
+SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
+ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)
+NEARLY = 0.8  # of the gap that queues take, from which the rest of it is the looks' own (ours)
+INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
+TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
+FEWEST = 3  # samples that make a line one of these (ours)
+USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (ours)
+APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
+
+
+@dataclass(frozen=True)
+class InputGap:
+    """When a loop gets its batch: in ``share`` of the gap before the model is called, and in ``beside`` of
+    the rest of the step; the interval of both, as shares of the whole step; and the line that does it.
+    ``busy`` is what getting it has of the loop's time on a core, where clocks do not tell that."""
+
+    share: float
+    low: float
+    high: float
+    location: Location | None = None
+    beside: float = 0.0
+    busy: float | None = None
+
+
+def judge_gap(profile: Profile, outside: Outside) -> InputGap:
+    """By stack samples. Of too few all of the gap is taken, half of a slight one; the interval says so."""
+    timed = [(gap, wall) for gap, wall in zip(outside.gap_s, outside.wall_s, strict=True) if gap is not None]
+    gap, wall = sum(one for one, _ in timed), sum(one for _, one in timed)
+    of_step = min(1.0, gap / wall) if wall > 0 else 0.0
+    if any(loop.role == "prefetch" and loop.pid == outside.pid for loop in profile.loops):
+        # The loop blocks on a background thread: in a queue or, where none is seen, where it has no CPU.
+        asleep = gap - _total(outside.gap_cpu_s) - _total(outside.gap_runq_s)
+        queued = _total(outside.queued_s) / max(sum(outside.wall_s), 1e-12) * wall
+        share = min(1.0, max(0.0, queued or asleep) / max(gap, 1e-12))
+        return InputGap(share, share * of_step, of_step)
+    body = body_of(profile, outside)
+    samples = training_samples(profile, outside.pid, body)
+    data = data_samples(samples, body)
+    lines = {one.line for one in data}
+    trains = _usual([one for one in samples if one.part in TRAINS and one.line not in lines])
+    begin, end = (min(trains), max(trains)) if trains else (0, -1)
+    early = _before_model(profile, samples, data, (begin, end))
+    inside = _count(one for one in data if not begin <= one.line <= end)
+    later = _count(samples) - _count(early)
+    beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
+    own = find_evaluated(profile, None, outside).without(samples)
+    if not timed or _is_elsewhere(outside, samples, of_step, inside) or _measured_before(own, data):
+        # samples alone can tell
+        share, spread = _share(_count(data), _count(samples))
+        return InputGap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
+    measured = _late_share(outside, samples, data, end)
+    if measured is not None:
+        beside, loose = measured, loose / 2
+    least, most = (one * (1 - of_step) for one in _interval(beside, loose))
+    if measured is not None and not inside:
+        return InputGap(0.0, least, most, _hottest(data), beside)
+    if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
+        share = 0.5 if of_step < SLIGHT else 1.0
+        if inside:
+            share = (inside + 0.5) / (_count(early) + 1)
+        elif body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # a line never seen takes little
+            share = min(1.0, 0.5 / (_count(samples) + 1) / max(of_step, 1e-12))
+        return InputGap(share, 0.0, of_step + most, _hottest(data), beside)
+    # A function that trains may do more before the model or after the backward pass: an update by hand, say.
+    # As much of it is in the gap as the clock says more than the samples of other lines do.
+    within = [one for one in samples if one.part in OWN and one.line in trains]
+    hidden = _count(one for one in within if len(one.stack.frames) > one.depth + 1)
+    more = min(hidden, max(0, round(of_step * _count(samples)) - _count(early)))
+    share, spread = _share(inside, _count(early) + more)
+    low, high = (one * of_step for one in _interval(share, spread))
+    return InputGap(share, low + least, high + most, _hottest(data), beside)
+
+
+def _before_model(
+    profile: Profile, samples: list[LoopSample], data: list[LoopSample], trains: tuple[int, int]
+) -> list[LoopSample]:
+    """The samples in the gap: outside of the lines that train, and of what hooks time."""
+    lines = {one.line for one in data}
+    operations = [one for one in profile.operations if one.kind in APART]
+    hooked = {(one.location.file, one.location.line) for one in operations if one.location is not None}
+    zeroing = {one.line for one in samples if one.part == "zero_grad"}  # our hook's own frames are not kept
+    return [
+        one for one in samples
+        if one.part not in APART and not trains[0] <= one.line <= trains[1]
+        and not (one.part == "line" and one.line in zeroing)
+        and (one.line in lines or _innermost(one) not in hooked)
+    ]  # fmt: skip
+
+
+def _innermost(one: LoopSample) -> tuple[str, int] | None:
+    """The line of the user's that a sample stands in: hooks time what is called there."""
+    places = (parse_frame(frame) for frame in reversed(one.stack.frames[one.depth :]))
+    users = (place for place in places if place and is_users(place.file) and not is_ours(place.file))
+    return next(((place.file, place.line) for place in users), None)
+
+
+def _is_elsewhere(outside: Outside, samples: list[LoopSample], of_step: float, inside: int) -> bool:
+    """Whether the timed gap is not where the batch is got: a measure calls the model before, or the batch is
+    got in a closure that the optimizer calls, of whose many passes looks meet one gap."""
+    seen, spread = _share(inside, _count(samples))
+    closures = not any(outside.optimizer_s) and any(one.part == "optimizer" for one in samples)
+    return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
+
+
+def _measured_before(samples: list[LoopSample], data: list[LoopSample]) -> bool:
+    """Whether another call of the model, such as for an accuracy, closes the gap before a batch is got."""
+    updates = _usual([one for one in samples if one.part in ("backward", "optimizer")])
+    forwards = _usual([one for one in samples if one.part == "forward"])
+    return (
+        bool(updates)
+        and max(updates) < max(forwards, default=0)
+        and _count(data) > 0
+        and all(one.line < max(updates) for one in data)
+    )
+
+
+def _late_share(
+    outside: Outside, samples: list[LoopSample], data: list[LoopSample], last: int
+) -> float | None:
+    """The share of the step beside the gap in which a batch is got between the model's return and the
+    backward pass; None where no data line lies there, or nobody timed it."""
+    rows = zip(outside.late_s, outside.gap_s, outside.wall_s, strict=True) if outside.late_s else ()
+    timed = [(late, wall - (gap or 0.0)) for late, gap, wall in rows if late is not None]
+    late_s, rest_s = sum(late for late, _ in timed), sum(rest for _, rest in timed)
+    model = max((one.line for one in samples if one.part == "forward" and one.line < last), default=0)
+    before = (*OWN, "forward", "loss")  # the line that trains may call the model itself, after another one
+    between = [one for one in samples if model < one.line < last or (one.line == last and one.part in before)]
+    got = _count(one for one in data if model < one.line < last)
+    if not model or not got or late_s <= 0 or rest_s <= 0:
+        return None
+    return got / _count(between) * min(1.0, late_s / rest_s)
+
+
+def gap_stacks(profile: Profile, outside: Outside) -> list[Stack]:
+    """The samples in which the loop got its batch, from the loop's own line on."""
+    body = body_of(profile, outside)
+    data = data_samples(training_samples(profile, outside.pid, body), body)
+    return [replace(one.stack, frames=one.stack.frames[one.depth :]) for one in data]
+
+
+def body_of(profile: Profile, outside: Outside) -> LoopBody | None:
+    """The innermost loop in which the training spends its time: where much of it passes outside of that, such
+    as in collecting what the steps train on, the one around it."""
+    chosen = body = outside.body
+    seen = _count(training_samples(profile, outside.pid, chosen))
+    while body is not None:
+        count = _count(training_samples(profile, outside.pid, body))
+        if seen < INNER * count:
+            chosen, seen = body, count
+        body = body.outer
+    return chosen
+
+
+def as_loop(profile: Profile, outside: Outside, gap: InputGap) -> Loop:
+    """The same loop as if a loader had been waited for."""
+    table = StepTable()
+    for place, wait in enumerate(_waits(profile, outside, gap)):
+        _append(table, outside, place, gap, wait)
+    return Loop(
+        loader="",
+        pid=outside.pid,
+        thread=outside.thread,
+        role="train",
+        steps=sum(outside.steps),
+        wall_s=sum(outside.wall_s),
+        wait_s=sum(table.wait_s),
+        epochs=Epochs(),
+        table=table,
+        backwards=outside.total,
+        body=body_of(profile, outside),
+    )
+
+
+def got_s(profile: Profile, outside: Outside) -> float:
+    """Seconds of the whole loop in which it gets its batches."""
+    return sum(_waits(profile, outside, judge_gap(profile, outside)))
+
+
+def _waits(profile: Profile, outside: Outside, gap: InputGap) -> list[float]:
+    """Seconds of each row in which the loop gets its batch: by the gap or, where queues are nearly all of
+    that, in queues alone. Looks that tell the gap lengthen it; queues are timed in every step."""
+    rows = [(timed or 0.0, wall) for timed, wall in zip(outside.gap_s, outside.wall_s, strict=True)]
+    by_gap = [gap.share * timed + gap.beside * max(0.0, wall - timed) for timed, wall in rows]
+    share = _queued_for_data(profile, outside)
+    queued = [share * (one or 0.0) for one in outside.queued_s]
+    return queued if sum(queued) > NEARLY * sum(by_gap) else by_gap
+
+
+def _queued_for_data(profile: Profile, outside: Outside) -> float:
+    """The share of what the loop's thread waits in queues that is for batches; all, if nobody saw any."""
+    body = body_of(profile, outside)
+    samples = training_samples(profile, outside.pid, body)
+    waiting, data = (
+        _count(one for one in some if is_queued(one.stack.frames[one.depth :]))
+        for some in (samples, data_samples(samples, body))
+    )
+    return data / waiting if waiting else 1.0
+
+
+def _append(table: StepTable, outside: Outside, place: int, gap: InputGap, wait: float) -> None:
+    wall, timed = outside.wall_s[place], outside.gap_s[place] or 0.0
+    rest, wait = max(0.0, wall - timed), min(wall, wait)
+    cpu, queue = outside.cpu_s[place], outside.runq_s[place]
+    gap_cpu, gap_queue = outside.gap_cpu_s[place] or 0.0, outside.gap_runq_s[place] or 0.0
+    left = gap.beside * rest / max(rest, 1e-12)
+    if gap.busy is None:
+        wait_cpu = gap.share * gap_cpu + left * max(0.0, cpu - gap_cpu)
+        wait_queue = gap.share * gap_queue + left * max(0.0, queue - gap_queue)
+    else:
+        wait_cpu, wait_queue = gap.busy * cpu, gap.busy * queue
+    wait_cpu = min(wait, wait_cpu)
+    table.t.append(outside.t[place])
+    table.steps.append(outside.steps[place])
+    table.epoch.append(0)
+    table.wall_s.append(wall)
+    table.wait_s.append(wait)
+    table.cpu_s.append(max(0.0, cpu - wait_cpu))
+    table.wait_cpu_s.append(wait_cpu)
+    table.runq_s.append(max(wait_queue, queue))
+    table.wait_runq_s.append(wait_queue)
+    table.ready.append(None)
+    table.set_aside.append("")
+    for name in COPIED:
+        value = getattr(outside, name)[place]
+        getattr(table, name).append(UNKNOWN.get(name) if value is None else value)
+
+
+COPIED = (
+    "process_cpu_s backward_s optimizer_s checkpoint_s logging_s collect_s copy_s exchange_s system_s "
+    "minor_faults"
+).split()
+# A run that was seen by an older agent lacks these columns.
+UNKNOWN = {"checkpoint_s": 0.0, "logging_s": 0.0, "collect_s": 0.0, "copy_s": 0.0}
+
+
+def _usual(samples: list[LoopSample]) -> set[int]:
+    """The loop's lines in which these parts of a step are, without those of torn stacks."""
+    lines, parts = Counter[int](), Counter[str]()
+    both = Counter[tuple[int, str]]()
+    for one in samples:
+        count = one.stack.count
+        lines[one.line] += count
+        parts[one.part] += count
+        both[one.line, one.part] += count
+    most = {line for (line, part), count in both.items() if count >= max(USUAL * parts[part], FEWEST)}
+    return most | {line for line, count in lines.items() if count > TORN * sum(lines.values())}
+
+
+def _total(column: list[float | None]) -> float:
+    return sum(value for value in column if value is not None)
+
+
+def _count(samples: Iterable[LoopSample]) -> int:
+    return sum(one.stack.count for one in samples)
+
+
+def _running(part: Iterable[LoopSample], whole: Iterable[LoopSample]) -> float | None:
+    """The part's share of the samples that were running; None where nobody saw which were."""
+    one, all_of_it = (sum(sample.stack.running or 0 for sample in some) for some in (part, whole))
+    return one / all_of_it if all_of_it else None
+
+
+def _share(part: int, whole: int) -> tuple[float, float]:
+    """A share of samples and the half of its 90 % interval."""
+    share = part / whole if whole > 0 else 0.0
+    return share, 1.65 * sqrt(share * (1 - share) / whole) if whole > 0 else 1.0
+
+
+def _interval(share: float, spread: float) -> tuple[float, float]:
+    return max(0.0, share - spread), min(1.0, share + spread)
+
+
+def _hottest(data: list[LoopSample]) -> Location | None:
+    """The function of the user's that was seen most, or the line of the loop itself."""
+    seen: Counter[tuple[str, str]] = Counter()
+    places: dict[tuple[str, str], Counter[int]] = {}
+    for one in data:
+        own = one.called
+        if own is not None:
+            seen[own.function, own.file] += one.stack.count
+            places.setdefault((own.function, own.file), Counter())[own.line] += one.stack.count
+    if not seen:
+        return None
+    name, _ = seen.most_common(1)[0]
+    return Location(name[1], places[name].most_common(1)[0][0], name[0])
+
+
+HANDS_OVER = re.compile(r"update|push|add|append|store|insert|put|extend|remember")  # in a method's name
+
+
+def is_fed_back(profile: Profile, outside: Outside | None) -> bool:
+    """Whether the loop around the line that gets a batch, as in ``log.sample(n)``, also hands something to
+    the same object, as in ``log.update(index, error)``."""
+    lines = {one.frames[0] for one in gap_stacks(profile, outside) if one.frames} if outside else set()
+    for place in map(parse_frame, lines):
+        source = code.source_at(profile.sources, place) if place is not None else None
+        tree = code.tree_of(source) if source is not None else None
+        around = code.statements_around(tree, place.line) if tree is not None and place is not None else []
+        loops = [one for one in around if isinstance(one, ast.For | ast.While)]
+        if not loops or loops[-1] is around[-1]:  # what a loop's head goes through is begun before its steps
+            continue
+        others = (one for one in ast.walk(loops[-1]) if isinstance(one, ast.Expr) and one is not around[-1])
+        if _receivers(around[-1]) & {name for one in others for name in _receivers(one, HANDS_OVER)}:
+            return True
+    return False
+
+
+def _receivers(statement: ast.stmt, method: re.Pattern[str] | None = None) -> set[str]:
+    """The objects, as they are written, whose methods a statement calls; of methods so named, where given.
+    ``self`` is none of them: a trainer gets batches and does everything else, too."""
+    functions = [one.func for one in code.calls_in(statement)]
+    return {
+        ast.unparse(one.value)
+        for one in functions
+        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name | ast.Attribute)
+        and (method is None or method.search(one.attr))
+    } - {"self"}  # fmt: skip

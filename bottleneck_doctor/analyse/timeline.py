@@ -1,0 +1,332 @@
+"""What happened when in a run: warm-up, phases, evaluation, checkpoints, and the windows of instruments."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
+
+from ..model.diagnosis import Diagnosis, Step
+from ..model.fetches import FetchTable
+from ..model.instruments import Series
+from ..model.loops import Loop
+from ..model.picture import Curve, Mark, Timeline
+from .inputs import fetches_of
+from .steady import steps_of
+from .whole_run import evaluations_of
+
+MARKS_AT_MOST = 200  # of one kind
+PIXELS = 1000  # marks of one kind that are no further apart than one of these are one
+
+
+def marks_of(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
+    """All marks, by kind and then by time. ``steps`` are all rows of the loop."""
+    pixel = diagnosis.profile.run.duration_s / PIXELS
+    return [
+        *_warmup(diagnosis, steps),
+        *_phases(diagnosis, steps),
+        *_joined(_evaluations(diagnosis), pixel),
+        *_joined(_checkpoints(diagnosis), pixel),
+        *(
+            Mark("instrument", max(0.0, one.start_s), max(0.0, one.end_s), one.instrument)
+            for one in diagnosis.profile.windows
+        ),
+    ]
+
+
+def _begin(step: Step) -> float:
+    """When a row begins, evaluation in its midst apart."""
+    return max(0.0, step.t - step.wall * step.steps)
+
+
+def _warmup(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
+    """The steps before the steady window; they end with the last row that is not in it."""
+    before = [
+        step
+        for step, seen in zip(steps, accumulate(step.steps for step in steps), strict=True)
+        if seen <= diagnosis.quality.warmup_steps
+    ]
+    return [Mark("warm-up", _begin(before[0]), before[-1].t)] if before else []
+
+
+def _phases(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
+    """The phases in time. They count the steps that were not set aside; the reported one is known exactly."""
+    loop = diagnosis.loop
+    flags = loop.table.set_aside if loop is not None else [""] * len(steps)
+    seen, kept = 0, []
+    for step, flag in zip(steps, flags, strict=True):
+        seen += step.steps
+        if seen > diagnosis.quality.warmup_steps and not flag:
+            kept.append(step)
+    ends = [diagnosis.quality.warmup_steps + end for end in accumulate(step.steps for step in kept)]
+    marks = []
+    for phase in diagnosis.phases:
+        mine = [step for step, end in zip(kept, ends, strict=True) if phase.from_step < end <= phase.to_step]
+        mine = diagnosis.steps if phase.label == "steady" else mine
+        if mine:
+            label = f"{phase.label}: {phase.verdict.bound}"
+            marks.append(Mark("phase", _begin(mine[0]), mine[-1].t, label))
+    return marks
+
+
+def _evaluations(diagnosis: Diagnosis) -> list[Mark]:
+    loops = evaluations_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
+    return [mark for loop in loops for mark in _passes(loop)]
+
+
+def _passes(loop: Loop) -> Iterable[Mark]:
+    """Each pass of an evaluation loop: it ends with the last row of that pass that is known."""
+    begins = loop.epochs.t
+    for place, (begin, following) in enumerate(pairwise([*begins, float("inf")])):
+        last = bisect_right(loop.table.t, following) - 1
+        end = begin + loop.epochs.build_s[place] + loop.epochs.first_wait_s[place]
+        if last >= 0 and begin < loop.table.t[last]:
+            end = max(end, loop.table.t[last])
+        yield Mark("evaluation", max(0.0, begin), max(0.0, end))
+
+
+def _checkpoints(diagnosis: Diagnosis) -> list[Mark]:
+    """The longest checkpoints of the loop's own thread."""
+    loop = diagnosis.loop or diagnosis.outside
+    if loop is None:
+        return []
+    return [
+        Mark("checkpoint", max(0.0, t), max(0.0, t + length))
+        for operation in diagnosis.profile.operations
+        if operation.kind == "checkpoint" and (operation.pid, operation.thread) == (loop.pid, loop.thread)
+        for t, length in operation.events
+    ]
+
+
+def _joined(marks: list[Mark], pixel: float) -> list[Mark]:
+    """Marks that a screen cannot tell apart are one; the longest are kept."""
+    found: list[Mark] = []
+    for mark in sorted(marks, key=lambda one: one.begin_s):
+        if found and mark.begin_s - found[-1].end_s <= pixel:
+            last = found[-1]
+            found[-1] = Mark(last.kind, last.begin_s, max(last.end_s, mark.end_s), last.label)
+        else:
+            found.append(mark)
+    longest = sorted(found, key=lambda one: one.begin_s - one.end_s)[:MARKS_AT_MOST]
+    return sorted(longest, key=lambda one: one.begin_s)
+
+
+POINTS_AT_MOST = 1000  # a screen shows no more
+LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (ours)
+FETCHES_AT_LEAST = 4  # in a stretch, or their mean says nothing
+APART = 0.01  # of the run between two steps is seen as a gap (ours)
+STRETCHES = 100  # of the run, for what is known of some batches only
+UNREAD = 2  # rows in a row that hold other sensors' readings only: their clocks are not the same (ours)
+
+RATES = (
+    ("disk_read_bytes_per_s", "io", "disk_read_bytes"),
+    ("job_read_bytes_per_s", "io", "job_read_bytes"),
+    ("pressure_cpu_share", "pressure", "pressure_cpu_some_s"),
+    ("pressure_io_share", "pressure", "pressure_io_some_s"),
+    ("pressure_memory_share", "pressure", "pressure_memory_some_s"),
+)
+COUNTERS = ["cpu_busy_s", "cpu_idle_s", "cpu_iowait_s", "job_cpu_s", *(source for _, _, source in RATES)]
+
+Rates = dict[str, list[float | None]]
+
+
+def course_of(diagnosis: Diagnosis) -> Timeline:
+    """Curves of everything that was measured, and marks of what happened meanwhile."""
+    steps, duration = all_steps(diagnosis), diagnosis.profile.run.duration_s
+    curves = [*_step_curves(steps, duration), *_worker_curve(diagnosis, steps), *_machine_curves(diagnosis)]
+    known = [one for one in curves if any(value is not None for value in one.value)]
+    ends = [one.t[-1] for one in known] + [duration]
+    return Timeline(max(ends), known, marks_of(diagnosis, steps))
+
+
+def all_steps(diagnosis: Diagnosis) -> list[Step]:
+    """Every row of the loop that the report is about, warm-up and all."""
+    if diagnosis.loop is not None:
+        return steps_of(diagnosis.loop.table)
+    return []
+
+
+def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
+    """Means of the steps that ended in each stretch, and the longest of them: that is known where few share a
+    row, or the part of a long run that was seen closely would look rough beside a smooth rest."""
+    mean, high = Curve("step_time_s", "step"), Curve("step_time_high_s", "step")
+    wait = Curve("data_wait_share", "wait")
+    length = max(duration, steps[-1].t if steps else 0.0)
+    ended = None
+    for group in _buckets(steps, length / POINTS_AT_MOST):
+        count = sum(step.steps for step in group)
+        wall = sum(step.wall * step.steps for step in group)
+        waited = sum(step.wait * step.steps for step in group)
+        begin, end = group[0].t - group[0].wall * group[0].steps, group[-1].t
+        for curve, value in (
+            (mean, wall / count),
+            (high, max(step.wall for step in group) if count <= LOOSE * len(group) else None),
+            (wait, min(1.0, waited / wall) if wall > 0 else None),
+        ):
+            if ended is not None and begin - ended > APART * length:
+                _lift(curve, ended, begin, value)
+            curve.t.append(max(0.0, (begin + end) / 2))
+            curve.value.append(value)
+        ended = end
+    return [mean, high, wait]
+
+
+def _lift(curve: Curve, begin: float, end: float, value: float | None) -> None:
+    """Lift the pen over an evaluation, a checkpoint or a sleep: no step went on there that a line could join.
+    What stands alone between two of them still is a line."""
+    curve.t.extend([begin, (begin + end) / 2, end])
+    curve.value.extend([curve.value[-1], None, value])
+
+
+def _buckets(steps: list[Step], width: float) -> Iterable[list[Step]]:
+    """Neighbours that ended in the same stretch of time, and never more than there may be points."""
+    group: list[Step] = []
+    for step in steps:
+        if group and (width <= 0 or step.t // width != group[0].t // width):
+            yield group
+            group = []
+        group.append(step)
+    if group:
+        yield group
+
+
+def _worker_curve(diagnosis: Diagnosis, steps: list[Step]) -> list[Curve]:
+    """The share of the workers' time inside fetches: what a batch took them, times the batches that the loop
+    took in that time."""
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
+    table = fetches_of(diagnosis.profile, diagnosis.loader.key) if diagnosis.loader is not None else None
+    if not workers or table is None or not table.t or not steps or diagnosis.loop is None:
+        return []
+    curve = Curve("worker_busy_share", "cpu")
+    width = max(diagnosis.profile.run.duration_s, steps[-1].t) / STRETCHES
+    means = _mean_walls(table, width)
+    ended, paused = None, 0.0
+    for group in _buckets(steps, width):
+        begin = group[0].t - group[0].wall * group[0].steps
+        paused = max(paused, begin - ended if ended is not None else 0.0)
+        mean = means.get(int(group[0].t // width)) if width > 0 else None
+        wall = sum(step.wall * step.steps for step in group)
+        if mean is not None and wall > 0:
+            share = min(1.0, mean * sum(step.steps for step in group) / (workers * wall))
+            if curve.t and paused > APART * STRETCHES * width:
+                _lift(curve, curve.t[-1], begin, share)
+            curve.t.append(max(0.0, group[-1].t - wall / 2))
+            curve.value.append(share)
+            paused = 0.0
+        ended = group[-1].t
+    return [curve]
+
+
+def _mean_walls(table: FetchTable, width: float) -> dict[int, float]:
+    found: dict[int, list[float]] = {}
+    for t, wall in zip(table.t, table.wall_s, strict=True):
+        found.setdefault(int(t // width) if width > 0 else 0, []).append(wall)
+    return {
+        place: sum(walls) / len(walls) for place, walls in found.items() if len(walls) >= FETCHES_AT_LEAST
+    }
+
+
+def _machine_curves(diagnosis: Diagnosis) -> list[Curve]:
+    """What the sensors saw: rates of counters between two readings, and gauges."""
+    series = diagnosis.profile.series
+    rates = {name: _rates(series, name) for name in COUNTERS if name in series.values}
+    busy, job = rates.get("cpu_busy_s"), rates.get("job_cpu_s")
+    curves = [
+        _curve(series, "job_cores", "cpu", job),
+        _curve(series, "other_cores", "cpu", _both(lambda a, b: max(0.0, a - b), busy, job)),
+        _curve(series, "iowait_share", "io", _iowait(rates)),
+    ]
+    for name, group, source in RATES:
+        at_most = 1.0 if name.endswith("share") else float("inf")
+        curves.append(_curve(series, name, group, rates.get(source), at_most))
+    curves.append(_gauge(series, "job_rss_bytes", "memory", "job_rss_bytes"))
+    device = diagnosis.device
+    if device is not None and device.facts.driver is not None:
+        curves.append(_gauge(series, "gpu_busy_share", "gpu", f"gpu{device.facts.driver}_busy_share", 1.0))
+    return [one for one in curves if one.t]
+
+
+def _rates(series: Series, name: str) -> list[float | None]:
+    """Growth per second of a counter from one reading to the next, for every row between them. One that was
+    not read for long, or went backwards, is a gap: its machine was suspended, or it began anew."""
+    found: list[float | None] = []
+    last: tuple[float, float] | None = None
+    unread = 0
+    for t, value in zip(series.t, series.values[name], strict=True):
+        found.append(None)
+        if value is None:
+            unread += 1
+            continue
+        if last is not None and value >= last[1] and t > last[0]:
+            rate = (value - last[1]) / (t - last[0])
+            rows = 1 + unread if unread <= UNREAD else 1
+            found[-rows:] = [rate] * rows
+        last, unread = (t, value), 0
+    return found
+
+
+def _both(
+    combine: Callable[[float, float], float],
+    one: Sequence[float | None] | None,
+    other: Sequence[float | None] | None,
+) -> list[float | None] | None:
+    if one is None or other is None:
+        return None
+    return [
+        combine(a, b) if a is not None and b is not None else None for a, b in zip(one, other, strict=True)
+    ]
+
+
+def _iowait(rates: Rates) -> list[float | None] | None:
+    """The share of the machine's time that processors waited for disks with nothing else to do."""
+    waiting, busy, idle = (rates.get(f"cpu_{name}_s") for name in ("iowait", "busy", "idle"))
+    total = _both(lambda a, b: a + b, _both(lambda a, b: a + b, busy, idle), waiting)
+    return _both(lambda part, whole: part / whole if whole > 0 else 0.0, waiting, total)
+
+
+def _curve(
+    series: Series, name: str, group: str, rates: Sequence[float | None] | None, at_most: float = float("inf")
+) -> Curve:
+    """Rates, each at the middle of what it is about."""
+    if rates is None:
+        return Curve(name, group)
+    middles = [(before + t) / 2 for before, t in pairwise(series.t)]
+    return _thinned(Curve(name, group, middles, [_capped(rate, at_most) for rate in rates[1:]]))
+
+
+def _gauge(series: Series, name: str, group: str, source: str, at_most: float = float("inf")) -> Curve:
+    values = series.values.get(source)
+    if values is None:
+        return Curve(name, group)
+    return _thinned(Curve(name, group, list(series.t), [_capped(value, at_most) for value in _held(values)]))
+
+
+def _held(values: Sequence[float | None]) -> list[float | None]:
+    """A gauge that was not read in a row or two is what it was."""
+    found: list[float | None] = []
+    unread = 0
+    for value in values:
+        unread = unread + 1 if value is None else 0
+        found.append(found[-1] if value is None and found and unread <= UNREAD else value)
+    return found
+
+
+def _capped(value: float | None, at_most: float) -> float | None:
+    return None if value is None else min(at_most, max(0.0, value))
+
+
+def _thinned(curve: Curve) -> Curve:
+    """Means of neighbours, where there are more points than can be seen; a gap stays one."""
+    every = -(-len(curve.t) // POINTS_AT_MOST)
+    if every <= 1:
+        return curve
+    places = range(0, len(curve.t), every)
+    groups = [
+        [value for value in curve.value[place : place + every] if value is not None] for place in places
+    ]
+    return Curve(
+        curve.name,
+        curve.group,
+        [curve.t[place] for place in places],
+        [sum(group) / len(group) if group else None for group in groups],
+    )

@@ -1,0 +1,293 @@
+"""What the steady step leaves out: how a run divides into training, evaluation and the rest.
+
+E = sum(parts) / (sum(parts) - saved), the parts being training and evaluation, or the whole run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import median
+
+from ..model.derived import Whole
+from ..model.diagnosis import Diagnosis
+from ..model.loops import Loader, Loop, Outside
+from ..model.profile import Profile
+from ..model.report import LedgerPart, Verdict
+from ..model.run import Elapsed, Process
+from .causes import gains
+from .evaluation import find_evaluated
+from .verdict import BALANCED, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
+
+HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced [catalogue F50]
+SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
+CAUSE = "host.evaluation"
+STARTING, SAVING = "input.worker_startup", "host.checkpoint"
+THREADS = "model.threads"  # set for the process: evaluation computes with the same
+COMPUTING = ("model.", "device.", "host.launch")  # causes of an evaluation's steps that are its computation
+TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving checkpoints"}
+TAKES = "evaluation takes more of the run than anything that could be saved in training"
+
+
+def evaluations_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> list[Loop]:
+    """The evaluation loops of the training's own process, the longest first."""
+    pid = loop.pid if loop is not None else outside.pid if outside is not None else None
+    found = [one for one in profile.loops if one.role == "evaluation" and one.pid == pid]
+    return sorted(found, key=lambda one: -one.wall_s)
+
+
+def measure_whole(profile: Profile, loop: Loop | None, outside: Outside | None) -> Whole:
+    """How the run's time divides. The first start of the workers is no part of what a run that was cut short
+    would have taken."""
+    training = loop.wall_s if loop is not None else sum(outside.wall_s) if outside is not None else 0.0
+    loops = evaluations_of(profile, loop, outside)
+    times = sum(len(one.epochs.t) for one in loops)
+    life = life_of(profile, loop, outside)
+    beside = find_evaluated(profile, loop, outside)
+    evaluating = sum(one.wall_s for one in loops) + beside.share * training
+    training *= 1 - beside.share
+    if life is None:
+        whole = Whole(profile.run.duration_s, training, evaluating, times, steps_s=training)
+        return replace(whole, evaluated_at=beside.place)
+    cut = life.first_start_s if profile.run.stopped_by is not None else 0.0
+    starting = max(0.0, life.starting_s + life.starting_evaluation_s + life.stopping_s - cut)
+    return Whole(
+        profile.run.duration_s, training, evaluating, times, starting, life.checkpoint_s, life.training_s,
+        beside.place,
+    )  # fmt: skip
+
+
+def evaluation_share(whole: Whole) -> float:
+    """Evaluation's share of training and evaluation."""
+    both = whole.training_s + whole.evaluation_s
+    return whole.evaluation_s / both if both > 0 else 0.0
+
+
+def with_evaluation(whole: Whole, speedup: float) -> float:
+    """What a speedup of the training's steps brings training and evaluation together."""
+    left = 1 - evaluation_share(whole)
+    return 1 / (1 - left * (1 - 1 / max(speedup, 1e-9)))
+
+
+def in_run(whole: Whole, speedup: float) -> float:
+    """What it brings the whole run, its start included."""
+    share = min(1.0, whole.training_s / whole.run_s) if whole.run_s > 0 else 1.0
+    return 1 / (1 - share * (1 - 1 / max(speedup, 1e-9)))
+
+
+def with_faster_evaluation(whole: Whole, speedup: float) -> float:
+    """What a speedup of the evaluation brings training and evaluation together."""
+    share = evaluation_share(whole)
+    return 1 / max(1 - share * (1 - 1 / max(speedup, 1e-9)), 1e-3)
+
+
+def judge_whole(main: Diagnosis, whole: Whole, evaluation: Diagnosis | None) -> Diagnosis:
+    """The diagnosis with the whole run in view: what the verdict is about is what could be saved most of.
+
+    Evaluation is, where leaving all of it out would bring more than removing any cause from the training's
+    steps; starting workers or saving, where they take more than the steps themselves do. Of a training whose
+    steps were too few to be judged, any part could be saved.
+    """
+    main = replace(main, whole=whole, evaluation=evaluation)
+    known = main.verdict.bound != "inconclusive"
+    best = max(main.causes.values(), default=1.0)
+    saved = whole.training_s * (1 - 1 / max(best, 1.0)) if known else whole.steps_s
+    beside = {STARTING: whole.starting_s, SAVING: whole.checkpoint_s}
+    cause = max(beside, key=lambda name: beside[name])
+    everywhere = main.causes.get(THREADS, 1.0)
+    if whole.evaluation_s > beside[cause] and _is_evaluation(whole, best if known else None, everywhere):
+        return replace(main, subject="evaluation", verdict=_of_evaluation(main, evaluation))
+    least = max(SECONDS_AT_LEAST, whole.steps_s, saved)
+    if beside[cause] > least and main.verdict.cause != cause:
+        return replace(main, subject="run", verdict=_of_run(main, whole, cause, beside[cause]))
+    return main
+
+
+def _is_evaluation(whole: Whole, best: float | None, everywhere: float) -> bool:
+    """Whether saving all of it would bring more than the best for training (None = that is unknown), and than
+    what would speed up both."""
+    if best is None:
+        return whole.evaluation_s >= max(SECONDS_AT_LEAST, whole.steps_s)
+    otherwise = max(with_evaluation(whole, best), everywhere, BALANCED)
+    return evaluation_share(whole) >= HEAVY and with_faster_evaluation(whole, math.inf) >= otherwise
+
+
+def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
+    """The verdict of the evaluation's own steps; where these were not judged, or are no loop of their own,
+    evaluation as such."""
+    own = evaluation.verdict if evaluation is not None else main.verdict
+    if own.bound == "inconclusive":
+        guess = main.verdict.bound if main.verdict.bound != "inconclusive" else _most(evaluation or main)
+        return replace(main.verdict, bound=guess, cause=CAUSE, summary=SENTENCES[CAUSE], confidence="low")
+    if evaluation is None and not main.host.accelerated:  # the loop's own calls of the model: they compute
+        return replace(own, bound="cpu", cause=CAUSE, summary=SENTENCES[CAUSE])
+    if evaluation is None or own.cause == "none" or own.cause.startswith(COMPUTING):
+        bound = own.bound if own.bound != "balanced" else main.verdict.bound
+        bound = bound if bound != "inconclusive" else _most(main)
+        return replace(own, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])
+    return replace(own, summary=f"{TAKES}; in its own loop {SENTENCES[own.cause]}")
+
+
+def _most(diagnosis: Diagnosis) -> str:
+    """The resource that would gain most, however few steps say so."""
+    known = gains(diagnosis.scenario, diagnosis.host) if diagnosis.scenario is not None else {}
+    return max(known, key=lambda name: known[name] or 0.0, default="cpu")
+
+
+def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdict:
+    """What is beside the steps and takes more than they do; of a run without it, that much would be left."""
+    stored = main.scenario.stored if main.scenario is not None else 0.0
+    bound = bound_of_writing(stored) if cause == SAVING else "cpu"
+    rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
+    gain = dict.fromkeys(("cpu", "io", "gpu", "comm")) | main.verdict.gain
+    gain[bound] = max(gain[bound] or 1.0, min(1e3, rest / max(rest - taken_s, 1e-3 * rest)))
+    sure = "medium" if taken_s >= SURE * whole.steps_s else "low"
+    words = f"{TAKING[cause]} takes more of the run than the training's steps"
+    return replace(main.verdict, bound=bound, cause=cause, summary=words, confidence=sure, gain=gain)
+
+
+UNEXPLAINED = "unexplained"
+LITTLE = 1e-9  # of the run: what rounding leaves is no part of it
+
+
+def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
+    """The parts in the order of time, the unexplained last; those that never occurred are left out."""
+    profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
+    if run_s <= 0:
+        return []
+    life = life_of(profile, diagnosis.loop, diagnosis.outside)
+    parts = _parts(diagnosis, life) if life is not None else {}
+    known = sum(parts.values())
+    scale = min(1.0, run_s / known) if known > 0 else 1.0  # clocks of two processes may differ by a tick
+    parts = {name: value * scale for name, value in parts.items()}
+    parts[UNEXPLAINED] = max(0.0, run_s - sum(parts.values()))
+    kept = {name: value for name, value in parts.items() if value > LITTLE * run_s}
+    whole = sum(kept.values())
+    return [LedgerPart(name, value / whole, value) for name, value in kept.items()]
+
+
+def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
+    """Seconds by name, in the order of time."""
+    profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
+    started = min(run_s, process.started_s if (process := _process(profile, life.pid)) is not None else 0.0)
+    alone = profile.run.pid == life.pid  # no launcher goes on after it
+    warmup = min(life.training_s, _warmup_s(diagnosis))
+    exit_s = min(run_s, life.exit_s) if life.exit_s is not None else None
+    after = max(0.0, (exit_s if exit_s is not None else run_s) - life.last_s)
+    ending = run_s - exit_s if exit_s is not None else 0.0
+    return {
+        "launching": started,
+        "start-up and imports": life.preparing_s,
+        "starting workers": life.starting_s + life.starting_evaluation_s,
+        "warm-up": warmup,
+        "training steps": life.training_s - warmup,
+        "evaluation": life.evaluation_s,
+        "checkpoints": life.checkpoint_s,
+        "steps under torch.profiler": life.profiled_s,
+        "stopping workers": life.stopping_s,
+        "end of epochs": life.between_s,
+        "after the last loop" if exit_s is not None else "after the last batch seen": after,
+        "shut-down" if alone else "shut-down and other processes": ending,
+    }
+
+
+def life_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
+    """How the life of the process divides that the report is about. What its training loop evaluates without
+    a loader is taken out of the training, as stack samples tell."""
+    life = _told(profile, loop, outside)
+    if life is None:
+        return None
+    moved = find_evaluated(profile, loop, outside).share * life.training_s
+    return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
+
+
+def _told(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
+    """What the process told; of a profile without it, what its tables tell."""
+    pid = loop.pid if loop is not None else outside.pid if outside is not None else None
+    if pid is None:
+        return max(profile.elapsed, key=lambda one: one.training_s, default=None)
+    told = next((one for one in profile.elapsed if one.pid == pid), None)
+    if told is not None:
+        return told
+    if outside is not None:
+        return _told_by_steps(profile, outside) if outside.t else None
+    return _told_by_loops(profile, loop) if loop is not None else None
+
+
+def _process(profile: Profile, pid: int) -> Process | None:
+    return next((one for one in profile.processes if one.pid == pid), None)
+
+
+def _warmup_s(diagnosis: Diagnosis) -> float:
+    """What the steps took that are set aside as warm-up, without rows that cross an epoch's end."""
+    table = diagnosis.loop.table if diagnosis.loop is not None else None
+    epochs = table.epoch if table is not None else []
+    seen, taken = 0, 0.0
+    for place, steps in enumerate(table.steps if table is not None else []):
+        seen += steps
+        if table is None or seen > diagnosis.quality.warmup_steps:
+            break
+        if not epochs or not place or epochs[place] == epochs[place - 1]:
+            taken += table.wall_s[place]
+    return taken
+
+
+def _told_by_loops(profile: Profile, loop: Loop) -> Elapsed | None:
+    """The same from the tables of an older profile, whose ends of epochs are part of its steps."""
+    if not loop.epochs.t or not loop.table.t:
+        return None
+    mine = [one for one in profile.loops if one.pid == loop.pid and one.thread == loop.thread]
+    evaluated = [one for one in mine if one.role == "evaluation"]
+    trained = one_after_another([one for one in mine if one.role == "train" and one.table.t])
+    first_start, later = _starts(profile, loop)
+    first = min(one.epochs.t[0] for one in trained if one.epochs.t)
+    begin = 0.0 if first_start else loop.epochs.build_s[0] + loop.epochs.first_wait_s[0]
+    saved = sum(sum(one.table.checkpoint_s) for one in trained)
+    process = _process(profile, loop.pid)
+    return Elapsed(
+        pid=loop.pid,
+        first_s=max(0.0, first),
+        last_s=max([0.0, *(one.table.t[-1] for one in [*trained, *evaluated] if one.table.t)]),
+        preparing_s=max(0.0, first - (process.started_s if process is not None else 0.0)),
+        training_s=max(0.0, sum(one.wall_s for one in trained) + begin - later - saved),
+        evaluation_s=sum(one.wall_s for one in evaluated),
+        starting_s=first_start + later,
+        first_start_s=first_start,
+        checkpoint_s=saved,
+        beginnings=len(loop.epochs.t),
+    )
+
+
+def one_after_another(loops: list[Loop]) -> list[Loop]:
+    """Of loops that overlap, such as two loaders of one step, the longest."""
+    kept: list[Loop] = []
+    for one in sorted(loops, key=lambda one: -one.wall_s):
+        begin, end = one.table.t[0] - one.table.wall_s[0], one.table.t[-1]
+        if all(end <= other.table.t[0] or other.table.t[-1] <= begin for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _starts(profile: Profile, loop: Loop) -> tuple[float, float]:
+    """Seconds of the first beginning and of all later ones, of a loader with workers."""
+    loader: Loader | None = next((one for one in profile.loaders if one.key == loop.loader), None)
+    if loader is None or not loader.num_workers:
+        return 0.0, 0.0
+    fetches = next((one.wall_s for one in profile.fetches if one.loader == loop.loader and one.t), None)
+    usual = median(fetches) if fetches else 0.0
+    begins = zip(loop.epochs.build_s, loop.epochs.first_wait_s, strict=True)
+    first, *later = (max(0.0, build + wait - usual) for build, wait in begins)
+    return first, sum(later)
+
+
+def _told_by_steps(profile: Profile, outside: Outside) -> Elapsed:
+    """The same of a loop without a loader."""
+    first = max(0.0, outside.t[0] - outside.wall_s[0])
+    process = _process(profile, outside.pid)
+    return Elapsed(
+        pid=outside.pid,
+        first_s=first,
+        last_s=outside.t[-1],
+        preparing_s=max(0.0, first - (process.started_s if process is not None else 0.0)),
+        training_s=sum(outside.wall_s),
+    )

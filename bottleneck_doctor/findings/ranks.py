@@ -1,0 +1,277 @@
+"""Cures for the exchanges of a sharded model (FSDP, ZeRO): gathered twice, in full width, or needlessly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.causes import gain
+from ..analyse.ranks import Balance, compare, world_size
+from ..model.code import Location
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
+from ..model.loops import Loop, Parallel, Passes, Ranks, StepTable
+from ..model.report import Evidence, Fix
+from ..model.run import Process
+from .advice import operations_of
+from .case import patient
+from .computing import operators
+
+ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (ours)
+STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
+COPYING = 0.5  # of the loop's computing at most: one profiled step tells it, and steps differ (ours)
+COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
+
+KEPT = "fully_shard(module, reshard_after_forward=False)   # FSDP1: ShardingStrategy.SHARD_GRAD_OP"
+HALVED = """\
+policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+fully_shard(module, mp_policy=policy)   # FSDP1: MixedPrecision(...)"""
+DDP = "model = torch.nn.parallel.DistributedDataParallel(model)"
+STAGE_0 = '"zero_optimization": {"stage": 0}'
+
+
+def cures(
+    diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Location | None
+) -> list[Proposal]:
+    """Those of which something is left to gain, without the order."""
+    gathered = sum(share for name, share in kinds_of(diagnosis).items() if name.startswith("all_gather"))
+    groups, again = (int(model.arguments.get(name, 0)) for name in ("groups", "resharded"))
+    found = []
+    if model.kind == "fsdp" and again and gathered > 0:
+        twice = gathered * again / (groups + again)  # of all gathers those of the backward pass
+        found.append(_once(diagnosis, twice, place))
+    if model.kind == "fsdp" and "bfloat16" not in model.arguments.get("param_dtype", ""):
+        found.append(_halved(diagnosis, scenario, place))
+    memory = diagnosis.profile.machine.memory_bytes
+    taken = STATES * model.gradient_bytes * diagnosis.host.trainers
+    divided = model.arguments.get("stage") != "0"
+    if divided and memory and not diagnosis.host.accelerated and taken < ROOM * memory:
+        found.append(_whole(diagnosis, scenario, model.kind == "zero", place))
+    return found
+
+
+def copying_left(diagnosis: Diagnosis, left: float) -> float:
+    """What is left of the loop's computing, if so much is left of copying into and out of exchanges."""
+    compute = mean_of(diagnosis, "compute")
+    copied = sum(one.self_cpu_s for one in operators(diagnosis, COPIES.__contains__))
+    return 1 - (1 - left) * min(COPYING, copied / compute) if compute > 0 else 1.0
+
+
+def _once(diagnosis: Diagnosis, twice: float, place: Location | None) -> Proposal:
+    left = 1 - twice
+    return Proposal(
+        id="fsdp-no-reshard",
+        title="gather parameters once a step: keep them from the forward to the backward pass",
+        fix=Fix("do not shard them again after the forward pass", KEPT, place),
+        change=Change(comm=left, compute=copying_left(diagnosis, left)),
+        risk="each rank holds all parameters between the two passes",
+    )
+
+
+def _halved(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> Proposal:
+    most = gain(scenario, Change(comm=0.5, compute=min(0.5, copying_left(diagnosis, 0.5))))
+    return Proposal(
+        id="fsdp-mixed-precision",
+        title="gather parameters and reduce gradients in bfloat16",
+        fix=Fix("half the bytes; each rank keeps its part in float32", HALVED, place),
+        factor=(1.0, most**0.5, most),
+        most=most,
+        basis="bound",
+        risk="computing and sums of gradients are rounded to bfloat16",
+    )
+
+
+def _whole(diagnosis: Diagnosis, scenario: Scenario, zero: bool, place: Location | None) -> Proposal:
+    most = gain(scenario, Change(comm=0.0, compute=copying_left(diagnosis, 0.0)))
+    return Proposal(
+        id="zero-stage-0" if zero else "ddp-instead",
+        title="keep all parameters and the optimizer's whole state on each rank: they fit"
+        if zero
+        else "keep the whole model on each rank: it fits, and only gradients are exchanged, while computing",
+        fix=Fix("in DeepSpeed's configuration", STAGE_0, place)
+        if zero
+        else Fix("in place of FSDP", DDP, place),
+        factor=(1.0, most**0.5, most),
+        most=most,
+        basis="bound",
+        risk="each rank holds all parameters, gradients and the optimizer's state",
+    )
+
+
+TIMED = "hook on the backward pass, schedstat"
+BUILT = "hook on DistributedDataParallel"
+SHARDED = "hook on what shards it"
+COMPARED = "exchanges of all ranks, step by step"
+WORTH_NAMING = 0.05  # of the time in exchanges
+
+
+def pid_of(diagnosis: Diagnosis) -> int | None:
+    """The process that the diagnosis is about."""
+    one = diagnosis.loop or diagnosis.outside
+    return one.pid if one is not None else None
+
+
+def wrapped(diagnosis: Diagnosis, kind: str = "ddp") -> Parallel | None:
+    """The wrapped model that sends most in that process."""
+    pid = pid_of(diagnosis)
+    mine = [one for one in diagnosis.profile.ranks.parallel if one.pid == pid and one.kind == kind]
+    return max(mine, key=lambda one: one.gradient_bytes, default=None)
+
+
+def sharded(diagnosis: Diagnosis) -> Parallel | None:
+    """The model of which each rank of that process has a part."""
+    return wrapped(diagnosis, "fsdp") or wrapped(diagnosis, "zero")
+
+
+def count_of(diagnosis: Diagnosis) -> int:
+    """How many models that process shares with other ranks."""
+    pid = pid_of(diagnosis)
+    return sum(one.pid == pid and one.kind == "ddp" for one in diagnosis.profile.ranks.parallel)
+
+
+def passes_of(diagnosis: Diagnosis, shared: bool) -> Passes | None:
+    """The backward passes of that process which exchanged gradients, or which did not."""
+    pid = pid_of(diagnosis)
+    found = (one for one in diagnosis.profile.ranks.passes if one.pid == pid and one.shared == shared)
+    return next(found, None)
+
+
+def alone(diagnosis: Diagnosis) -> bool:
+    """Whether there is nobody to exchange with: nothing to find."""
+    ranks = diagnosis.profile.ranks
+    return world_size(diagnosis.profile) < 2 and not ranks.parallel
+
+
+def untimed(diagnosis: Diagnosis, finding: str) -> Abstention | None:
+    """Abstain where ranks train together and no exchange was timed: it may run on the accelerator's own."""
+    if diagnosis.scenario is None:
+        return Abstention(finding, "steps of a training loop")
+    timed = passes_of(diagnosis, True) is not None or share_of(diagnosis, "comm", "straggler") > 0
+    return None if timed else Abstention(finding, "exchanges that the training thread waits for")
+
+
+def share_of(diagnosis: Diagnosis, *parts: str) -> float:
+    """The share of the step that parts of the loop's turn take."""
+    scenario = diagnosis.scenario
+    if scenario is None or diagnosis.step_s <= 0:
+        return 0.0
+    return mean_of(diagnosis, *parts) / diagnosis.step_s
+
+
+def mean_of(diagnosis: Diagnosis, *parts: str) -> float:
+    """Seconds of parts of the loop's turn, per step."""
+    turns = diagnosis.scenario.turns if diagnosis.scenario is not None else ()
+    return fmean(sum(getattr(turn, part) for part in parts) for turn in turns) if turns else 0.0
+
+
+def line_of(diagnosis: Diagnosis) -> Location | None:
+    """The line that wraps the model; else the one whose collectives take longest."""
+    model = wrapped(diagnosis) or sharded(diagnosis)
+    if model is not None and model.file:
+        return Location(model.file, model.line, model.function)
+    calls = operations_of(diagnosis, "exchange")
+    return calls[0].location if calls else None
+
+
+def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
+    """What is exchanged, and how long a rank waits for it."""
+    model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
+    source = compared(compare(diagnosis.profile))
+    said = [
+        Evidence("share of the step that even the rank which waits least sleeps in exchanges",
+                 "exchange_share", share_of(diagnosis, "comm"), source),
+        *_by_kind(diagnosis),
+        Evidence("share of the step that this rank sleeps on for slower ones", "straggler_share",
+                 share_of(diagnosis, "straggler"), source),
+    ]  # fmt: skip
+    if passes is not None:
+        said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
+                             passes.exchange_s, TIMED))  # fmt: skip
+    divided = sharded(diagnosis)
+    if divided is not None:
+        what = f"ZeRO stage {stage}" if (stage := divided.arguments.get("stage")) else "each rank has a part"
+        said.append(Evidence(f"parameters of the model ({what})", "gradient_bytes",
+                             float(divided.gradient_bytes), SHARDED))  # fmt: skip
+    if model is not None:
+        said.append(Evidence("gradients of one pass", "gradient_bytes", float(model.gradient_bytes), BUILT))
+    for call in operations_of(diagnosis, "exchange")[:1]:
+        where = f"{call.location.file}:{call.location.line}" if call.location else "an unknown line"
+        each = call.total_s / max(1, call.count)
+        named = f"{call.name} for module {call.module}" if call.module else call.name
+        said.append(Evidence(f"time of each {named} at {where}", "collective_s", each, "hook on it"))
+    return said
+
+
+def compared(balance: Balance | None) -> str:
+    """From what it is known who waits for whom."""
+    return COMPARED if balance is None or balance.slowest is not None else "profiled steps of all ranks"
+
+
+def _by_kind(diagnosis: Diagnosis) -> list[Evidence]:
+    """What a sharded model waits for: parameters that are gathered, gradients that are reduced."""
+    if sharded(diagnosis) is None:
+        return []
+    shares = kinds_of(diagnosis)
+    return [
+        Evidence(f"of the time in exchanges, {name}", "collective_share", share, "hooks on collectives")
+        for name, share in sorted(shares.items(), key=lambda one: -one[1])
+        if share >= WORTH_NAMING
+    ]
+
+
+def kinds_of(diagnosis: Diagnosis) -> dict[str, float]:
+    """The share of each collective in the time that the loop's thread spends in all of them."""
+    calls = operations_of(diagnosis, "exchange")
+    whole = sum(one.total_s for one in calls)
+    shares: dict[str, float] = {}
+    for one in calls:
+        shares[one.name] = shares.get(one.name, 0.0) + one.total_s / max(whole, 1e-12)
+    return shares
+
+
+def rank_missing(diagnosis: Diagnosis) -> int:
+    """Ranks of which nothing was seen, on other machines as a rule."""
+    balance = compare(diagnosis.profile)
+    whole = world_size(diagnosis.profile)
+    return balance.missing if balance is not None else max(0, whole - 1)
+
+
+MODEL = Parallel(1, "ddp", "train.py", 12, "main", 16, 8_400_000, world_size=2, backend="gloo",
+                 arguments={"gradient_as_bucket_view": "False", "find_unused_parameters": "False"},
+                 bucket_bytes=[1_000_000, 7_400_000], unused_bytes=0)  # fmt: skip
+PASSES = Passes(1, True, 400, 0, 1.0, 0.008, 0.009, 0.0, 0.001)
+
+
+def pair(
+    turn: StepCost,
+    slower: float = 0.0,
+    model: Parallel | None = MODEL,
+    passes: tuple[Passes, ...] = (PASSES,),
+    world: int = 2,
+    rotating: bool = False,
+) -> Diagnosis:
+    """Two ranks in step, as a finding's case: the other one's own work takes ``slower`` seconds longer, in
+    every step, or where it is ``rotating`` in every second one, this rank's in those between."""
+    sick = patient(BatchCost(2e-4), turn)
+    loop = sick.loop
+    assert loop is not None
+    slept = turn.comm + turn.straggler
+    mine, other = _loops(loop, sick.step_s, slept, slower, rotating)
+    trainers = [Process(pid, 0, "trainer", 0.0, rank=pid - 1, world_size=world) for pid in (1, 2)]
+    ranks = Ranks([model] if model is not None else [], list(passes))
+    facts = replace(sick.profile, processes=trainers, loops=[mine, other], ranks=ranks)
+    return replace(sick, profile=facts, loop=mine)
+
+
+def _loops(loop: Loop, step_s: float, slept: float, slower: float, rotating: bool) -> tuple[Loop, Loop]:
+    count = 60
+    turns = [rotating and place % 2 == 1 for place in range(count)]
+    waits = [slept - slower if flipped else slept for flipped in turns]
+    others = [slept if flipped else slept - slower for flipped in turns]
+    tables = [
+        StepTable(
+            t=[step_s * (place + 1) for place in range(count)], steps=[1] * count, wall_s=[step_s] * count,
+            exchange_s=[max(0.0, wait) for wait in column], set_aside=[""] * count, runq_s=[0.0] * count,
+        )
+        for column in (waits, others)
+    ]  # fmt: skip
+    return tuple(replace(loop, pid=pid, table=table) for pid, table in zip((1, 2), tables, strict=True))  # type: ignore[return-value]

@@ -1,0 +1,206 @@
+"""What a remedy's treatments mean in the script: arguments of a call, a setting, lines ahead of a loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...model.code import Location
+from ...model.loops import Loader
+from ...model.profile import Profile
+from ...model.report import Remedy
+from ...model.run import ENVIRONMENT, Treatment
+from .calls import ARGUMENTS, OWN_ARGUMENTS, handed_over, is_trainers, trainers
+from .source import Unsafe
+
+# DataLoader's parameters that may come without their names, in order [torch.utils.data.DataLoader]
+POSITIONS = tuple(
+    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+    "worker_init_fn multiprocessing_context generator".split()
+)
+OWN_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+PARALLEL = "DistributedDataParallel"
+OWN_PARALLEL = frozenset({f"torch.nn.parallel.{PARALLEL}", f"torch.nn.parallel.distributed.{PARALLEL}"})
+THREADS_OF = "_NUM_THREADS"  # variables that a call in the script stands for
+BEYOND = "it takes more than an argument or a setting"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A call at ``file:line``, or the only one of the file without a line, gets these arguments, texts by
+    name. It takes them surely where its whole name is in ``own``; ``positions`` are its parameters that may
+    come without a name, ``seen`` are the names of its arguments as the run saw them, None where it did not,
+    and ``excludes`` are arguments beside which it takes no other."""
+
+    file: str
+    line: int | None
+    callee: str
+    wanted: tuple[tuple[str, str], ...]
+    own: frozenset[str] = frozenset()
+    positions: tuple[str, ...] = ()
+    seen: tuple[str, ...] | None = None
+    excludes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SetStatement:
+    """``target(value)`` or ``target = value``, once for the whole script; ``only_existing``: where the script
+    says it itself."""
+
+    file: str
+    target: str
+    value: str
+    is_call: bool = True
+    only_existing: bool = False
+
+
+@dataclass(frozen=True)
+class InsertBefore:
+    """Statements ahead of the loop over the loader that the call at ``line`` builds; they need ``module``."""
+
+    file: str
+    line: int
+    callee: str
+    statements: tuple[str, ...]
+    module: str
+
+
+Wish = Arguments | SetStatement | InsertBefore
+
+
+def wishes_of(remedy: Remedy, profile: Profile) -> list[Wish]:
+    """What the remedy wants; raises ``Unsafe`` where a part of it is not to be had by rewriting a script."""
+    if not remedy.treatments:
+        raise Unsafe("nobody knows how to write it")
+    names = {one.name for one in remedy.treatments}
+    found: list[Wish] = []
+    for treatment in remedy.treatments:
+        if treatment.name == ENVIRONMENT and "threads" in names and _is_about_threads(treatment):
+            continue
+        try:
+            found += _wishes(treatment, remedy, profile)
+        except (KeyError, TypeError, ValueError):  # options that a treatment of another version has
+            raise Unsafe(BEYOND) from None
+    return found
+
+
+def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[Wish]:
+    options: dict[str, Any] = treatment.options
+    match treatment.name:
+        case "loader":
+            yield _loader(_meant(options.get("where"), profile), options["arguments"], profile)
+        case "optimizer":
+            yield _optimizer(str(options["way"]), remedy.fix.location, profile)
+        case "ddp" if "hook" not in options:
+            yield _parallel(options["arguments"], remedy.fix.location)
+        case "threads":
+            yield SetStatement(_script(profile), "torch.set_num_threads", repr(int(options["count"])))
+        case "cudnn":
+            value = repr(bool(options["benchmark"]))
+            yield SetStatement(_script(profile), "torch.backends.cudnn.benchmark", value, is_call=False)
+        case "sharing":
+            value = f'"{options["strategy"]}"'
+            yield SetStatement(_script(profile), "torch.multiprocessing.set_sharing_strategy", value)
+        case "denormals":
+            yield SetStatement(_script(profile), "torch.set_flush_denormal", "True")
+        case "precision":
+            value = f'"{options["matmul"]}"'
+            yield SetStatement(_script(profile), "torch.set_float32_matmul_precision", value)
+            if options.get("convolutions"):
+                yield SetStatement(_script(profile), "torch.backends.cudnn.allow_tf32", "True", is_call=False)
+        case "debug" if options.get("drop") == "anomaly":
+            target = "torch.autograd.set_detect_anomaly"
+            yield SetStatement(_script(profile), target, "False", only_existing=True)
+        case "collector" if not options.get("every"):
+            place, callee = _building(_only(_meant(_place(remedy.fix.location), profile)), profile)
+            yield InsertBefore(place.file, place.line, callee, ("gc.collect()", "gc.freeze()"), "gc")
+        case name if name == ENVIRONMENT:
+            said = " ".join(f"{key}={value}" for key, value in options.items())
+            raise Unsafe(f"it is set in the environment, before the start: {said}")
+        case _:
+            raise Unsafe(BEYOND)
+
+
+def _loader(here: list[Loader], arguments: dict[str, Any], profile: Profile) -> Arguments:
+    said = {name: repr(value) for name, value in arguments.items()}
+    if all(map(is_trainers, here)):
+        names = trainers(said, here, profile)
+        wanted = tuple((names[name], value) for name, value in said.items())
+        return Arguments(_script(profile), None, ARGUMENTS, wanted, OWN_ARGUMENTS)
+    loader = _only(here)
+    place, callee = _building(loader, profile)
+    seen = tuple(one.name for one in loader.call.arguments) if loader.call is not None else None
+    return Arguments(place.file, place.line, callee, tuple(said.items()), OWN_LOADERS, POSITIONS, seen)
+
+
+def _building(loader: Loader, profile: Profile) -> tuple[Location, str]:
+    """Where the user's call is that builds the loader, and what it calls."""
+    if loader.location is None:
+        raise Unsafe("where the loader is built was not seen")
+    if loader.call is None and loader.through:
+        return _building(handed_over(loader, profile), profile)
+    if loader.call is None:
+        raise Unsafe(f"the call at line {loader.location.line} of {_base(loader.location)} was not readable")
+    return loader.location, loader.call.function
+
+
+def _meant(where: dict[str, Any] | None, profile: Profile) -> list[Loader]:
+    """The loaders that were built at that place."""
+    if where is None:
+        raise Unsafe("which loader is meant is not known")
+    here = [one for one in profile.loaders
+            if one.location is not None
+            and (one.location.file, one.location.line) == (where.get("file"), where.get("line"))]  # fmt: skip
+    if not here:
+        raise Unsafe("the loader was not seen")
+    return here
+
+
+def _only(here: list[Loader]) -> Loader:
+    """The loader of a place. Where one line builds several, a changed call would change all of them."""
+    if len({(one.dataset, one.dataset_length, one.batch_size, one.sampler) for one in here}) > 1:
+        line = here[0].location.line if here[0].location else 0
+        raise Unsafe(f"line {line} builds several loaders, and not all of them are meant")
+    return here[0]
+
+
+def _place(location: Location | None) -> dict[str, Any] | None:
+    return None if location is None else {"file": location.file, "line": location.line}
+
+
+def _optimizer(way: str, place: Location | None, profile: Profile) -> Arguments:
+    here = [one.name for one in profile.computing.optimizers
+            if place is not None and (one.file, one.line) == (place.file, place.line)]  # fmt: skip
+    if place is None or not here:
+        raise Unsafe("where the optimizer is built was not seen")
+    excludes = tuple({"fused", "foreach"} - {way})  # torch refuses both at once
+    own = frozenset({f"torch.optim.{here[0]}", f"torch.optim.{here[0].lower()}.{here[0]}"})
+    return Arguments(place.file, place.line, here[0], ((way, "True"),), own, excludes=excludes)
+
+
+def _parallel(arguments: dict[str, Any], place: Location | None) -> Arguments:
+    if place is None:
+        raise Unsafe("where the model is wrapped was not seen")
+    wanted = tuple((name, repr(value)) for name, value in arguments.items())
+    return Arguments(place.file, place.line, PARALLEL, wanted, OWN_PARALLEL)
+
+
+def _script(profile: Profile) -> str:
+    """The file that starts the training; of a launcher's command the only one that looks like it."""
+    run = profile.run
+    named = [run.script] if run.script else [word for word in run.command if word.endswith(".py")]
+    if len(named) != 1 or not named[0] or named[0] == "-":
+        raise Unsafe("which file starts the training is not known")
+    if run.command[1:3] == ["-m", named[0]]:
+        return os.path.join(run.cwd, *named[0].split(".")) + ".py"
+    return os.path.join(run.cwd, named[0])
+
+
+def _is_about_threads(treatment: Treatment) -> bool:
+    return all(name.endswith(THREADS_OF) for name in treatment.options)
+
+
+def _base(place: Location) -> str:
+    return os.path.basename(place.file)

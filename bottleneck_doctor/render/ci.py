@@ -1,0 +1,290 @@
+"""The gate as a short markdown page: what a CI system shows beside the job."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from ..model.code import Location
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Gate, Judgement, Regression
+from ..model.report import Remedy, Report
+from . import words
+from .compose import compose
+from .document import Lengths
+from .gate import (
+    VERDICTS,
+    careful,
+    condition_text,
+    judgement_text,
+    measured,
+    moved,
+    noise_text,
+    regression_text,
+)
+from .markdown import cell, table
+from .words import code, markdown
+
+# GitHub drops a step's whole summary beyond this.
+LARGEST_BYTES = 1 << 20
+MOST_ROWS = 200
+MOST_VERDICTS = 5
+LENGTHS = Lengths(cures=3)
+MARKS = {HOLDS: "✅", EXCEEDED: "❌", CANNOT_SAY: "❔"}
+
+
+def summary(gate: Gate, room_bytes: int = LARGEST_BYTES) -> str:
+    """A page that ends in an empty line and takes at most ``room_bytes`` of UTF-8; "" where nothing fits."""
+    parts = [
+        f"## bdoc check: {VERDICTS[gate.status]}",
+        _rows(gate),
+        *_noise_lines(gate.regression),
+        *_verdicts(gate),
+    ]
+    while parts:
+        page = "\n\n".join(part for part in parts if part) + "\n\n"
+        page = page.encode("utf-8", "backslashreplace").decode()
+        if len(page.encode()) <= room_bytes:
+            return page
+        parts.pop()  # what comes last matters least
+    return ""
+
+
+def _rows(gate: Gate) -> str:
+    """Each profile and threshold, and the baseline, as a row."""
+    pairs = [(one, judgement) for one in gate.checked for judgement in one.outcome.judgements]
+    rows = [_row(one, judgement) for one, judgement in pairs[:MOST_ROWS]]
+    if gate.regression is not None:
+        rows.append(_regression_row(gate.regression))
+    drawn = table(("", "what", "fails when", "measured"), rows).replace("--:", "---")
+    more = len(pairs) - MOST_ROWS
+    return f"{drawn}\n\n{words.counted(more, 'more row')}" if more > 0 else drawn
+
+
+def _row(one: Checked, judgement: Judgement) -> tuple[str, ...]:
+    value = measured(judgement) if judgement.status != CANNOT_SAY else f"cannot say: {judgement.why}"
+    failing = code(condition_text(judgement.condition))
+    return MARKS[judgement.status], cell(code(one.profile)), cell(failing), cell(markdown(value))
+
+
+def _regression_row(regression: Regression) -> tuple[str, ...]:
+    fails = f"slower by more than {words.percent(regression.limit)}"
+    value = moved(regression) or f"cannot say: {regression.why}"
+    return MARKS[regression.status], "against the baseline", fails, cell(markdown(value))
+
+
+def _noise_lines(regression: Regression | None) -> Iterator[str]:
+    """The noise behind the comparison, and what else differs."""
+    if regression is None:
+        return
+    texts = [regression_text(regression)] if regression.change is None else noise_text(regression)
+    lines = [*texts, *(f"careful: {said}" for said in careful(regression))]
+    yield "\n".join(f"- {markdown(line)}" for line in lines)
+
+
+def _verdicts(gate: Gate) -> Iterator[str]:
+    """What limits each run and what to change first; of repeats that say the same, one."""
+    told: set[str] = set()
+    for one in gate.checked[:MOST_ROWS]:
+        document = compose(one.report, LENGTHS)
+        said = f"{document.headline}: {document.summary}"
+        if said in told or len(told) == MOST_VERDICTS:
+            continue
+        told.add(said)
+        lines = [f"**{markdown(said)}** ({code(one.profile)})", ""]
+        for rank, cure in enumerate(document.cures, start=1):
+            place = f" at {code(cure.place)}" if cure.place else ""
+            lines.append(f"{rank}. {markdown(cure.title)}: **{cure.likely}** ({markdown(cure.basis)}){place}")
+        yield "\n".join(lines).rstrip()
+
+
+SUITE = "bdoc check"
+
+
+def junit(gate: Gate, version: str) -> bytes:
+    """One test suite: a test for each profile and condition, and one for the baseline. UTF-8."""
+    cases = [_condition(one, judgement) for one in gate.checked for judgement in one.outcome.judgements]
+    if gate.regression is not None:
+        cases.append(_baseline(gate.regression))
+    counts = {
+        "tests": len(cases),
+        "failures": sum(case.find("failure") is not None for case in cases),
+        "errors": sum(case.find("error") is not None for case in cases),
+        "skipped": 0,
+    }
+    suite = ElementTree.Element("testsuite", name=SUITE, time=_duration(gate.checked))
+    suite.attrib.update({name: str(count) for name, count in counts.items()})
+    suite.append(_properties(gate, version))
+    suite.extend(cases)
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _properties(gate: Gate, version: str) -> ElementTree.Element:
+    """Whose numbers these are; the verdict and the data wait of each profile."""
+    found = ElementTree.Element("properties")
+    pairs = [("bdoc", version), ("gate", VERDICTS[gate.status])]
+    for one in gate.checked:
+        verdict = one.report.verdict
+        pairs.append((f"verdict of {one.profile}", f"{verdict.bound}, {verdict.cause}: {verdict.summary}"))
+        wait = one.report.metrics.get("data_wait_fraction")
+        if wait is not None and wait.value is not None:
+            pairs.append((f"data_wait_fraction of {one.profile}", words.exact(wait.value)))
+    for name, value in pairs:
+        ElementTree.SubElement(found, "property", name=words.plain(name), value=words.plain(value))
+    return found
+
+
+def _condition(one: Checked, judgement: Judgement) -> ElementTree.Element:
+    origin = words.plain(judgement.condition.origin)
+    name = f"fails when {condition_text(judgement.condition)} ({origin})"
+    case = _case(name, one.profile, _duration([one]))
+    return _judged(case, judgement.status, judgement_text(judgement))
+
+
+def _baseline(regression: Regression) -> ElementTree.Element:
+    name = f"fails when slower than the baseline by more than {words.percent(regression.limit)}"
+    text = regression_text(regression)
+    case = _judged(_case(name, "baseline", "0"), regression.status, text, refused=regression.refused)
+    for said in careful(regression):
+        ElementTree.SubElement(case, "system-out").text = f"careful: {said}"
+    return case
+
+
+def _case(name: str, classname: str, time: str) -> ElementTree.Element:
+    return ElementTree.Element("testcase", name=name, classname=words.plain(classname), time=time)
+
+
+def _judged(case: ElementTree.Element, status: int, text: str, refused: bool = False) -> ElementTree.Element:
+    """The case with its failure or error; what holds says its numbers as output."""
+    if status == EXCEEDED:
+        ElementTree.SubElement(case, "failure", type="exceeded", message=text).text = text
+    elif status == CANNOT_SAY:
+        slug = "not-comparable" if refused else "cannot-say"
+        ElementTree.SubElement(case, "error", type=slug, message=text).text = text
+    else:
+        ElementTree.SubElement(case, "system-out").text = text
+    return case
+
+
+def _duration(checked: list[Checked]) -> str:
+    """How long the runs took together, in seconds."""
+    return f"{sum(one.report.run.duration_s for one in checked):.3f}"
+
+
+# GitHub shows ten of a kind for each step of a job and drops the rest in silence.
+MOST = 10
+LONGEST = 1000
+ADVICE = 3
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One mark. level: error, warning or notice. ``file`` is "" where no line of the workspace is meant."""
+
+    level: str
+    title: str
+    message: str
+    file: str = ""
+    line: int = 0
+
+
+def github(gate: Gate, workspace: str) -> list[str]:
+    """Workflow commands, the gravest first and at most ``MOST``; paths relative to ``workspace``."""
+    found = dict.fromkeys([*_regression(gate), *_conditions(gate, workspace), *_advice(gate, workspace)])
+    return [_command(one) for one in sorted(found, key=_gravity)[:MOST]]
+
+
+def _gravity(annotation: Annotation) -> int:
+    return ("error", "warning", "notice").index(annotation.level)
+
+
+def _regression(gate: Gate) -> Iterator[Annotation]:
+    regression = gate.regression
+    if regression is None or regression.status == HOLDS:
+        return
+    level, title = (
+        ("error", "slower than the baseline")
+        if regression.status == EXCEEDED
+        else ("warning", "cannot say whether it is slower than the baseline")
+    )
+    yield Annotation(level, f"bdoc: {title}", regression_text(regression))
+
+
+def _conditions(gate: Gate, workspace: str) -> Iterator[Annotation]:
+    """What failed, at the line that is most to blame; what cannot be said, at no line."""
+    for one in gate.checked:
+        for judgement in one.outcome.judgements:
+            text = f"{_whose(one, gate)}{judgement_text(judgement)}"
+            if judgement.status == EXCEEDED:
+                title = f"bdoc: {condition_text(judgement.condition)}"
+                yield Annotation("error", title, text + _remedy(one.report), *_blamed(one.report, workspace))
+            elif judgement.status == CANNOT_SAY:
+                yield Annotation("warning", "bdoc: cannot say", text)
+
+
+def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
+    """The best remedies at their lines; of what several repeats advise there, the first one's words."""
+    told: set[tuple[str, tuple[str, int]]] = set()
+    for one in gate.checked:
+        for remedy in one.report.remedies[:ADVICE]:
+            if remedy.predicted_speedup.reach > 1:
+                place = _place(remedy.fix.location, one.report, workspace)
+                if place[0] and (remedy.id, place) not in told:
+                    told.add((remedy.id, place))
+                    title = f"bdoc: {words.plain(remedy.id)}"
+                    yield Annotation("notice", title, _cure(remedy), *place)
+
+
+def _whose(one: Checked, gate: Gate) -> str:
+    return f"{words.plain(one.profile)}: " if len(gate.checked) > 1 else ""
+
+
+def _remedy(report: Report) -> str:
+    best = next((remedy for remedy in report.remedies if remedy.predicted_speedup.reach > 1), None)
+    return f"\n{_cure(best)}" if best else ""
+
+
+def _cure(remedy: Remedy) -> str:
+    title, fix = words.capital(words.plain(remedy.title)), words.plain(remedy.fix.text)
+    return f"{title} ({words.promised(remedy.predicted_speedup)} predicted): {fix}"
+
+
+def _blamed(report: Report, workspace: str) -> tuple[str, int]:
+    """The line of a primary finding, else that of the best remedy; the first that lies in the workspace."""
+    places = [finding.location for finding in report.findings if finding.severity == "primary"]
+    places += [remedy.fix.location for remedy in report.remedies]
+    known = (_place(place, report, workspace) for place in places)
+    return next((place for place in known if place[0]), ("", 0))
+
+
+def _place(location: Location | None, report: Report, workspace: str) -> tuple[str, int]:
+    """File, relative to the workspace, and line; ("", 0) for what lies outside, which GitHub cannot show."""
+    if location is None or not location.file or location.line < 1:
+        return "", 0
+    file = os.path.normpath(os.path.join(report.run.cwd, location.file))
+    seen = os.path.relpath(file, workspace) if os.path.isabs(file) and workspace else file
+    outside = os.path.isabs(seen) or seen.split(os.sep)[0] == os.pardir
+    # A name with control signs or undecodable bytes cannot be said in a log without doing something there.
+    return ("", 0) if outside or not seen.isprintable() else (seen, location.line)
+
+
+def _command(annotation: Annotation) -> str:
+    """``::error file=a.py,line=3,title=b::c``, with what would end a part escaped as GitHub reads it."""
+    properties = [("file", annotation.file), ("line", str(annotation.line))] if annotation.file else []
+    said = ",".join(
+        f"{name}={_property(value)}" for name, value in [*properties, ("title", annotation.title)]
+    )
+    message = "\n".join(words.short(words.plain(line), LONGEST) for line in annotation.message.split("\n"))
+    return f"::{annotation.level} {said}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

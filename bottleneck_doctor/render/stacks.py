@@ -1,0 +1,130 @@
+"""One frame of a sampled call path in words: its function, and its file as reports show it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from ..model.code import Location
+from ..model.picture import CallPaths, Picture
+from ..model.report import Report
+from . import words
+from .compose import ROLES, place
+
+# Of files that are a library's or Python's own, as installed anywhere.
+LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """``file`` is seen from where the run was started; ``users`` says that it is no library's."""
+
+    function: str
+    file: str
+    line: int
+    users: bool
+
+
+def read_frame(text: str, cwd: str) -> Frame:
+    """From ``function (file:line)``, harmless; what is written otherwise is a function without a file."""
+    function, _, rest = text.partition(" (")
+    file, _, line = rest.removesuffix(")").rpartition(":")
+    if not (file and line.isascii() and line.isdigit() and len(line) < 10):
+        return Frame(words.plain(text), "", 0, False)
+    shown, _, _ = place(Location(file, int(line), function), cwd).rpartition(":")
+    users = not file.startswith("<") and not any(mark in file for mark in LIBRARIES)
+    return Frame(words.plain(function), shown, int(line), users)
+
+
+@dataclass
+class Node:
+    """A frame below certain callers: samples in it or below, and of as many taken apart those found on or
+    ready for a core, where that was seen of all."""
+
+    text: str
+    count: int = 0
+    running: int = 0
+    known: bool = True
+    below: dict[str, Node] = field(default_factory=dict)
+
+
+def call_tree(paths: CallPaths) -> Node:
+    """The root stands for the role; children stand heaviest first, at every depth."""
+    root = Node(paths.role)
+    for path in paths.paths:
+        node = root
+        _add(node, path.count, path.running)
+        for text in path.frames:
+            node = node.below.setdefault(text, Node(text))
+            _add(node, path.count, path.running)
+    _order(root)
+    return root
+
+
+def _add(node: Node, count: int, running: int | None) -> None:
+    node.count += count
+    node.running += running or 0
+    node.known = node.known and running is not None
+
+
+def _order(root: Node) -> None:
+    waiting = [root]  # paths may be deeper than Python lets functions call themselves
+    while waiting:
+        node = waiting.pop()
+        node.below = dict(sorted(node.below.items(), key=lambda item: (-item[1].count, item[0])))
+        waiting += node.below.values()
+
+
+def on_cpu_share(node: Node, fewest: int) -> float | None:
+    """None where it was not seen, or in fewer than ``fewest`` samples. The looks are taken apart, so that the
+    second may see a little more than the first."""
+    return min(1.0, node.running / node.count) if node.known and node.count >= max(1, fewest) else None
+
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+Value = dict[str, object]
+
+
+def speedscope_file(report: Report, picture: Picture) -> str:
+    """JSON of speedscope's own format, valid even where nothing was sampled; time it cannot tell, as samples
+    are few and stand for no certain length."""
+    frames: dict[str, int] = {}
+    profiles = [profile for paths in picture.stacks for profile in _profiles(paths, frames)]
+    name = words.plain(report.run.script or " ".join(report.run.command[:1]) or "bdoc")
+    whole = {
+        "$schema": SCHEMA,
+        "name": name,
+        "exporter": "bdoc",
+        "activeProfileIndex": 0,
+        "shared": {"frames": [_frame(text, report.run.cwd) for text in frames]},
+        "profiles": profiles,
+    }
+    return json.dumps(whole, separators=(",", ":")) + "\n"
+
+
+def _profiles(paths: CallPaths, frames: dict[str, int]) -> list[Value]:
+    """All samples of a role; and those found on or ready for a core, where that was looked at."""
+    role = ROLES.get(paths.role, words.plain(paths.role))
+    found = [_profile(role, [(path.frames, path.count) for path in paths.paths], frames)]
+    if any(path.running for path in paths.paths):
+        awake = [(path.frames, path.running or 0) for path in paths.paths]
+        found.append(_profile(f"{role}, on CPU alone", awake, frames))
+    return found
+
+
+def _profile(name: str, weighed: list[tuple[list[str], int]], frames: dict[str, int]) -> Value:
+    there = [(path, weight) for path, weight in weighed if weight > 0]
+    return {
+        "type": "sampled",
+        "name": name,
+        "unit": "none",
+        "startValue": 0,
+        "endValue": sum(weight for _, weight in there),
+        "samples": [[frames.setdefault(text, len(frames)) for text in path] for path, _ in there],
+        "weights": [weight for _, weight in there],
+    }
+
+
+def _frame(text: str, cwd: str) -> Value:
+    frame = read_frame(text, cwd)
+    return {"name": frame.function, **({"file": frame.file, "line": frame.line} if frame.file else {})}
