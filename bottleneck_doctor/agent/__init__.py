@@ -10,9 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from .treatments import Table
+from .types import Table
 
 
 def arm(folder: str | None = None) -> None:
@@ -31,75 +29,35 @@ def arm(folder: str | None = None) -> None:
 
 
 def _install(folder: str) -> None:
-    from . import (
-        give_way,
-        patch_collector,
-        patch_compiler,
-        patch_containers,
-        patch_decoders,
-        patch_function,
-        patch_graphs,
-        patch_loader,
-        patch_ranks,
-        patch_saving,
-        patch_training,
-        patch_unpackers,
-        patch_worker,
-        process,
-        pulse,
-        startup,
-    )
-    from .importing import when_imported
+    from . import hooks, input_ops, pulse, startup
+    from .importing import finder
 
     pulse.begin(folder)
-    process.introduce()
-    process.take_orders(folder)
-    patch_collector.watch()
-    patch_function.mark(os.environ.get("BDOC_DATA_FN", ""))
-    callbacks = {
-        "torch": process.torch_arrived,
-        "torch.torch_version": startup.torch_begins,
-        "torch._dynamo.trace_rules": patch_compiler.patch,
-        "torch._dynamo.eval_frame": patch_compiler.patch_module,
-        "torch.serialization": patch_saving.patch_save,
-        "torch.autograd": patch_training.patch_autograd,
-        "torch.autograd.profiler": give_way.patch,
-        "torch.cuda.graphs": patch_graphs.patch,
-        "torch.optim.optimizer": patch_training.patch_optimizer,
-        "torch.utils.data.dataloader": patch_loader.patch,
-        "torch.utils.data._utils.worker": patch_worker.patch,
-        "torchdata.stateful_dataloader.worker": patch_worker.patch,
-        "torchdata.stateful_dataloader.stateful_dataloader": patch_loader.patch_stateful,
-        "logging": patch_saving.patch_logging,
-        "os": patch_saving.patch_os,
-        "tqdm.std": patch_saving.patch_tqdm,
-        "tensorboard.summary.writer.event_file_writer": patch_saving.patch_event_writer,
-        "safetensors.torch": patch_saving.patch_safetensors,
-        "lightning.fabric.utilities.cloud_io": patch_saving.patch_lightning,
-        "lightning_fabric.utilities.cloud_io": patch_saving.patch_lightning,
-    }
-    keeping = _keeping()
-    watchers = [one.watchers() for one in (patch_decoders, patch_containers, patch_unpackers, patch_ranks)]
-    below, above = _treatments()
-    stops: Table = {"torch.utils.data.dataloader": patch_worker.patch_stops}
-    when_imported(*keeping, *below, callbacks, stops, *watchers, *above)
+    startup.introduce()
+    backup, below, above = _trial()
+
+    def torch_is_looked_for() -> None:
+        from . import torch_setup
+
+        torch_setup.begin()
+        finder.add(*hooks.tables(), *above)
+
+    finder.add(*backup, *below, *input_ops.watchers())
+    finder.before("torch", torch_is_looked_for)
 
 
-def _keeping() -> list[Table]:
-    """Puts aside what would be overwritten, where the run is one of many that nobody asked to last."""
-    folder = os.environ.get("BDOC_KEEP")
-    if not folder or not os.path.isdir(folder):
-        return []
-    from . import keeping  # an ordinary run overwrites what it overwrites
+def _trial() -> tuple[list[Table], list[Table], list[Table]]:
+    """Tables of a trial, empty in other runs: what puts aside files that would be overwritten; what a remedy
+    changes, first, so that what measures comes on top of it; and what the trial notes, last."""
+    folder, order = os.environ.get("BDOC_KEEP"), os.environ.get("BDOC_TRIAL")
+    backups: list[Table] = []
+    if folder and os.path.isdir(folder):
+        from .trial import backup
 
-    return [keeping.watch(folder)]
-
-
-def _treatments() -> tuple[list[Table], list[Table]]:
-    """What a trial changes: first, so that what measures comes on top of it; and what it notes, last."""
-    order = os.environ.get("BDOC_TRIAL")
+        backups = [backup.watch(folder)]
     if not order:
-        return [], []
-    from . import treatments  # most runs change nothing
+        return backups, [], []
+    from . import trial
 
-    return treatments.ordered(order)
+    below, above = trial.ordered(order)
+    return backups, below, above

@@ -5,9 +5,7 @@ Not yet proven on hardware.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 MARKS_AT_MOST = 256  # kept for use again
 

@@ -7,9 +7,7 @@ through; inside of ``Optimizer.step`` every pause is one of calling, however lon
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 LONG_US = 100.0  # without any operator: no module and no dispatch takes that long to call the next one
 CALL_US = 5.0  # of an operator's own time at most is the price of calling it

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
-import threading
 import time
+from _thread import _local, get_native_id  # what `threading` calls by other names
 
 from .wire import NOTHING
 
@@ -13,13 +13,16 @@ now = time.monotonic_ns
 thread_cpu = time.thread_time_ns
 process_cpu = time.process_time_ns
 
-_files = threading.local()
+_files = _local()
 _generation = [0]
 
 
 def after_fork() -> None:
     """Descriptors opened by the parent describe the parent's threads: forget them."""
     _generation[0] += 1
+
+
+os.register_at_fork(after_in_child=after_fork)
 
 
 def _file(name: str) -> int:
@@ -30,7 +33,7 @@ def _file(name: str) -> int:
     handle: int | None = known[1].get(name)
     if handle is None:
         try:
-            path = "/proc/self/task/%d/%s" % (threading.get_native_id(), name)
+            path = "/proc/self/task/%d/%s" % (get_native_id(), name)
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             handle = -1

@@ -8,10 +8,7 @@ from time import monotonic_ns as now
 from . import wire
 from .guard import quiet
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 _last = [0]
 

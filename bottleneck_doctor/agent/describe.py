@@ -5,11 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from .pulse import _users_frame
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any
+from .types import Any, FrameType
 
 KEPT = (
     "batch_size shuffle num_workers pin_memory drop_last prefetch_factor persistent_workers in_order "

@@ -12,12 +12,9 @@ from time import monotonic_ns as now
 from . import accelerator as accelerators
 from . import allocator, hearing, wire
 from .pulse import state
+from .types import TYPE_CHECKING, Any, Callable
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     Row = tuple[int, int, int, int, int, int, int, int, int]  # kind, start, duration, a..e, thing
 
 PENDING_AT_MOST = 8  # looks that the device has not come to yet; none is begun before it is past the oldest

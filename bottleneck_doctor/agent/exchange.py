@@ -17,10 +17,7 @@ from . import wire
 from .clocks import run_queue
 from .guard import quiet
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which the model's own books are copied, at most
 

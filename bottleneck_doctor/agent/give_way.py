@@ -8,11 +8,7 @@ from __future__ import annotations
 import sys
 
 from .guard import replace
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 NAMES = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
 MODULES = ("torch.autograd.profiler", "torch.autograd.profiler_legacy")

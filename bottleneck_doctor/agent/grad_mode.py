@@ -9,11 +9,9 @@ from . import wire
 from .compilation import compiling
 from .guard import quiet
 from .pulse import state
+from .types import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from typing import Any
-
     from .counting import IteratorCounts
 
 LOOKS_AT_MOST = 64  # iterators of a process

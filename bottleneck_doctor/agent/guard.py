@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
+from .types import Any, Callable
 
 # In a file's name: `warnings` counts no such frame, so a warning of torch's names the user's line, not ours.
 UNCOUNTED = " importlib._bootstrap"
@@ -19,13 +14,13 @@ UNCOUNTED = " importlib._bootstrap"
 def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a hook that returns nothing of interest so that no exception of ours escapes."""
 
-    @functools.wraps(hook)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return hook(*args, **kwargs)
         except Exception:
             return None
 
+    guarded.__name__ = getattr(hook, "__name__", "hook")
     return guarded
 
 
@@ -38,6 +33,8 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     original = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name, None)
     if original is None or hasattr(original, "_bdoc_original"):
         return
+    import functools  # the user's program has it by now; a start would wait for it
+
     wrapper = build(original)
     try:
         functools.update_wrapper(wrapper, original)

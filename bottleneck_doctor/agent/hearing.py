@@ -21,12 +21,9 @@ from types import MethodType
 from . import importing, wire
 from .guard import quiet
 from .pulse import state
+from .types import TYPE_CHECKING, Any, Callable
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     Hook = tuple[Any, str, Any, Any, str]  # owner, name, wrapper, what the owner itself has, when
 
 FIRST_LOOK = 8  # the steps before load modules, build caches, compile

@@ -6,16 +6,7 @@ import sys
 from time import monotonic_ns
 
 from .guard import quiet
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-    from typing import Any
-
-    Callbacks = dict[str, Callable[[Any], Any]]
-
+from .types import Any, Callable, ModuleSpec, ModuleType, Sequence, Table
 
 PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
 
@@ -54,9 +45,30 @@ before_search: list[Callable[[], object]] = []  # called before a module is look
 class Finder:
     """A meta path finder that finds nothing itself: it lets the others find, and notes an import's end."""
 
-    def __init__(self, callbacks: Callbacks) -> None:
-        self.callbacks = callbacks
+    def __init__(self) -> None:
+        self.callbacks: dict[str, list[Callable[[Any], Any]]] = {}
+        self.first: dict[str, Callable[[], object]] = {}
         self.asking: set[str] = set()
+
+    def add(self, *tables: Table) -> None:
+        """Register ``{module name: callback(module)}`` of every table; a module already there is called back
+        at once. What fails in one callback does not keep the others."""
+        for table in tables:
+            for name, callback in table.items():
+                self.callbacks.setdefault(name, []).append(quiet(callback))
+        for table in tables:
+            for name, callback in table.items():
+                if name in sys.modules:
+                    quiet(callback)(sys.modules[name])
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def before(self, name: str, call: Callable[[], object]) -> None:
+        """Call once before a module is looked for; at once where it is there."""
+        if name in sys.modules:
+            call()
+        else:
+            self.first[name] = call
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -65,6 +77,8 @@ class Finder:
         pace.searched(name)
         for callback in before_search:
             callback()
+        if name in self.first:
+            quiet(self.first.pop(name))()
         if name not in self.callbacks or name in self.asking:
             return None
         self.asking.add(name)
@@ -75,6 +89,9 @@ class Finder:
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
             _listen(spec.loader, self.callbacks[name])
         return spec
+
+
+finder = Finder()
 
 
 def _found(
@@ -90,7 +107,7 @@ def _found(
     return None
 
 
-def _listen(loader: Any, callback: Callable[[Any], Any]) -> None:
+def _listen(loader: Any, callbacks: list[Callable[[Any], Any]]) -> None:
     execute = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
@@ -99,32 +116,10 @@ def _listen(loader: Any, callback: Callable[[Any], Any]) -> None:
         except AttributeError:
             pass
         execute(module)
-        quiet(callback)(module)
+        for callback in callbacks:
+            callback(module)
 
     try:
         loader.exec_module = exec_module
     except AttributeError:  # a loader with slots: this module goes unwatched
         pass
-
-
-def when_imported(*tables: Mapping[str, Callable[[Any], Any]]) -> None:
-    """Register ``{module name: callback(module)}`` of every table; a module already there is called back at
-    once."""
-    callbacks: Callbacks = {}
-    for table in tables:
-        for name, callback in table.items():
-            callbacks[name] = _both(callbacks[name], callback) if name in callbacks else callback
-    for name in callbacks:
-        if name in sys.modules:
-            quiet(callbacks[name])(sys.modules[name])
-    sys.meta_path.insert(0, Finder(callbacks))
-
-
-def _both(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Two tables watch the same module: what fails in one does not keep the other."""
-
-    def callback(module: Any) -> None:
-        quiet(first)(module)
-        quiet(second)(module)
-
-    return callback

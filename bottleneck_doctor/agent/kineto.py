@@ -13,10 +13,7 @@ import sys
 
 from . import give_way
 from .patch_graphs import may_profile
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
 SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"  # an atomic int, in torch 2.6 and in 2.13

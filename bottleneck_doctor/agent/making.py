@@ -9,10 +9,7 @@ from .guard import quiet
 from .patch_transforms import close_watch, open_watch
 from .payload import view
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 TRANSFORMS_EVERY = 4  # close fetches between two whose transforms are timed
 FIRST_BATCHES = 8  # of an iterable data set in each worker, to see whether two workers give the same

@@ -7,12 +7,7 @@ import weakref
 
 from .guard import quiet, replace
 from .pulse import _users_frame, state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
-    from typing import Any
+from .types import Any, Callable, FrameType, Iterator
 
 SMALLEST_NORMAL = 2.0**-126  # of float32
 TENSORS_AT_MOST = 64  # looked into, of each sort

@@ -18,12 +18,7 @@ from .guard import quiet, replace
 from .profiler import end_window
 from .pulse import state
 from .stop import due, stop
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any
+from .types import Any, Callable, FrameType
 
 ALONE_FROM = 8  # backward passes in a row without a batch from a loader: more than models in one loop
 CLOSURES = 64  # the same while a loader's iterator is open: more than an optimizer calls its closure

@@ -5,9 +5,7 @@ Rows are of token numbers, or of feature vectors, of which zeros are the padding
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 ROWS_AT_MOST = 64
 COLUMNS_AT_MOST = 4096

@@ -7,10 +7,7 @@ from time import monotonic_ns as now
 
 from . import wire
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 NOTED_NS = 200_000
 FULL = 2  # the generation whose collection visits every object

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 
 def patch(module: Any) -> None:

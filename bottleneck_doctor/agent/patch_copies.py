@@ -14,12 +14,7 @@ from . import wire
 from .hearing import aside, ears, hook
 from .patch_waits import Own, begin, noted, plain
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any
+from .types import Any, Callable, FrameType
 
 PINNED, BLOCKING, JUST_MADE, OTHER_STREAM, IN_NEXT = (1 << place for place in range(len(wire.COPY_BITS)))
 MAKERS = (

@@ -8,17 +8,14 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 from zlib import crc32
 
-from . import clocks, making, patch_containers, wire
+from . import clocks, input_ops, making, wire
 from .guard import quiet, replace
 from .padding import padding
 from .payload import cargo, leaves, view
 from .pulse import state
+from .types import TYPE_CHECKING, Any, Callable
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     Readings = tuple[int, tuple[int, int, int], tuple[int, int, int]]
 
 CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
@@ -153,7 +150,7 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
     )  # fmt: skip
     mapped = faults[2] - before[1][2]
     state.row(wire.COUNT, start, ledger.total_ns, ledger.fetches, state.opens, calls, mapped, 0, thing)
-    patch_containers.note(start, thing)
+    input_ops.note(start, thing)
     if ledger.close % CARGO_EVERY == 1:
         state.row(wire.CARGO, start, 0, *cargo(data), thing=thing)
         _note_padding(start, thing, data)

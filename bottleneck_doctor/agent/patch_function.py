@@ -12,12 +12,7 @@ from .counting import IteratorCounts
 from .guard import quiet
 from .patch_loader import _arrival
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-    from typing import Any
+from .types import Any, Callable, ModuleType
 
 FIRST_NUMBER = 1 << 16  # above any loader's number in its process
 _wanted: list[tuple[int, str, str]] = []

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from .guard import quiet, replace
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 SAFE_FROM = (12, 6)  # CUDA; torch.profiler itself keeps CUPTI loaded below it where there are graphs
 

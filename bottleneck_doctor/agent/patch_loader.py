@@ -19,12 +19,7 @@ from .patch_training import listen
 from .patch_worker import stops
 from .profiler import end_window
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any
+from .types import Any, Callable, FrameType
 
 
 def patch(module: Any) -> None:

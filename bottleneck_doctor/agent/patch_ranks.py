@@ -17,12 +17,7 @@ from .clocks import run_queue
 from .guard import quiet, replace
 from .patch_compiler import outside_of_graphs
 from .pulse import _users_frame, state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any
+from .types import Any, Callable, FrameType
 
 NOTED_NS = 20_000  # calls shorter than this are not worth a row
 COLLECTIVES = (
@@ -85,20 +80,6 @@ def patch_flat(module: Any) -> None:
 def patch_zero(module: Any) -> None:
     """``module`` is deepspeed.runtime.engine, whose class holds the model."""
     replace(module.DeepSpeedEngine, "__init__", _construction(_describe_zero))
-
-
-def watchers() -> dict[str, Callable[[Any], None]]:
-    """What to do with each module once it is there."""
-    return {
-        "torch.distributed.distributed_c10d": patch_collectives,
-        "torch.distributed": patch_package,
-        "torch.distributed._functional_collectives": patch_functional,
-        "torch.nn.parallel.data_parallel": patch_data_parallel,
-        "torch.nn.parallel.distributed": patch_distributed,
-        "torch.distributed.fsdp._fully_shard._fsdp_param_group": patch_sharded,
-        "torch.distributed.fsdp.fully_sharded_data_parallel": patch_flat,
-        "deepspeed.runtime.engine": patch_zero,
-    }
 
 
 def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -8,11 +8,7 @@ from time import thread_time_ns
 from . import wire
 from .guard import quiet
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 
 class _Draws:

@@ -11,12 +11,7 @@ from . import device_clock, wire
 from .guard import quiet, replace
 from .pulse import state
 from .synced import OTHER, written
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any
+from .types import Any, Callable, FrameType
 
 NOTED_NS = 20_000  # calls shorter than this are not worth a row
 

@@ -12,11 +12,7 @@ from . import compilation, device_clock, exchange, optimizers, own_loop, patch_c
 from .guard import never_free, quiet, replace
 from .patch_compiler import unless_traced
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 
 class _TrainingHooks:

@@ -6,11 +6,7 @@ from time import thread_time_ns
 
 from .guard import quiet, replace
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+from .types import Any, Callable, Iterator
 
 NAMES = ("transform", "augment", "aug")  # what data sets call them
 DEPTH_AT_MOST = 4

@@ -16,12 +16,7 @@ from . import device_clock, wire
 from .guard import quiet
 from .hearing import ALWAYS, WINDOWS, aside, ears, hook
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any
+from .types import Any, Callable, FrameType
 
 METHODS = {
     "item": "item", "tolist": "tolist", "cpu": "cpu", "__bool__": "bool", "__int__": "int",

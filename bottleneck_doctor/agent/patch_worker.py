@@ -12,11 +12,7 @@ from . import wire
 from .guard import quiet, replace
 from .patch_fetch import patch_worker
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 STOP_NS = 1_000_000  # what takes less is not worth a row
 FILES_AT_MOST = 64  # names per process that are written down

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from .types import Any, Iterator
 
 PARTS_AT_MOST = 4096
 DEPTH_AT_MOST = 4

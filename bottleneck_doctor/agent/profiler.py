@@ -11,11 +11,9 @@ from .anatomy import dissect
 from .clocks import now, thread_cpu
 from .guard import quiet
 from .pulse import state
+from .types import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from typing import Any
-
     from .stop import Control
     from .window import TraceWindow
 

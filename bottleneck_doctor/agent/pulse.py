@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
+from _thread import get_ident, get_native_id
 
-from . import clocks, wire
+from . import wire
 from .guard import never_free
 from .rows import EventWriter
+from .types import TYPE_CHECKING, Any, Callable, FrameType
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any
-
     from .counting import IteratorCounts
     from .device_clock import SampledDeviceStep
     from .profiler import ProfilerWindow
@@ -98,15 +94,17 @@ class AgentState:
     def begun(self, at_ns: int) -> None:
         """The first batch is here: note it on the board and read what the script has set."""
         self.book.post(wire.FIRST, at_ns)
-        self.book.post(wire.TRAINER, threading.get_native_id())
+        self.book.post(wire.TRAINER, get_native_id())
         if self.on_first is not None:
             self.on_first()
 
     def thread(self) -> int:
         """A small number for the calling thread; 0 is the main one."""
-        ident = threading.get_ident()
+        ident = get_ident()
         number = self.threads.get(ident)
         if number is None:
+            import threading  # not at the start of an interpreter that may never compute
+
             main = threading.main_thread().ident == ident
             number = self.threads[ident] = 0 if main else len(self.threads) + 1
         return number
@@ -223,7 +221,6 @@ def begin(folder: str) -> None:
 
 def _forked() -> None:
     try:
-        clocks.after_fork()
         for thing in (
             state.accelerator,
             state.look,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
 import mmap
 import os
 import time
 
+try:
+    from _json import encode_basestring_ascii as _quoted
+except ImportError:  # another Python than CPython
+    from json.encoder import encode_basestring_ascii as _quoted
+
 from . import wire
 from .guard import keep
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 FACTS_AT_MOST = 4096  # lines of text per process: constructions in a loop must not fill the disk
 # A process may outlive the run's folder, and its name may then be somebody else's: links are not followed.
@@ -47,8 +47,9 @@ class EventWriter:
             # Reserved before mapped: a full disk must fail here and not as SIGBUS in the user's loop.
             os.posix_fallocate(handle, 0, wire.HEADER_BYTES)
             os.ftruncate(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES)
-            self.map = keep(mmap.mmap(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES))
             identity = (wire.MAGIC, wire.VERSION, wire.ROW.size, self.pid, os.getppid(), self.start_ns)
+            self.map = keep(mmap.mmap(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES))
+            self.map.madvise(mmap.MADV_RANDOM)  # else its first touch reads megabytes of holes ahead (3 ms)
             wire.IDENTITY.pack_into(self.map, 0, *identity)
         except (OSError, ValueError):
             self.map = None
@@ -99,15 +100,39 @@ class EventWriter:
             return
         self.facts_left -= 1
         try:
-            line = json.dumps(values, default=str).encode("utf-8", "replace")[:FACT_BYTES] + b"\n"
+            line = _json(values).encode("utf-8", "replace")[:FACT_BYTES] + b"\n"
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | SURELY_OURS
             handle = os.open(self.path + ".facts", flags, 0o600)
             try:
                 os.write(handle, line)
             finally:
                 os.close(handle)
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             pass
+
+
+def _json(value: Any) -> str:
+    """As ``json.dumps(value, default=str)``: `json` takes milliseconds of each start of an interpreter."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if value is None or value is True or value is False:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return _FLOATS.get(float.__repr__(value)) or float.__repr__(value)
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join(_quoted(_key(name)) + ": " + _json(one) for name, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(_json, value))
+    return _quoted(str(value))
+
+
+def _key(name: Any) -> str:
+    return name if isinstance(name, str) else _json(name)
+
+
+_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _nothing() -> None:

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from .guard import quiet
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from .types import Any, Iterator
 
 NODES_AT_MOST = 4096  # of the graph, at some microseconds each, once
 SHAPES_AT_MOST = {"product": 16, "convolution": 16, "attention": 4}  # written down, the costliest of each

@@ -1,21 +1,36 @@
-"""Notes where a process's start goes, before torch, importing it and after it, and when its end begins."""
+"""Who a process is, where its start goes (before torch, importing it, after it), when its end begins."""
 
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 from time import monotonic_ns as now
 
 from .guard import quiet
 from .importing import pace
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 _marks = {"torch_begin_ns": 0, "torch_end_ns": 0}
 _told = [False]
 _before = [0, 0]  # what other modules, and torch's, had taken when torch was complete
+
+
+@quiet
+def introduce() -> None:
+    """Write down who this process is."""
+    environ = os.environ
+    state.book.fact(
+        fact="process", pid=os.getpid(), parent=os.getppid(), python="%d.%d.%d" % sys.version_info[:3],
+        executable=sys.executable,
+        rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
+    )  # fmt: skip
+    await_end()
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
 
 
 def torch_begins(module: Any) -> None:

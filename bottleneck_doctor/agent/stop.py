@@ -11,11 +11,7 @@ from . import wire
 from .clocks import now
 from .guard import keep
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from .types import Callable
 
 AGAIN_AT_MOST = 3
 before: list[Callable[[], object]] = []  # called when the training is to end

@@ -8,11 +8,7 @@ import sys
 from . import shapes
 from .guard import quiet
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .types import Any, Callable
 
 VARIABLES = (
     "OMP_NUM_THREADS MKL_NUM_THREADS OMP_PROC_BIND GOMP_CPU_AFFINITY KMP_BLOCKTIME CUDA_LAUNCH_BLOCKING "

@@ -11,9 +11,7 @@ import os
 import re
 import stat
 
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from .types import Any
 
 CHECKPOINT, LOGGING, OTHER = "checkpoint", "logging", "flush"
 GROWS = -1

@@ -13,11 +13,7 @@ from . import wire
 from .clocks import now
 from .profiler import STRANGERS_AT_MOST
 from .pulse import state
-
-TYPE_CHECKING = False  # `typing` itself would cost each start of an interpreter milliseconds
-if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any
+from .types import Any, FrameType
 
 WARM_STEPS = 2  # under the tracer, not recorded
 STEPS = 6  # recorded: where the device begins with the second, only the first says

@@ -58,10 +58,10 @@ LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and t
 TREATED_S = 1.0  # of the fastest arm's, by its prediction: its first half second is not like the rest (ours)
 AT_MOST = 0.75  # of the steps that were watched: two rounds of three arms then fit into ten first runs
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
-NOTED = 40  # the first steps, whose losses and batches are noted [agent/treatments/losses], are left out
+NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out
 NOTED_S = 2.0  # where they take no longer than this
 WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
-FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/treatments/replay.BATCHES]
+FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/replay.BATCHES]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 
 

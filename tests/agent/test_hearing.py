@@ -81,7 +81,7 @@ def test_what_is_imported_sees_torchs_own(
 ) -> None:
     (tmp_path / "sees_item.py").write_text("import torch\nitem = torch.Tensor.item\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "meta_path", [importing.Finder({}), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [importing.Finder(), *sys.meta_path])
     with look():
         torch.ones(2).to("meta")
         import sees_item  # type: ignore[import-not-found]  # the user's program imports in mid-step

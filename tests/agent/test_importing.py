@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.agent.importing import when_imported
+from bottleneck_doctor.agent.importing import Finder
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def module(folder: Path, name: str, text: str) -> None:
 def test_the_callback_gets_the_complete_module(tmp_path: Path) -> None:
     module(tmp_path, "wanted_one", "first = 1\nlast = 2\n")
     seen: list[ModuleType] = []
-    when_imported({"wanted_one": seen.append})
+    Finder().add({"wanted_one": seen.append})
     assert not seen
     wanted = importlib.import_module("wanted_one")
     assert (seen, wanted.last) == ([wanted], 2)
@@ -39,20 +39,20 @@ def test_the_callback_gets_the_complete_module(tmp_path: Path) -> None:
 
 def test_a_module_that_is_there_already_is_called_back_at_once() -> None:
     seen: list[ModuleType] = []
-    when_imported({"json": seen.append})
+    Finder().add({"json": seen.append})
     assert seen == [sys.modules["json"]]
 
 
 def test_other_imports_pass_untouched(tmp_path: Path) -> None:
     module(tmp_path, "unwanted_one", "value = 1\n")
-    when_imported({"wanted_two": lambda module: None})
+    Finder().add({"wanted_two": lambda module: None})
     assert importlib.import_module("unwanted_one").value == 1
 
 
 def test_a_module_that_fails_fails_as_without_us(tmp_path: Path) -> None:
     module(tmp_path, "broken_one", "raise RuntimeError('theirs')\n")
     seen: list[ModuleType] = []
-    when_imported({"broken_one": seen.append, "missing_one": seen.append})
+    Finder().add({"broken_one": seen.append, "missing_one": seen.append})
     with pytest.raises(RuntimeError, match="theirs"):
         importlib.import_module("broken_one")
     with pytest.raises(ModuleNotFoundError, match="missing_one"):
@@ -66,7 +66,7 @@ def test_a_callback_that_fails_is_not_noticed(tmp_path: Path) -> None:
     def mistaken(module: ModuleType) -> None:
         raise RuntimeError("ours")
 
-    when_imported({"wanted_three": mistaken})
+    Finder().add({"wanted_three": mistaken})
     assert importlib.import_module("wanted_three").value == 3
 
 
@@ -77,6 +77,6 @@ def test_two_tables_may_watch_one_module(tmp_path: Path) -> None:
     def mistaken(module: ModuleType) -> None:
         raise RuntimeError("ours")
 
-    when_imported({"wanted_four": mistaken, "json": seen.append}, {"wanted_four": seen.append})
+    Finder().add({"wanted_four": mistaken, "json": seen.append}, {"wanted_four": seen.append})
     assert seen == [sys.modules["json"]]
     assert importlib.import_module("wanted_four") is seen[-1]

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import kept
-from bottleneck_doctor.agent.keeping import _Keeper
 from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent.trial import backup_list
+from bottleneck_doctor.agent.trial.backup import _Keeper
 from bottleneck_doctor.prove.restore import Keeping
 from tests.house.source import ROOT
 
@@ -54,7 +54,7 @@ def seen(path: Path) -> tuple[bytes, int, int]:
 
 
 def listed(trial: Path) -> list[str]:
-    file = trial / kept.LIST
+    file = trial / backup_list.LIST
     return [json.loads(line)["what"] for line in file.read_text().splitlines()] if file.exists() else []
 
 
@@ -160,7 +160,7 @@ def test_the_users_symbolic_link_is_put_back_as_a_link(trial: Path, hear: Callab
 def test_a_file_too_large_to_copy_is_left_and_told(
     trial: Path, hear: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "COPIED_AT_MOST", 4)
+    monkeypatch.setattr(backup_list, "COPIED_AT_MOST", 4)
     old("train.log")
     hear("open", ("train.log", "a", APPEND))
     keeping = Keeping()
@@ -200,7 +200,7 @@ def test_where_a_file_system_has_no_second_names_files_are_moved_or_copied(
 SCRIPT = """
 import os, shutil, sys
 sys.path.insert(0, sys.argv[1])
-from bottleneck_doctor.agent import keeping
+from bottleneck_doctor.agent.trial import backup as keeping
 from bottleneck_doctor.agent.pulse import state
 state.folder = sys.argv[2]
 keeping.watch(sys.argv[2])
@@ -237,7 +237,7 @@ def test_the_hook_hears_of_all_of_it_and_the_script_of_nothing(trial: Path) -> N
 CROWD = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from bottleneck_doctor.agent import keeping
+from bottleneck_doctor.agent.trial import backup as keeping
 from bottleneck_doctor.agent.pulse import state
 state.folder = sys.argv[2]
 keeping.watch(sys.argv[2])

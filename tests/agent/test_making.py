@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import making, patch_transforms, wire
-from bottleneck_doctor.agent.patch_unpackers import watchers
+from bottleneck_doctor.agent import input_ops, making, patch_transforms, wire
 from bottleneck_doctor.agent.pulse import state
 from bottleneck_doctor.assemble.rows import ProcessLog, Row, read_diaries
 
@@ -46,7 +45,7 @@ def unpackers(monkeypatch: pytest.MonkeyPatch) -> None:
                 owner, attribute = (value, inner) if isinstance(value, type) else (module, name)
                 if attribute in vars(owner):
                     monkeypatch.setattr(owner, attribute, vars(owner)[attribute])
-        watchers()[module.__name__](module)
+        input_ops.unpackers()[module.__name__](module)
 
 
 def diary(folder: Path) -> ProcessLog:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.agent import patch_decoders
+from bottleneck_doctor.agent import input_ops
 from bottleneck_doctor.agent.pulse import state
 from bottleneck_doctor.assemble.rows import read_diaries
 
@@ -18,7 +18,7 @@ def decoder(tmp_path: Path) -> ModuleType:
     state.begin(str(tmp_path))
     module = ModuleType("quickjpeg")
     module.decode = lambda data: sum(range(20_000)) and data  # type: ignore[attr-defined]
-    patch_decoders._patcher(("decode",))(module)
+    input_ops._decoder_patcher(("decode",))(module)
     return module
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from bottleneck_doctor.agent.sample_store import Store
+from bottleneck_doctor.agent.trial.sample_store import Store
 
 Pair = namedtuple("Pair", "a b")
 

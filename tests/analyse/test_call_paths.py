@@ -12,7 +12,7 @@ from tests.model.profiles import PROFILE
 
 MAIN = "main (/home/ann/train.py:9)"
 ITEM = "Photos.__getitem__ (/home/ann/data.py:44)"
-HOOK = "decode (/opt/bottleneck_doctor/agent/patch_decoders.py:56)"
+HOOK = "decode (/opt/bottleneck_doctor/agent/input_ops.py:56)"
 DOOR = "<module> (/opt/bottleneck_doctor/inject/sitecustomize.py:3)"
 
 

@@ -6,6 +6,7 @@ import importlib
 
 import pytest
 
+from bottleneck_doctor.agent.trial.settings import SETTINGS
 from bottleneck_doctor.findings.case import Case
 from bottleneck_doctor.model.diagnosis import Finding, Proposal
 from bottleneck_doctor.model.run import ENVIRONMENT
@@ -13,8 +14,12 @@ from bottleneck_doctor.prescribe.shelf import cases_of, modules
 from tests.house.source import PACKAGE, ROOT
 
 APPLIED = {"env", "hook", "hook~"}
-FOLDER = ROOT / PACKAGE / "agent" / "treatments"
-NO_TREATMENT = {"__init__", "moments", "batches", "checksums"}  # what the files share
+FOLDER = ROOT / PACKAGE / "agent" / "trial"
+# What treatments share, and what a trial does beside them.
+NO_TREATMENT = {
+    "__init__", "apply", "backup", "backup_list", "batches", "checksums", "file_copies", "loader_match",
+    "moments", "sample_codec", "sample_store", "sampler_lookahead", "settings",
+}  # fmt: skip
 
 
 def _cures(case: Case) -> list[Proposal]:
@@ -44,16 +49,18 @@ def test_a_treatment_names_a_file_that_takes_its_options(cure: Proposal) -> None
         if one.name == ENVIRONMENT:
             assert one.options
             continue
-        assert (FOLDER / f"{one.name}.py").is_file()
-        file = importlib.import_module(f"{PACKAGE}.agent.treatments.{one.name}")
         said: list[str] = []
-        table = file.watchers(one.options, said.append)
+        watchers = (
+            SETTINGS.get(one.name) or importlib.import_module(f"{PACKAGE}.agent.trial.{one.name}").watchers
+        )
+        table = watchers(one.options, said.append)
         assert all(callable(act) for act in table.values())
 
 
-def test_each_file_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:
+def test_each_treatment_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:
     named = {one.name for param in CURES for one in param.values[0].treatments}
-    assert {file.stem for file in FOLDER.glob("*.py")} - NO_TREATMENT - named <= BY_THE_PLAN
+    there = {file.stem for file in FOLDER.glob("*.py")} | set(SETTINGS)
+    assert there - NO_TREATMENT - named <= BY_THE_PLAN
 
 
 BY_THE_PLAN = {"replay", "losses", "seed"}  # what proving itself orders

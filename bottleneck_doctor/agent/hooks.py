@@ -1,0 +1,63 @@
+"""Which of our hooks waits for which module of the user's; each file of ours is loaded when it is needed.
+
+A process that never imports torch, a launcher or a tool of the script's, loads little more than this.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .guard import quiet
+from .types import Any, Callable, Table
+
+# user's module -> our file.function, called with the module once it is complete
+HOOKS = {
+    "torch": "torch_setup.torch_arrived",
+    "torch.torch_version": "startup.torch_begins",
+    "torch._dynamo.trace_rules": "patch_compiler.patch",
+    "torch._dynamo.eval_frame": "patch_compiler.patch_module",
+    "torch.serialization": "patch_saving.patch_save",
+    "torch.autograd": "patch_training.patch_autograd",
+    "torch.autograd.profiler": "give_way.patch",
+    "torch.cuda.graphs": "patch_graphs.patch",
+    "torch.optim.optimizer": "patch_training.patch_optimizer",
+    "torch.utils.data.dataloader": "patch_loader.patch",
+    "torch.utils.data._utils.worker": "patch_worker.patch",
+    "torch.distributed.distributed_c10d": "patch_ranks.patch_collectives",
+    "torch.distributed": "patch_ranks.patch_package",
+    "torch.distributed._functional_collectives": "patch_ranks.patch_functional",
+    "torch.nn.parallel.data_parallel": "patch_ranks.patch_data_parallel",
+    "torch.nn.parallel.distributed": "patch_ranks.patch_distributed",
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group": "patch_ranks.patch_sharded",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "patch_ranks.patch_flat",
+    "deepspeed.runtime.engine": "patch_ranks.patch_zero",
+    "torchdata.stateful_dataloader.worker": "patch_worker.patch",
+    "torchdata.stateful_dataloader.stateful_dataloader": "patch_loader.patch_stateful",
+    "logging": "patch_saving.patch_logging",
+    "os": "patch_saving.patch_os",
+    "tqdm.std": "patch_saving.patch_tqdm",
+    "tensorboard.summary.writer.event_file_writer": "patch_saving.patch_event_writer",
+    "safetensors.torch": "patch_saving.patch_safetensors",
+    "lightning.fabric.utilities.cloud_io": "patch_saving.patch_lightning",
+    "lightning_fabric.utilities.cloud_io": "patch_saving.patch_lightning",
+}
+# On top of those: how long an iterator takes to end its workers.
+ABOVE = {"torch.utils.data.dataloader": "patch_worker.patch_stops"}
+
+
+def tables() -> list[Table]:
+    """What is to be called for each module, each function loaded when its module has come."""
+    return [{module: late(where) for module, where in one.items()} for one in (HOOKS, ABOVE)]
+
+
+def late(where: str) -> Callable[[Any], None]:
+    """``file.function`` of ours, loaded when it is called."""
+    file, _, function = where.partition(".")
+    name = "%s.%s" % (__package__, file)
+
+    @quiet
+    def call(module: Any) -> None:
+        __import__(name)
+        getattr(sys.modules[name], function)(module)
+
+    return call

@@ -1,0 +1,85 @@
+"""Installs what needs torch, once it is there; says which torch it is, and what the script has set."""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import monotonic_ns as now
+
+from . import (
+    device_clock,
+    patch_collector,
+    patch_compiler,
+    patch_function,
+    patch_saving,
+    profiler,
+    startup,
+    switches,
+)
+from .guard import quiet
+from .pulse import state
+from .stop import Control
+from .types import Any
+
+
+@quiet
+def begin() -> None:
+    """torch is looked for: listen to the collector, map the control file, note which function is marked."""
+    patch_collector.watch()
+    patch_function.mark(os.environ.get("BDOC_DATA_FN", ""))
+    state.on_first = settled
+    state.control = Control(state.folder)
+    profiler.attach(state.control)
+
+
+@quiet
+def torch_arrived(torch: Any) -> None:
+    """torch is complete: say which one it is and install what needs all of it."""
+    state.book.fact(
+        fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
+        accelerator=torch.version.cuda or getattr(torch.version, "hip", None) or "",
+        since_start_ns=now() - state.book.start_ns,
+    )  # fmt: skip
+    startup.torch_ends()
+    if os.environ.get("BDOC_TRACER"):
+        from . import permit  # most machines do without
+
+        permit.let_in()
+    patch_compiler.know(torch)
+    patch_saving.patch_torch(torch)
+    state.seeking = bool(torch.version.cuda or getattr(torch.version, "hip", None)) or _other(torch)
+    device_clock.on_found.append(_device_found)
+    patch_function.look()
+
+
+@quiet
+def _device_found() -> None:
+    """The script uses an accelerator: from now on its copies and waits are listened to."""
+    from . import compilation, hearing, patch_copies, patch_waits  # most runs do without
+
+    torch: Any = sys.modules["torch"]
+    patch_waits.patch(torch)
+    patch_copies.patch(torch)
+    hearing.install(compilation.compiling())
+
+
+@quiet
+def settled() -> None:
+    """The training moves: read what a script sets after importing torch, and mark its function."""
+    startup.tell()
+    patch_function.look()
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return
+    cuda = torch.version.cuda is not None and torch.cuda.is_initialized()
+    state.book.fact(
+        fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
+        interop=torch.get_num_interop_threads(),
+    )  # fmt: skip
+    switches.note(torch)
+
+
+def _other(torch: Any) -> bool:
+    """Whether torch was built for an accelerator that is not CUDA's or ROCm's; asking initialises none."""
+    known = getattr(torch, "accelerator", None)
+    return known is not None and known.current_accelerator() is not None

@@ -1,0 +1,159 @@
+"""Notes the first losses of a trial, and checksums of the batches that its training loop was given.
+
+A loss is what ``backward`` is called on. Numbers on a device are copied there and read together, ever more
+rarely (after 1, 2, 4, 8 ... passes), so that few steps wait for it. The hooks lie on top of those that
+measure, and come off when enough is noted: the steps after that cost nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from .. import stop
+from ..guard import quiet
+from ..pulse import state
+from ..types import Any, Callable, Table
+from .checksums import checksum
+
+PASSES_AT_MOST = 192  # noted, of a step that takes several: closures, two models, a penalty on gradients
+MARGIN = 16  # batches more than losses: a loop may be given some ahead
+LOOKED_AT_MOST = 4  # times as many batches, and backward passes, until the hooks come off in any case
+
+
+class _Notes:
+    """What one process has noted; ``arrived`` are (loader, checksum), ``trained`` the loaders whose batch
+    came last before a backward pass."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.losses: list[Any] = []  # numbers, or tensors on a device that are yet to be read
+        self.arrived: list[tuple[int, int]] = []
+        self.trained: set[int] = set()
+        self.last: int | None = None  # the loader that gave the last batch
+        self.passes = self.steps = self.given = self.told = 0
+        self.over = False
+        self.hooks: list[tuple[Any, str, Any, Any]] = []  # owner, name, ours, what is below
+
+    def put_on(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+        below = getattr(owner, name)
+        ours = functools.update_wrapper(build(below), below)
+        self.hooks.append((owner, name, ours, below))
+        setattr(owner, name, ours)
+
+    def enough(self) -> bool:
+        """Whether all that was wanted is there, or will not come."""
+        if self.steps < self.wanted and self.passes < PASSES_AT_MOST:
+            return False
+        wanted = self.wanted + MARGIN
+        given = sum(loader in self.trained for loader, _ in self.arrived)
+        most = LOOKED_AT_MOST * wanted
+        too_many = len(self.arrived) >= most or self.passes >= PASSES_AT_MOST + most
+        return not self.arrived or given >= wanted or too_many
+
+    def welcomes(self, loader: int) -> bool:
+        """Whether another batch of that loader is of use."""
+        wanted, found = self.wanted + MARGIN, [number for number, _ in self.arrived]
+        return len(found) < LOOKED_AT_MOST * wanted and found.count(loader) < wanted
+
+    def take_off(self) -> None:
+        """Nothing of ours is called any more."""
+        self.over = True
+        for owner, name, ours, below in self.hooks:
+            if getattr(owner, name) is ours:  # somebody else's wrapper stays where it is, and ours in it
+                setattr(owner, name, below)
+
+
+def watchers(wanted: int) -> Table:
+    """The losses of ``wanted`` steps: all passes on so many batches, or so many where no loader gives any;
+    and some batches more."""
+    notes = _Notes(wanted)
+    tell = functools.partial(_tell, notes)
+    stop.before.append(tell)
+    return {
+        "torch.autograd": lambda module: notes.put_on(
+            module, "backward", lambda below: _backward(notes, below)
+        ),
+        "torch.utils.data.dataloader": lambda module: notes.put_on(
+            module._BaseDataLoaderIter, "__next__", lambda below: _next(notes, below)
+        ),
+    }
+
+
+def _backward(notes: _Notes, below: Callable[..., Any]) -> Callable[..., Any]:
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if not notes.over:
+            _note_loss(notes, args[0] if args else kwargs.get("tensors"))
+        return below(*args, **kwargs)
+
+    return backward
+
+
+def _next(notes: _Notes, below: Callable[..., Any]) -> Callable[..., Any]:
+    def __next__(self: Any) -> Any:
+        batch = below(self)
+        if not notes.over:
+            _note_batch(notes, self, batch)
+        return batch
+
+    return __next__
+
+
+@quiet
+def _note_loss(notes: _Notes, tensors: Any) -> None:
+    loss = tensors if hasattr(tensors, "grad_fn") else tensors[0]
+    torch: Any = sys.modules["torch"]
+    if loss.numel() != 1 or torch._C._current_graph_task_id() != -1:  # a pass inside a pass
+        return
+    notes.passes += 1
+    notes.steps += notes.given > 0 or notes.last is None
+    notes.given = 0
+    if notes.steps <= notes.wanted and notes.passes <= PASSES_AT_MOST:
+        _keep(notes, loss, torch)
+    if notes.last is not None:
+        notes.trained.add(notes.last)
+    _go_on(notes, tell=notes.steps == notes.wanted or not notes.passes & (notes.passes - 1))
+
+
+def _keep(notes: _Notes, loss: Any, torch: Any) -> None:
+    if loss.device.type == "cpu":
+        notes.losses.append(loss.item())
+    elif not torch.cuda.is_current_stream_capturing():
+        notes.losses.append(loss.detach().clone())
+
+
+@quiet
+def _note_batch(notes: _Notes, iterator: Any, batch: Any) -> None:
+    loader = iterator._bdoc.loader if "_bdoc" in iterator.__dict__ else 0
+    if notes.welcomes(loader):
+        notes.arrived.append((loader, _checksum(batch) or 0))
+    notes.last = loader
+    notes.given += 1
+    _go_on(notes)
+
+
+def _go_on(notes: _Notes, tell: bool = False) -> None:
+    over = notes.enough()
+    if over:
+        notes.take_off()
+    if over or tell:
+        _tell(notes)
+
+
+@quiet
+def _checksum(batch: Any) -> int:
+    return checksum(batch)
+
+
+@quiet
+def _tell(notes: _Notes) -> None:
+    """Write down what came since the last time; here a device is waited for."""
+    values, notes.losses = notes.losses, []
+    if values:
+        numbers = [float(value) for value in values]
+        state.book.fact(fact="losses", values=[number.hex() for number in numbers])
+    if notes.trained:
+        since, notes.told = notes.arrived[notes.told :], len(notes.arrived)
+        found = [number for loader, number in since if loader in notes.trained]
+        if found:
+            state.book.fact(fact="batches", checksums=found)

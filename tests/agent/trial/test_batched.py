@@ -1,0 +1,22 @@
+"""All rows of a batch are taken at once, and the batches are what they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agent.trial.trying import tried
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("how", ["getitems", "sampler", "subset"])
+def test_batches_are_the_same_to_the_last_bit_and_of_the_same_types(how: str) -> None:
+    same, batches, container, batch_size = tried().said[how]
+    assert same
+    assert (batches, container, batch_size) == (3, "list", 16)
+    assert "" in tried().told("batched")
+
+
+def test_a_data_set_with_a_getitem_of_its_own_is_left_alone() -> None:
+    assert tried().said["own_rows"] == [[1.0], [1.0]]
+    assert "not batches of a TensorDataset" in tried().told("batched")

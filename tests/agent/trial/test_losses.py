@@ -1,0 +1,121 @@
+"""The first losses and batches of a run are noted as they were, and then nothing of ours is left."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bottleneck_doctor.agent.trial.checksums import checksum
+from bottleneck_doctor.agent.trial.losses import MARGIN
+from bottleneck_doctor.assemble.processes import read_trial
+from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.model.run import Losses, Order
+from tests.agent.watching import PRELUDE, said, watched
+
+LOSSES, SEED = 12, 5
+SCRIPT = (
+    PRELUDE.replace(
+        "torch.manual_seed(0)\n", "import random\ndrawn = [random.random(), float(torch.rand(()))]\n"
+    )
+    + """
+def ours():
+    hooks = torch.autograd.backward, torch.utils.data.dataloader._BaseDataLoaderIter.__next__
+    return sum(hook.__code__.co_filename.endswith("losses.py") for hook in hooks)
+
+def ahead(loader):
+    iterator = iter(loader)
+    batch = next(iterator)
+    for following in iterator:
+        yield batch
+        batch = following
+    yield batch
+
+before = ours()
+losses, looked = [], 0
+for batch in DataLoader(Rows(1000), batch_size=4):  # a long look before training
+    with torch.no_grad():
+        model(batch)
+for epoch in range(4):
+    for batch in ahead(DataLoader(Rows(64), batch_size=4)):
+        losses.append(float(train_on(batch)).hex())
+vector = model(batch)
+torch.autograd.backward([vector], [torch.ones_like(vector)])
+say(losses=losses, drawn=drawn, before=before, after=ours())
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Losses]:
+    """What the script said of its own run, and what was noted of it."""
+    folder = tmp_path_factory.mktemp("losses")
+    order = folder / "order.json"
+    order.write_text(json.dumps({"losses": LOSSES, "seed": SEED}))
+    told = watched(folder, SCRIPT, BDOC_TRIAL=str(order))
+    trial = read_trial(Order(losses=LOSSES), read_diaries(told.folder))
+    assert trial is not None
+    (noted,) = trial.losses
+    return said(told), noted
+
+
+def test_the_first_losses_are_noted_to_the_last_bit(trained: tuple[dict[str, Any], Losses]) -> None:
+    truth, noted = trained
+    assert noted.values == truth["losses"][:LOSSES]
+
+
+def test_batches_are_those_that_were_trained_on_in_order(trained: tuple[dict[str, Any], Losses]) -> None:
+    rows = [torch.full((4,), float(index)) for index in range(64)]
+    epoch = [checksum(torch.stack(rows[place : place + 4])) for place in range(0, 64, 4)]
+    assert trained[1].batches[: LOSSES + MARGIN] == (epoch * 2)[: LOSSES + MARGIN]
+
+
+def test_all_passes_on_so_many_batches_are_noted(tmp_path: Path) -> None:
+    order = tmp_path / "order.json"
+    order.write_text(json.dumps({"losses": 4}))
+    script = """
+for batch in DataLoader(Rows(64), batch_size=4):
+    for _ in range(3):
+        train_on(batch)
+say()
+"""
+    told = watched(tmp_path, PRELUDE + script, BDOC_TRIAL=str(order))
+    assert said(told) == {}
+    trial = read_trial(Order(), read_diaries(told.folder))
+    assert trial is not None
+    assert [len(one.values) for one in trial.losses] == [12]
+
+
+def test_hooks_come_off_when_enough_is_noted(trained: tuple[dict[str, Any], Losses]) -> None:
+    assert (trained[0]["before"], trained[0]["after"]) == (2, 0)
+
+
+def test_a_script_that_seeds_nothing_begins_with_the_trials_seed(
+    trained: tuple[dict[str, Any], Losses],
+) -> None:
+    expected = torch.rand((), generator=torch.Generator().manual_seed(SEED))
+    assert trained[0]["drawn"] == [random.Random(SEED).random(), float(expected)]
+
+
+def test_a_scripts_own_seeds_win_and_ranks_differ(tmp_path: Path) -> None:
+    order = tmp_path / "order.json"
+    order.write_text(json.dumps({"seed": SEED}))
+    script = """
+import json, random
+import numpy
+drawn = [random.random(), float(numpy.random.rand())]
+random.seed(1)
+numpy.random.seed(1)
+print(json.dumps({"drawn": drawn, "own": [random.random(), float(numpy.random.rand())]}))
+"""
+    truth = said(watched(tmp_path, script, BDOC_TRIAL=str(order), RANK="3"))
+    import numpy
+
+    def of(seed: int) -> list[float]:
+        return [random.Random(seed).random(), float(numpy.random.RandomState(seed).rand())]
+
+    assert truth == {"drawn": of(SEED + 3), "own": of(1)}

@@ -1,0 +1,160 @@
+"""The ceiling: the training loop is fed from memory, and sees nothing else change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent.trial.replay import BATCHES, NO_LENGTH
+from bottleneck_doctor.assemble.processes import read_trial
+from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.model.run import Order
+from tests.agent.watching import PRELUDE, said, watched
+
+SCRIPT = (
+    PRELUDE
+    + """
+import multiprocessing
+from torch.utils.data import dataloader
+
+asked = []
+
+class Counted(Rows):
+    def __getitem__(self, index):
+        asked.append(index)
+        return {"x": super().__getitem__(index), "spare": 1}
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        asked.append(0)
+        return iter(torch.arange(84.0).reshape(21, 4))
+
+def epoch(loader, write=False):
+    seen = []
+    for batch in loader:
+        x = batch.pop("x") if isinstance(batch, dict) else batch
+        seen.append(x[0, 0].item())
+        if write:
+            x.mul_(0.5)
+        train_on(x)
+    return seen
+
+def evaluation(loader):
+    with torch.no_grad():
+        return [batch["x"][0, 0].item() for batch in loader]
+
+def main():
+    kept = DataLoader(Counted(80), batch_size=4, num_workers=1, persistent_workers=True)
+    held = DataLoader(Counted(8), batch_size=4)
+    worked = [[epoch(kept), evaluation(held), len(multiprocessing.active_children())] for _ in range(3)]
+    iterator = iter(kept)
+    say(worked=worked, kind=isinstance(iterator, dataloader._BaseDataLoaderIter), length=len(iterator))
+
+    asked.clear()
+    alone = DataLoader(Counted(88), batch_size=4, shuffle=True)
+    epochs = [epoch(alone, write=True) for _ in range(2)]
+    say(written=epochs, asked=len(asked))
+
+    say(streamed=[epoch(DataLoader(Stream(), batch_size=1)) for _ in range(1)])
+    nobodys = []
+    for batch in DataLoader(Counted(80), batch_size=4):
+        nobodys.append(batch["x"][0, 0].item())
+        train_on(batch["x"])
+    say(nobodys=nobodys)
+    say(short=[len(epoch(loader)) for loader in [DataLoader(Counted(40), batch_size=4)] for _ in range(4)])
+
+main()
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def fed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str]]:
+    """What the script saw, and what was told of the treatment."""
+    folder = tmp_path_factory.mktemp("replay")
+    order = folder / "order.json"
+    order.write_text(json.dumps({"treatments": [{"name": "replay"}]}))
+    told = watched(folder, SCRIPT, BDOC_TRIAL=str(order))
+    trial = read_trial(Order(), read_diaries(told.folder))
+    assert trial is not None
+    return said(told), [one.why for one in trial.treated]
+
+
+def test_epochs_keep_their_length_and_repeat_the_first_batches(fed: tuple[dict[str, Any], Any]) -> None:
+    first, second, third = (epoch for epoch, _, _ in fed[0]["worked"])
+    real = [4.0 * place for place in range(20)]
+    assert first == [*real[:BATCHES], *real[: 20 - BATCHES]]
+    assert [len(second), len(third)] == [20, 20]
+    assert set(second) | set(third) == set(real[:BATCHES])
+
+
+def test_workers_end_when_the_loop_is_fed_from_memory(fed: tuple[dict[str, Any], Any]) -> None:
+    assert [children for _, _, children in fed[0]["worked"]] == [0, 0, 0]
+
+
+def test_evaluation_still_reads_its_own_data(fed: tuple[dict[str, Any], Any]) -> None:
+    assert [held for _, held, _ in fed[0]["worked"]] == [[0.0, 4.0]] * 3
+
+
+def test_iterators_are_still_of_torchs_class_and_know_their_length(fed: tuple[dict[str, Any], Any]) -> None:
+    assert (fed[0]["kind"], fed[0]["length"]) == (True, 20)
+
+
+def test_a_data_set_is_asked_no_more_than_the_first_batches_need(fed: tuple[dict[str, Any], Any]) -> None:
+    assert fed[0]["asked"] == BATCHES * 4
+
+
+def test_a_script_that_writes_into_batches_gets_them_as_they_were(fed: tuple[dict[str, Any], Any]) -> None:
+    first, second = fed[0]["written"]
+    real = first[:BATCHES]
+    assert first[BATCHES:] + second == (real * 3)[: 6 + 22]
+
+
+def test_a_stream_of_unknown_length_in_a_run_without_limit_goes_on_as_ever(
+    fed: tuple[dict[str, Any], list[str]],
+) -> None:
+    assert fed[0]["streamed"] == [[4.0 * place for place in range(21)]]
+    assert fed[1] == ["", NO_LENGTH]
+
+
+def test_epochs_shorter_than_the_memory_are_recorded_over_several(fed: tuple[dict[str, Any], Any]) -> None:
+    assert fed[0]["short"] == [10, 10, 10, 10]
+
+
+def test_a_loader_that_nobody_holds_but_the_loop_is_replayed_too(fed: tuple[dict[str, Any], Any]) -> None:
+    assert len(fed[0]["nobodys"]) == 20
+    assert fed[0]["nobodys"][BATCHES:] == fed[0]["nobodys"][: 20 - BATCHES]
+
+
+FUNCTION = (
+    PRELUDE
+    + """
+calls = []
+
+def get_batch(split):
+    calls.append(split)
+    return torch.full((4, 4), float(len(calls)))
+
+seen = []
+for step in range(60):
+    if step % 10 == 9:
+        with torch.no_grad():
+            get_batch("val")
+    batch = get_batch("train")
+    seen.append(batch[0, 0].item())
+    train_on(batch)
+say(trained=calls.count("train"), evaluated=calls.count("val"), seen=len(set(seen)))
+"""
+)
+
+
+def test_a_function_that_gives_batches_is_called_no_more_except_for_evaluation(tmp_path: Path) -> None:
+    order = tmp_path / "order.json"
+    order.write_text(json.dumps({"treatments": [{"name": "replay"}]}))
+    seen = said(watched(tmp_path, FUNCTION, BDOC_TRIAL=str(order), BDOC_DATA_FN="train:get_batch"))
+    assert seen["evaluated"] == 6
+    assert BATCHES <= seen["trained"] < 40
+    assert seen["seen"] == seen["trained"]
