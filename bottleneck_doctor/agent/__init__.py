@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .types import Table
+from .hints import Table
 
 
 def arm(folder: str | None = None) -> None:
@@ -29,10 +29,10 @@ def arm(folder: str | None = None) -> None:
 
 
 def _install(folder: str) -> None:
-    from . import hooks, input_ops, pulse, startup
+    from . import hooks, input_ops, startup, state
     from .importing import finder
 
-    pulse.begin(folder)
+    state.begin(folder)
     startup.introduce()
     backup, below, above = _trial()
 

@@ -5,7 +5,7 @@ Not yet proven on hardware.
 
 from __future__ import annotations
 
-from .types import Any
+from .hints import Any
 
 MARKS_AT_MOST = 256  # kept for use again
 
@@ -75,9 +75,9 @@ class Accelerator:
 
     def tracer(self) -> Any:
         """What records this device for a profiler's window, or in words why nothing can now."""
-        from . import kineto  # most processes never need it
+        from . import trace_window  # most processes never need it
 
-        return kineto.refusal(self.torch, self.kind) or kineto.Trace(self.kind)
+        return trace_window.refusal(self.torch, self.kind) or trace_window.Trace(self.kind)
 
 
 def find(torch: Any, device: Any = None) -> Accelerator | None:

@@ -10,12 +10,40 @@ import sys
 from time import monotonic_ns as now
 
 from . import accelerator as accelerators
-from . import allocator, hearing, wire
-from .pulse import state
-from .types import TYPE_CHECKING, Any, Callable
+from . import tensor_hooks, wire
+from .hints import TYPE_CHECKING, Any, Callable
+from .state import state
 
 if TYPE_CHECKING:
     Row = tuple[int, int, int, int, int, int, int, int, int]  # kind, start, duration, a..e, thing
+
+EVERY_NS = 1_000_000_000
+
+
+class _LastReading:
+    """When they were read last, and whether they can be read."""
+
+    last_ns = 0
+    refused = False
+
+
+def note_allocator() -> None:
+    """At a look: a row, if the last one is a second old. Torch makes a table of all its counters for us."""
+    here = now()
+    if _LastReading.refused or here - _LastReading.last_ns < EVERY_NS:
+        return
+    _LastReading.last_ns = here
+    try:
+        retries, requests, peak, reserved = state.accelerator.memory()
+    except Exception:  # this device, or this version of torch, has no such books
+        _LastReading.refused = True
+        return
+    emptied = wire.NOTHING if tensor_hooks.ears.compiled else state.emptied
+    state.row(
+        wire.ALLOCATOR, here, now() - here, retries, requests, emptied, peak, reserved, thread=state.thread()
+    )
+    state.hooks_ns += now() - here
+
 
 PENDING_AT_MOST = 8  # looks that the device has not come to yet; none is begun before it is past the oldest
 PARTS_AT_MOST = 64  # of one step
@@ -77,7 +105,7 @@ def give_up(why: str) -> None:
     """No more marks in this process."""
     state.accelerator, state.seeking, state.look = None, False, None
     state.pending.clear()
-    hearing.rest()
+    tensor_hooks.rest()
     state.book.fact(fact="device_silent", why=why[:200])
 
 
@@ -122,8 +150,8 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
     drop()
     if len(state.pending) < PENDING_AT_MOST and _may_look() and state.accelerator.ready():
         look = SampledDeviceStep(owner, thing, alone)  # marked before anything else is done
-        allocator.note()
-        look.copies = 0 if hearing.listen() else wire.NOTHING
+        note_allocator()
+        look.copies = 0 if tensor_hooks.listen() else wire.NOTHING
         state.look = look
     _read_back()
 
@@ -152,7 +180,7 @@ def end(owner: object) -> None:
     if look is None or look.owner is not owner:
         return
     state.look = None
-    hearing.rest()
+    tensor_hooks.rest()
     if look.got is None or not state.accelerator.ready():
         return
     if look.last is not None:
@@ -164,7 +192,7 @@ def end(owner: object) -> None:
 def drop() -> None:
     """Something else begins inside of the step, such as an evaluation: it would be counted to the step."""
     state.look = None
-    hearing.rest()
+    tensor_hooks.rest()
 
 
 @quiet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .types import Any, Callable
+from .hints import Any, Callable
 
 # In a file's name: `warnings` counts no such frame, so a warning of torch's names the user's line, not ours.
 UNCOUNTED = " importlib._bootstrap"

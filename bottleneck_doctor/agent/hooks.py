@@ -8,41 +8,41 @@ from __future__ import annotations
 import sys
 
 from .guard import quiet
-from .types import Any, Callable, Table
+from .hints import Any, Callable, Table
 
 # user's module -> our file.function, called with the module once it is complete
 HOOKS = {
     "torch": "torch_setup.torch_arrived",
     "torch.torch_version": "startup.torch_begins",
-    "torch._dynamo.trace_rules": "patch_compiler.patch",
-    "torch._dynamo.eval_frame": "patch_compiler.patch_module",
-    "torch.serialization": "patch_saving.patch_save",
-    "torch.autograd": "patch_training.patch_autograd",
-    "torch.autograd.profiler": "give_way.patch",
-    "torch.cuda.graphs": "patch_graphs.patch",
-    "torch.optim.optimizer": "patch_training.patch_optimizer",
-    "torch.utils.data.dataloader": "patch_loader.patch",
-    "torch.utils.data._utils.worker": "patch_worker.patch",
-    "torch.distributed.distributed_c10d": "patch_ranks.patch_collectives",
-    "torch.distributed": "patch_ranks.patch_package",
-    "torch.distributed._functional_collectives": "patch_ranks.patch_functional",
-    "torch.nn.parallel.data_parallel": "patch_ranks.patch_data_parallel",
-    "torch.nn.parallel.distributed": "patch_ranks.patch_distributed",
-    "torch.distributed.fsdp._fully_shard._fsdp_param_group": "patch_ranks.patch_sharded",
-    "torch.distributed.fsdp.fully_sharded_data_parallel": "patch_ranks.patch_flat",
-    "deepspeed.runtime.engine": "patch_ranks.patch_zero",
-    "torchdata.stateful_dataloader.worker": "patch_worker.patch",
-    "torchdata.stateful_dataloader.stateful_dataloader": "patch_loader.patch_stateful",
-    "logging": "patch_saving.patch_logging",
-    "os": "patch_saving.patch_os",
-    "tqdm.std": "patch_saving.patch_tqdm",
-    "tensorboard.summary.writer.event_file_writer": "patch_saving.patch_event_writer",
-    "safetensors.torch": "patch_saving.patch_safetensors",
-    "lightning.fabric.utilities.cloud_io": "patch_saving.patch_lightning",
-    "lightning_fabric.utilities.cloud_io": "patch_saving.patch_lightning",
+    "torch._dynamo.trace_rules": "compiler.patch_rules",
+    "torch._dynamo.eval_frame": "loop_without_loader.patch_module",
+    "torch.serialization": "saving.patch_save",
+    "torch.autograd": "training.patch_autograd",
+    "torch.autograd.profiler": "profiler_conflict.patch",
+    "torch.cuda.graphs": "compiler.patch_graphs",
+    "torch.optim.optimizer": "training.patch_optimizer",
+    "torch.utils.data.dataloader": "loader.patch",
+    "torch.utils.data._utils.worker": "worker.patch",
+    "torch.distributed.distributed_c10d": "ranks.patch_collectives",
+    "torch.distributed": "ranks.patch_package",
+    "torch.distributed._functional_collectives": "ranks.patch_functional",
+    "torch.nn.parallel.data_parallel": "ranks.patch_data_parallel",
+    "torch.nn.parallel.distributed": "ranks.patch_distributed",
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group": "ranks.patch_sharded",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "ranks.patch_flat",
+    "deepspeed.runtime.engine": "ranks.patch_zero",
+    "torchdata.stateful_dataloader.worker": "worker.patch",
+    "torchdata.stateful_dataloader.stateful_dataloader": "loader.patch_stateful",
+    "logging": "saving.patch_logging",
+    "os": "saving.patch_os",
+    "tqdm.std": "saving.patch_tqdm",
+    "tensorboard.summary.writer.event_file_writer": "saving.patch_event_writer",
+    "safetensors.torch": "saving.patch_safetensors",
+    "lightning.fabric.utilities.cloud_io": "saving.patch_lightning",
+    "lightning_fabric.utilities.cloud_io": "saving.patch_lightning",
 }
 # On top of those: how long an iterator takes to end its workers.
-ABOVE = {"torch.utils.data.dataloader": "patch_worker.patch_stops"}
+ABOVE = {"torch.utils.data.dataloader": "worker.patch_stops"}
 
 
 def tables() -> list[Table]:

@@ -6,7 +6,7 @@ import sys
 from time import monotonic_ns
 
 from .guard import quiet
-from .types import Any, Callable, ModuleSpec, ModuleType, Sequence, Table
+from .hints import Any, Callable, ModuleSpec, ModuleType, Sequence, Table
 
 PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
 

@@ -8,8 +8,8 @@ from time import thread_time_ns
 
 from . import wire
 from .guard import quiet, replace_each
-from .pulse import state
-from .types import Any, Callable, Table
+from .hints import Any, Callable, Table
+from .state import state
 
 # module -> attributes that turn compressed bytes into arrays
 DECODERS = {

@@ -6,8 +6,8 @@ import sys
 import weakref
 
 from .guard import quiet, replace
-from .pulse import _users_frame, state
-from .types import Any, Callable, FrameType, Iterator
+from .hints import Any, Callable, FrameType, Iterator
+from .state import _users_frame, state
 
 SMALLEST_NORMAL = 2.0**-126  # of float32
 TENSORS_AT_MOST = 64  # looked into, of each sort

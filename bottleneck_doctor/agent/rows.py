@@ -14,7 +14,7 @@ except ImportError:  # another Python than CPython
 
 from . import wire
 from .guard import keep
-from .types import Any, Callable
+from .hints import Any, Callable
 
 FACTS_AT_MOST = 4096  # lines of text per process: constructions in a loop must not fill the disk
 # A process may outlive the run's folder, and its name may then be somebody else's: links are not followed.

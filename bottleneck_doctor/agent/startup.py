@@ -8,9 +8,9 @@ import sys
 from time import monotonic_ns as now
 
 from .guard import quiet
+from .hints import Any
 from .importing import pace
-from .pulse import state
-from .types import Any
+from .state import state
 
 _marks = {"torch_begin_ns": 0, "torch_end_ns": 0}
 _told = [False]

@@ -10,8 +10,8 @@ import threading
 from . import wire
 from .clocks import now
 from .guard import keep
-from .pulse import state
-from .types import Callable
+from .hints import Callable
+from .state import state
 
 AGAIN_AT_MOST = 3
 before: list[Callable[[], object]] = []  # called when the training is to end

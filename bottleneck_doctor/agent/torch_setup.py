@@ -6,27 +6,18 @@ import os
 import sys
 from time import monotonic_ns as now
 
-from . import (
-    device_clock,
-    patch_collector,
-    patch_compiler,
-    patch_function,
-    patch_saving,
-    profiler,
-    startup,
-    switches,
-)
+from . import collector, compiler, data_fn, device_clock, profiler, saving, settings, startup
 from .guard import quiet
-from .pulse import state
+from .hints import Any
+from .state import state
 from .stop import Control
-from .types import Any
 
 
 @quiet
 def begin() -> None:
     """torch is looked for: listen to the collector, map the control file, note which function is marked."""
-    patch_collector.watch()
-    patch_function.mark(os.environ.get("BDOC_DATA_FN", ""))
+    collector.watch()
+    data_fn.mark(os.environ.get("BDOC_DATA_FN", ""))
     state.on_first = settled
     state.control = Control(state.folder)
     profiler.attach(state.control)
@@ -42,32 +33,37 @@ def torch_arrived(torch: Any) -> None:
     )  # fmt: skip
     startup.torch_ends()
     if os.environ.get("BDOC_TRACER"):
-        from . import permit  # most machines do without
+        from . import ptrace_permission  # most machines do without
 
-        permit.let_in()
-    patch_compiler.know(torch)
-    patch_saving.patch_torch(torch)
+        ptrace_permission.let_in()
+    compiler.know(torch)
+    saving.patch_torch(torch)
     state.seeking = bool(torch.version.cuda or getattr(torch.version, "hip", None)) or _other(torch)
     device_clock.on_found.append(_device_found)
-    patch_function.look()
+    data_fn.look()
 
 
 @quiet
 def _device_found() -> None:
     """The script uses an accelerator: from now on its copies and waits are listened to."""
-    from . import compilation, hearing, patch_copies, patch_waits  # most runs do without
+    from . import (
+        compiler,
+        device_copies,  # most runs do without
+        device_waits,
+        tensor_hooks,
+    )
 
     torch: Any = sys.modules["torch"]
-    patch_waits.patch(torch)
-    patch_copies.patch(torch)
-    hearing.install(compilation.compiling())
+    device_waits.patch(torch)
+    device_copies.patch(torch)
+    tensor_hooks.install(compiler.compiling())
 
 
 @quiet
 def settled() -> None:
     """The training moves: read what a script sets after importing torch, and mark its function."""
     startup.tell()
-    patch_function.look()
+    data_fn.look()
     torch: Any = sys.modules.get("torch")
     if torch is None:
         return
@@ -76,7 +72,7 @@ def settled() -> None:
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
         interop=torch.get_num_interop_threads(),
     )  # fmt: skip
-    switches.note(torch)
+    settings.note_settings(torch)
 
 
 def _other(torch: Any) -> bool:

@@ -11,7 +11,7 @@ from ..model.profile import Profile
 from ..model.proof import Plan, Proof
 from ..model.report import Report
 from .output import Screen, complain, say, screen, write
-from .prove import ProveOptions
+from .prove_options import ProveOptions
 
 
 def show_plan(options: ProveOptions, plan: Plan) -> None:

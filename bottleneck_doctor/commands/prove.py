@@ -15,7 +15,6 @@ Exit status: 0 done, 1 an expectation fails, 2 usage error, 3 cannot say; the sc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
@@ -24,6 +23,7 @@ from ..model.errors import UsageError
 from . import settings
 from .options import DataFn, Format, Module, Python
 from .output import writable
+from .prove_options import ProveOptions
 from .reading import printed_format
 from .run_line import LAUNCHED, SPECIAL
 from .run_options import form, function, length, repeatable
@@ -66,33 +66,6 @@ Record = Annotated[
 RecordFile = Annotated[str | None, typer.Option(metavar="FILE", help="The same, in this file.")]
 MaxSteps = Annotated[int | None, typer.Option(metavar="N", help="No run trains more than N steps.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")]
-
-
-@dataclass(frozen=True)
-class ProveOptions:
-    """A checked command line: one of ``script``, ``module``, ``launcher``, and the ``args`` behind it.
-
-    ``budget_s``: None where it was left to us."""
-
-    script: str | None
-    module: str | None
-    launcher: list[str] | None
-    args: list[str]
-    budget_s: float | None = None
-    profile: str | None = None
-    remedies: list[str] = field(default_factory=list)
-    expect: list[str] = field(default_factory=list)
-    allow_numerics: bool = False
-    dry_run: bool = False
-    format: str = "terminal"
-    output: str | None = None
-    write_patch: str | None = None
-    record: bool = False
-    record_file: str | None = None
-    python: str | None = None
-    data_fn: list[str] = field(default_factory=list)
-    max_steps: int | None = None
-    quiet: bool = False
 
 
 def main(

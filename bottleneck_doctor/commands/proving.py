@@ -18,7 +18,7 @@ from ..prove.restore import Keeping
 from . import settings
 from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
-from .prove import ProveOptions
+from .prove_options import ProveOptions
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -75,7 +75,7 @@ def nameless(profile: Profile) -> Profile:
     return replace(profile, hot_files=[replace(one, paths=[]) for one in profile.hot_files])
 
 
-RUNNER = Path(__file__).resolve().parent.parent / "agent" / "under_cprofile.py"
+RUNNER = Path(__file__).resolve().parent.parent / "launch" / "under_cprofile.py"
 NAME = "cprofile"
 
 
@@ -154,7 +154,7 @@ def run_command(options: RunOptions) -> int:
 def _prove(options: RunOptions, seconds: float) -> None:
     """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
     from ..model.errors import Refused
-    from .prove import ProveOptions
+    from .prove_options import ProveOptions
     from .proving import prove_command
 
     target = (options.script, options.module, options.launcher, options.args)

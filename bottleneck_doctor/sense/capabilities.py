@@ -23,7 +23,7 @@ from .wait_channels import Thread, call_numbers
 CACHESTAT = 451  # the same number on every architecture
 PROBE_TIMEOUT_S = 15.0
 SMALL_SHM_BYTES = 1 << 30  # ours: below, a few large batches in flight fill it (docker gives 64 MiB)
-# A child that is to be looked at. Under Yama it lets us in as a training does (agent/permit.py).
+# A child that is to be looked at. Under Yama it lets us in as a training does (agent/ptrace_permission.py).
 CHILD = "print(flush=True); input()"
 LET_IN = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong({pid}), 0, 0, 0); "
 KERNEL_FILES = (

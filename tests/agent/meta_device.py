@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from bottleneck_doctor.agent import device_clock, hearing, importing, patch_copies, patch_waits
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent import device_clock, device_copies, device_waits, importing, tensor_hooks
+from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_diaries
 
 LOOP = "loop"
@@ -68,17 +68,17 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
     before = dict(state.__dict__)
     state.begin(str(folder))
     device = state.accelerator = MetaDevice()
-    vars(hearing.ears).update(vars(hearing.TensorHooks()), next=0)
-    patch_waits.patch(torch)
-    patch_copies.patch(torch)
-    importing.before_search.append(hearing.hush)
+    vars(tensor_hooks.ears).update(vars(tensor_hooks.TensorHooks()), next=0)
+    device_waits.patch(torch)
+    device_copies.patch(torch)
+    importing.before_search.append(tensor_hooks.hush)
     try:
         yield device
     finally:
         device_clock.drop()
-        importing.before_search.remove(hearing.hush)
-        hearing._forget()
-        vars(hearing.ears).update(vars(hearing.TensorHooks()))
+        importing.before_search.remove(tensor_hooks.hush)
+        tensor_hooks._forget()
+        vars(tensor_hooks.ears).update(vars(tensor_hooks.TensorHooks()))
         state.__dict__.clear()
         state.__dict__.update(before)
 

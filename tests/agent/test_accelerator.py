@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import accelerator, kineto
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent import accelerator, trace_window
+from bottleneck_doctor.agent.state import state
 
 
 class Event:
@@ -111,7 +111,7 @@ def test_a_device_that_another_tool_traces_is_left_to_it(name: str, monkeypatch:
     torch._C = SimpleNamespace(_autograd=SimpleNamespace(_supported_activities=lambda: {"Activity.CUDA"}))
     torch.autograd, torch.version = autograd, SimpleNamespace(cuda="12.8")
     monkeypatch.setattr(state, "graphs", False, raising=False)
-    monkeypatch.setattr(kineto, "_severity", lambda torch: object())
-    assert kineto.refusal(torch, "cuda") == ""
+    monkeypatch.setattr(trace_window, "_severity", lambda torch: object())
+    assert trace_window.refusal(torch, "cuda") == ""
     monkeypatch.setenv(name, "1")
-    assert name in kineto.refusal(torch, "cuda")
+    assert name in trace_window.refusal(torch, "cuda")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from bottleneck_doctor.agent import allocator, hearing, wire
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent import device_clock, tensor_hooks, wire
+from bottleneck_doctor.agent.state import state
 from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
 
 
@@ -17,9 +17,9 @@ from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
 def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MetaDevice]:
     monkeypatch.setattr(torch._C, "_cuda_emptyCache", lambda: None, raising=False)
     for name, value in (("last_ns", 0), ("refused", False)):
-        monkeypatch.setattr(allocator._LastReading, name, value)
+        monkeypatch.setattr(device_clock._LastReading, name, value)
     with in_use(tmp_path) as found:
-        hearing._set(hearing.ALWAYS)
+        tensor_hooks._set(tensor_hooks.ALWAYS)
         found.books = (1, 20, 3000, 4000)
         yield found
 
@@ -27,8 +27,8 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MetaDevi
 def test_a_second_apart_at_most_once(
     device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for past_ns in (0, allocator.EVERY_NS - 1, allocator.EVERY_NS):
-        monkeypatch.setattr(allocator, "now", lambda: 10**12 + past_ns)  # noqa: B023
+    for past_ns in (0, device_clock.EVERY_NS - 1, device_clock.EVERY_NS):
+        monkeypatch.setattr(device_clock, "now", lambda: 10**12 + past_ns)  # noqa: B023
         with look():
             torch._C._cuda_emptyCache()
     rows = rows_of(tmp_path, wire.ALLOCATOR)
@@ -50,7 +50,7 @@ def test_emptying_is_counted_outside_of_looks_too_and_is_a_wait_inside(
 
 def test_once_graphs_are_compiled_nobody_counts(device: MetaDevice, tmp_path: Path) -> None:
     emptying = torch._C._cuda_emptyCache
-    hearing._compiles()
+    tensor_hooks._compiles()
     assert torch._C._cuda_emptyCache is not emptying
     with look():
         pass
@@ -63,6 +63,6 @@ def test_a_device_without_books_goes_on(device: MetaDevice, tmp_path: Path) -> N
     for _ in range(2):
         with look():
             pass
-    assert allocator._LastReading.refused
+    assert device_clock._LastReading.refused
     assert state.accelerator is device
     assert len(rows_of(tmp_path, wire.DEVICE_STEP)) == 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.anatomy import CALL_US, RECORDS_AT_MOST, OperatorTimes, dissect, is_operator
+from bottleneck_doctor.agent.profiler import CALL_US, RECORDS_AT_MOST, OperatorTimes, dissect, is_operator
 
 
 @dataclass

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import device_clock, own_loop, patch_training, wire
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent import device_clock, loop_without_loader, training, wire
+from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_diaries
 from tests.agent.watching import PRELUDE, watched
 
@@ -59,7 +59,7 @@ def device(tmp_path: Path) -> Iterator[Pretend]:
     state.begin(str(tmp_path))
     state.accelerator = Pretend()
     yield state.accelerator
-    own_loop._forget()  # a hook that waits for the next call of any module
+    loop_without_loader._forget()  # a hook that waits for the next call of any module
     state.__dict__.clear()
     state.__dict__.update(before)
 
@@ -80,23 +80,23 @@ def step(device: Pretend, wait_ns: int, work_ns: int) -> None:
 
 @pytest.mark.parametrize("within", [True, False])
 def test_a_loop_steps_once_a_pass_wherever_its_optimizers_step(device: Pretend, within: bool) -> None:
-    own_loop._forked()
+    loop_without_loader._forked()
     optimizer = SimpleNamespace(param_groups=[{"params": []}], state={})
 
     def update() -> None:
-        patch_training._before(optimizer, (), {})
-        patch_training._after(optimizer, (), {})
+        training._before(optimizer, (), {})
+        training._after(optimizer, (), {})
 
     def backward() -> None:
         for _ in range(20 if within else 0):  # one for each parameter
             update()
 
-    passing = patch_training._backward(backward)
+    passing = training._backward(backward)
     for _ in range(100):
         passing()
         if not within:
             update()
-    assert state.trained == pytest.approx(100, abs=2 + own_loop.ALONE_FROM)
+    assert state.trained == pytest.approx(100, abs=2 + loop_without_loader.ALONE_FROM)
 
 
 def test_a_step_that_computes_on_a_stream_of_its_own_is_not_timed(device: Pretend, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_of_a_device_that_is_always_far_behind_the_oldest_looks_are_written(
 FORKED = """
 import gc, os, sys
 from bottleneck_doctor.agent import device_clock, patch_training, pulse
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent.state import state
 
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -182,13 +182,13 @@ for _ in range(3):
     device_clock.got("loop")
     device_clock.end("loop")
 device_clock.ask("loop", 7)
-patch_training._Open.token = (Mark(), 0)
+training._Open.token = (Mark(), 0)
 child = os.fork()
 gc.collect()
 if child:
     print(child, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 else:
-    patch_training._Open.token = None  # what the child's own first step would do
+    training._Open.token = None  # what the child's own first step would do
     device_clock.drop()
     gc.collect()
 """

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import input_ops, making, patch_transforms, wire
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent import fetch, input_ops, transforms, wire
+from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import ProcessLog, Row, read_diaries
 
 DATA = bytes(range(256)) * 4000
@@ -28,8 +28,8 @@ def _worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This process is a worker inside a fetch for the length of a test."""
     state.begin(str(tmp_path))
     state.worker = state.in_fetch = True
-    monkeypatch.setattr(patch_transforms, "watch", patch_transforms.TransformTimes())
-    monkeypatch.setattr(making, "_names", {})
+    monkeypatch.setattr(transforms, "watch", transforms.TransformTimes())
+    monkeypatch.setattr(fetch, "_names", {})
     yield
     state.begin(str(tmp_path))
 
@@ -90,18 +90,18 @@ def zipped() -> bytes:
 def test_unpacking_is_timed_once_and_gives_what_it_gave(
     read: Callable[[], bytes], tmp_path: Path, unpackers: None
 ) -> None:
-    making.begin(None, 1)
+    fetch.begin_batch(None, 1)
     assert read() == DATA
-    making.end(1, 7, 1, False, None)
+    fetch.end(1, 7, 1, False, None)
     (row,) = kinds(tmp_path, "unpack")
     assert (row.a > 0, row.b, row.thing) == (True, len(DATA), 7)
 
 
 def test_unpacking_outside_of_a_fetch_is_nobodys_business(tmp_path: Path, unpackers: None) -> None:
-    making.begin(None, 1)
+    fetch.begin_batch(None, 1)
     state.in_fetch = False
     zlib.decompress(zlib.compress(DATA))
-    making.end(1, 0, 1, False, None)
+    fetch.end(1, 0, 1, False, None)
     assert kinds(tmp_path, "unpack") == []
 
 
@@ -141,10 +141,10 @@ class Data:
 
 def test_each_class_of_transform_is_timed_in_some_fetches(tmp_path: Path) -> None:
     data = Data(Blur(), Inner())
-    for fetches in range(2 * making.TRANSFORMS_EVERY):
-        making.begin(data, fetches)
+    for fetches in range(2 * fetch.TRANSFORMS_EVERY):
+        fetch.begin_batch(data, fetches)
         assert data.transform("a") == "A"
-        making.end(fetches + 1, 0, 9, False, None)
+        fetch.end(fetches + 1, 0, 9, False, None)
     names = {one["number"]: one["name"] for one in diary(tmp_path).facts if one.get("fact") == "transform"}
     seen = [(names[row.d], row.a > 0) for row in kinds(tmp_path, "transform")]
     assert sorted(seen) == [("Blur", True), ("Blur", True), ("Inner", True), ("Inner", True)]
@@ -152,34 +152,34 @@ def test_each_class_of_transform_is_timed_in_some_fetches(tmp_path: Path) -> Non
 
 def test_a_transform_that_fails_fails_as_it_did_and_is_timed_again(tmp_path: Path) -> None:
     data = Data(Breaks())
-    making.begin(data, 0)
+    fetch.begin_batch(data, 0)
     for _ in range(2):
         with pytest.raises(KeyError, match="a"):
             data.transform("a")
-    making.end(1, 0, 9, False, None)
+    fetch.end(1, 0, 9, False, None)
     assert len(kinds(tmp_path, "transform")) == 1
-    assert not patch_transforms.watch.inside
+    assert not transforms.watch.inside
 
 
 def test_a_plain_list_of_transforms_is_found_too(tmp_path: Path) -> None:
     data = SimpleNamespace(augmentations=[Blur()])
-    making.begin(data, 0)
+    fetch.begin_batch(data, 0)
     data.augmentations[0]("a")
-    making.end(1, 0, 9, False, None)
+    fetch.end(1, 0, 9, False, None)
     assert len(kinds(tmp_path, "transform")) == 1
 
 
 @pytest.mark.parametrize("dataset", [None, 3, object(), Data(len), Data("no callable"), {"transform": 1}])
 def test_a_data_set_of_any_kind_passes(dataset: Any, tmp_path: Path) -> None:
-    making.begin(dataset, 0)
-    making.end(1, 0, 9, False, None)
+    fetch.begin_batch(dataset, 0)
+    fetch.end(1, 0, 9, False, None)
     assert kinds(tmp_path, "transform") == []
 
 
 def test_the_first_batches_of_an_iterable_are_remembered(tmp_path: Path) -> None:
-    for place in range(1, making.FIRST_BATCHES + 3):
-        making.end(place, 0, place, True, b"batch %d" % (place % 3))
-    making.end(99, 0, 1, False, b"a map-style batch")
+    for place in range(1, fetch.FIRST_BATCHES + 3):
+        fetch.end(place, 0, place, True, b"batch %d" % (place % 3))
+    fetch.end(99, 0, 1, False, b"a map-style batch")
     rows = diary(tmp_path).of(wire.FIRSTLING)
-    assert [row.b for row in rows] == list(range(1, making.FIRST_BATCHES + 1))
+    assert [row.b for row in rows] == list(range(1, fetch.FIRST_BATCHES + 1))
     assert len({row.a for row in rows}) == 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.padding import padding
+from bottleneck_doctor.agent.fetch import padding
 
 torch = pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from bottleneck_doctor.agent import input_ops
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_diaries
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bottleneck_doctor.agent import patch_graphs
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent import compiler
+from bottleneck_doctor.agent.state import state
 
 
 @pytest.fixture(autouse=True)
@@ -29,13 +29,13 @@ class Graph:
 
 
 def test_without_graphs_the_profiler_may_come() -> None:
-    assert patch_graphs.may_profile("11.8")
+    assert compiler.may_profile("11.8")
 
 
 @pytest.mark.parametrize(
     ("cuda", "may"), [("11.8", False), ("12.4", False), ("12.6", True), ("13.0", True), ("odd", False)]
 )
 def test_with_graphs_only_from_cuda_12_6_on(cuda: str, may: bool) -> None:
-    patch_graphs.patch(SimpleNamespace(CUDAGraph=Graph))
+    compiler.patch_graphs(SimpleNamespace(CUDAGraph=Graph))
     assert Graph().capture_begin(pool=3) == 3
-    assert patch_graphs.may_profile(cuda) is may
+    assert compiler.may_profile(cuda) is may

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.payload import PARTS_AT_MOST, cargo, leaves, view
+from bottleneck_doctor.agent.fetch import PARTS_AT_MOST, cargo, leaves, view
 
 
 @dataclass

@@ -9,7 +9,7 @@ from tests.agent.watching import PRELUDE, profile_of, watched
 SCRIPT = (
     PRELUDE
     + """
-agent = sys.modules["_bdoc_agent.pulse"].state
+agent = sys.modules["_bdoc_agent.state"].state
 training = DataLoader(Rows(20), batch_size=1)
 for batch in training:
     train_on(batch)
@@ -33,7 +33,7 @@ def test_no_window_opens_in_an_evaluation_between_two_epochs(tmp_path: Path) -> 
 AHEAD = (
     PRELUDE
     + """
-agent = sys.modules["_bdoc_agent.pulse"].state
+agent = sys.modules["_bdoc_agent.state"].state
 loader = DataLoader(Rows(40), batch_size=1)
 large = torch.ones(1_000_000)
 asked, look = [], agent.control.look
@@ -69,7 +69,7 @@ ASIDE = (
     PRELUDE
     + """
 import threading
-agent = sys.modules["_bdoc_agent.pulse"].state
+agent = sys.modules["_bdoc_agent.state"].state
 
 def fetch():
     for batch in DataLoader(Rows(4), batch_size=1):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import shapes
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent import settings
+from bottleneck_doctor.agent.state import state
 from tests.agent.watching import PRELUDE, profile_of, said, watched
 
 torch: Any = pytest.importorskip("torch")
@@ -27,7 +27,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
 
     def noted(loss: Any) -> list[dict[str, Any]]:
         facts.clear()
-        shapes.note(loss)
+        settings.note_shapes(loss)
         return list(facts)
 
     return noted

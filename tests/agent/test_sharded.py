@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from bottleneck_doctor.model.profile import Profile
-from tests.agent.test_patch_ranks import RANKS
+from tests.agent.test_ranks import RANKS
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.agent.synced import Written, named
+from bottleneck_doctor.agent.saving import Written, named
 
 
 @pytest.mark.parametrize(

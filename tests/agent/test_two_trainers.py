@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bottleneck_doctor.agent import own_loop, wire
+from bottleneck_doctor.agent import loop_without_loader, wire
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         thread=threading.get_ident, trained=1, close=True, stepping=False,
         row=lambda *values, **more: found.append(values),
     )  # fmt: skip
-    monkeypatch.setattr(own_loop, "state", state)
+    monkeypatch.setattr(loop_without_loader, "state", state)
     clock = SimpleNamespace(ask=lambda *a: None, got=lambda *a: None)
-    monkeypatch.setattr(own_loop, "device_clock", clock)
-    monkeypatch.setattr(own_loop._Loop, "since", 1)
+    monkeypatch.setattr(loop_without_loader, "device_clock", clock)
+    monkeypatch.setattr(loop_without_loader._Loop, "since", 1)
     return found
 
 
@@ -31,11 +31,11 @@ def test_a_forward_pass_answers_only_its_own_threads_backward_pass(
     rows: list[tuple[object, ...]], by_another: bool, heard: int
 ) -> None:
     model, batch = torch.nn.Linear(2, 2), torch.zeros(1, 2)
-    own_loop._await_forward()
+    loop_without_loader._await_forward()
     if by_another:
         thread = threading.Thread(target=model, args=(batch,))
         thread.start()
         thread.join()
     model(batch)
     assert [row[0] for row in rows].count(wire.FORWARD) == heard
-    assert own_loop._Loop.handle is None, "it listens to one call only"
+    assert loop_without_loader._Loop.handle is None, "it listens to one call only"

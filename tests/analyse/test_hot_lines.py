@@ -14,7 +14,7 @@ from bottleneck_doctor.model.run import Machine, Process, Run
 
 FETCH = "fetch (/x/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py:54)"
 GET = "Photos.__getitem__ (/data/train.py:20)"
-OURS = "Watched.__getitem__ (/opt/bottleneck_doctor/agent/patch_fetch.py:158)"
+OURS = "Watched.__getitem__ (/opt/bottleneck_doctor/agent/fetch.py:158)"
 DECODE = "decode (/data/photos.py:7)"
 GZIP = "read (/usr/lib/python3.11/gzip.py:301)"
 TAKE = "Photos.__getitem__ (/data/train.py:22)"

@@ -14,8 +14,8 @@ from pathlib import Path
 from unittest import mock
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.agent.pulse import STRIDE_AT_MOST
 from bottleneck_doctor.agent.rows import EventWriter
+from bottleneck_doctor.agent.state import STRIDE_AT_MOST
 from bottleneck_doctor.assemble.profile import Remains
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample, Stack
 from bottleneck_doctor.model.run import Machine, Run

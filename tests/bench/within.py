@@ -45,7 +45,7 @@ def compare(step_s: float, blocks: int) -> dict[str, list[list[float]]]:
     import torch
     import torch.utils.data.dataloader as loading
 
-    from bottleneck_doctor.agent.patch_training import rest
+    from bottleneck_doctor.agent.training import rest
 
     from .steps import burn
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.commands.proof_files import hand_over
-from bottleneck_doctor.commands.prove import ProveOptions
+from bottleneck_doctor.commands.prove_options import ProveOptions
 from bottleneck_doctor.model.proof import Expected, Proof
 from tests.prove.patch.scripts import loader_with, profile_of
 from tests.render.proof.proofs import BROKEN, TYPICAL, WORKERS

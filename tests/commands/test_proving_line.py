@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bottleneck_doctor.commands.prove import ProveOptions
+from bottleneck_doctor.commands.prove_options import ProveOptions
 from bottleneck_doctor.commands.proving import Proving, ProvingLine
 from bottleneck_doctor.model.proof import ComparedSteps, Plan
 from bottleneck_doctor.prove.trials import Target

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,16 @@ def open_door(tmp_path: Path) -> dict[str, str]:
     run = tmp_path / "run"
     run.mkdir()
     return {"PYTHONPATH": str(INJECT), "BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT)}
+
+
+MOST_LINES = 1200  # of ours in an interpreter that never imports torch; it only shrinks
+
+
+def test_a_process_without_torch_loads_little_of_ours(open_door: dict[str, str]) -> None:
+    named: Any = _census(open_door)["modules"]
+    ours = [file for name, file in named.items() if name.startswith("_bdoc_agent")]
+    lines = sum(len(Path(file).read_text().splitlines()) for file in ours)
+    assert 0 < lines <= MOST_LINES, f"{lines} lines in {len(ours)} files"
 
 
 def test_shut_it_imports_nothing() -> None:

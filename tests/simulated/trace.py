@@ -16,7 +16,7 @@ COPIES = {"copy": "Memcpy HtoD (Pageable -> Device)", "read": "Memcpy DtoH (Devi
 
 
 def traced(kineto: Any, device: Device) -> type:
-    """``kineto.Trace`` (agent/kineto.py) of a torch that knows the simulated device."""
+    """``kineto.Trace`` (agent/trace_window.py) of a torch that knows the simulated device."""
 
     class Traced(kineto.Trace):  # type: ignore[misc]
         def prepare(self) -> None:

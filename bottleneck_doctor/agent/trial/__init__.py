@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 
-from ..types import Any, Table
+from ..hints import Any, Table
 from . import losses, seed, settings
 from .apply import guarded, reporter
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 from .loader_match import on_iterators
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 from ..guard import quiet
-from ..pulse import state
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
+from ..state import state
 
 
 def reporter(name: str) -> Done:

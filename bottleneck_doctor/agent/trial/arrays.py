@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 from .loader_match import on_iterators
 

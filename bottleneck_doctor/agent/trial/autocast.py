@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 from .moments import AUTOGRAD, LOADER, told
 

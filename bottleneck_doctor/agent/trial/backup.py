@@ -12,8 +12,8 @@ import stat
 import sys
 import threading
 
-from ..pulse import state
-from ..types import Any, Callable, Table
+from ..hints import Any, Callable, Table
+from ..state import state
 from .apply import wrap
 from .backup_list import BackupList
 

@@ -14,7 +14,7 @@ import shutil
 import stat
 from contextlib import contextmanager
 
-from ..types import Any, Iterator
+from ..hints import Any, Iterator
 
 LIST, WHERE = "kept.jsonl", "where"  # in the trial's folder, and a copy with the files themselves
 HIDDEN = ".bdoc-kept-"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from ..types import Any, Done, Table
+from ..hints import Any, Done, Table
 from .loader_match import on_iterators
 
 DEPTH_AT_MOST = 8  # Subset in Subset

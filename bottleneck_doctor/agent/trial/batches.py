@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import sys
 
-from ..payload import cargo
-from ..types import Any, Callable
+from ..fetch import cargo
+from ..hints import Any, Callable
 
 DEPTH_AT_MOST = 8
 

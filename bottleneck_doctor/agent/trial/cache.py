@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..types import Any, Done, Iterable, Table
+from ..hints import Any, Done, Iterable, Table
 from .apply import reporter
 from .loader_match import on_iterators
 from .sample_store import Store, room

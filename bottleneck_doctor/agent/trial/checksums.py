@@ -6,8 +6,8 @@ import sys
 from itertools import islice
 from zlib import crc32
 
-from ..payload import leaves
-from ..types import Any, Iterator
+from ..fetch import leaves
+from ..hints import Any, Iterator
 
 LEAVES_AT_MOST = 1024
 WHOLE_BYTES = 8 << 20  # of a larger part, only stretches: a checksum runs at a gigabyte a second or two

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-from ..types import Any, Done, Table
+from ..hints import Any, Done, Table
 from .moments import after_backward, at_first_backward, together
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .moments import at_models
 
 CONFIG = "torch._dynamo.config"

@@ -12,8 +12,8 @@ import os
 import sys
 from hashlib import blake2b
 
+from ..hints import Any, Callable, Done, Table
 from ..input_ops import DECODERS
-from ..types import Any, Callable, Done, Table
 from .apply import wrap
 from .cache import CachedDataset, before
 from .loader_match import on_iterators

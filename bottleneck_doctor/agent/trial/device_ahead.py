@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from ..pulse import state
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
+from ..state import state
 from .apply import wrap
 from .moments import LOADER
 

@@ -13,7 +13,7 @@ import stat
 import threading
 from hashlib import blake2b
 
-from ..types import Any, Callable
+from ..hints import Any, Callable
 from .sample_store import Store
 
 FILES_AT_MOST = 1 << 16

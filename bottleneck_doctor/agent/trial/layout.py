@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from ..types import Any, Done, Table
+from ..hints import Any, Done, Table
 from .moments import at_models
 
 

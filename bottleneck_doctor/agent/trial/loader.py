@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 
-from ..types import Any, Done, Table
+from ..hints import Any, Done, Table
 from .loader_match import on_construction
 
 # what only a loader with workers takes -> what it is without

@@ -12,8 +12,8 @@ import sys
 from itertools import count
 
 from ..guard import quiet
-from ..pulse import _users_frame
-from ..types import TYPE_CHECKING, Any, Callable, Done, FrameType
+from ..hints import TYPE_CHECKING, Any, Callable, Done, FrameType
+from ..state import _users_frame
 from .apply import wrap
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _is_meant(loader: Any, where: dict[str, Any] | None, given: Arguments) -> bo
 
 @quiet
 def _note(seen: dict[str, Any], given: Arguments, frame: FrameType | None) -> None:
-    """What agent/describe.py will say of the loader once it is built."""
+    """What agent/loader_facts.py will say of the loader once it is built."""
     dataset, found = given["dataset"], _users_frame(frame)
     if found is not None:
         seen.update(file=found.f_code.co_filename, line=found.f_lineno)

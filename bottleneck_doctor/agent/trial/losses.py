@@ -12,8 +12,8 @@ import sys
 
 from .. import stop
 from ..guard import quiet
-from ..pulse import state
-from ..types import Any, Callable, Table
+from ..hints import Any, Callable, Table
+from ..state import state
 from .checksums import checksum
 
 PASSES_AT_MOST = 192  # noted, of a step that takes several: closures, two models, a penalty on gradients

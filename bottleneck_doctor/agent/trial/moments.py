@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 
 LOADER, AUTOGRAD = "torch.utils.data.dataloader", "torch.autograd"

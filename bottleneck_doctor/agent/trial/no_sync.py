@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 from .moments import told
 

@@ -6,7 +6,7 @@ on hardware.
 
 from __future__ import annotations
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ..types import Any, Done, Table
+from ..hints import Any, Done, Table
 
 NODES = "/sys/devices/system/node"
 

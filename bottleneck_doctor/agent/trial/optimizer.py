@@ -6,7 +6,7 @@ told how to step, stay as they are. What a class refuses of it, its first step s
 
 from __future__ import annotations
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 from .moments import told
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 
-from ..describe import start_method
-from ..types import Any, Done, Table
+from ..hints import Any, Done, Table
+from ..loader_facts import start_method
 from .cache import CachedDataset, before
 from .file_copies import Copies
 from .loader_match import on_iterators

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 
-from ..synced import LOGGING, written
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
+from ..saving import LOGGING, written
 from .apply import wrap
 from .moments import after_backward, together
 

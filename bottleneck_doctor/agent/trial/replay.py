@@ -14,10 +14,10 @@ from __future__ import annotations
 import sys
 import weakref
 
-from .. import patch_function
-from ..patch_loader import number_of
-from ..pulse import state
-from ..types import Any, Callable, Done, Table
+from .. import data_fn
+from ..hints import Any, Callable, Done, Table
+from ..loader import number_of
+from ..state import state
 from .apply import wrap
 from .batches import Given, batch_bytes, copied, repacked
 
@@ -79,7 +79,7 @@ def watchers(options: dict[str, Any], done: Done) -> Table:
         for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
             wrap(kind, "_next_data", lambda original: _recording(original, done))
 
-    patch_function.below.append(lambda function: _repeating(function, done))
+    data_fn.below.append(lambda function: _repeating(function, done))
     return {"torch.utils.data.dataloader": patch}
 
 

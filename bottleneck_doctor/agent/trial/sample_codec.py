@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import sys
 
-from ..types import TYPE_CHECKING, Any
+from ..hints import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     Packed = tuple[bytes, list[memoryview]]  # the sample's shape, pickled; the bytes of its arrays

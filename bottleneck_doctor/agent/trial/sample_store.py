@@ -13,7 +13,7 @@ import os
 from struct import Struct
 from threading import Lock
 
-from ..types import Any
+from ..hints import Any
 from .sample_codec import pack, unpack
 
 WORD = 8

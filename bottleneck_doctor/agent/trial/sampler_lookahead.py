@@ -10,8 +10,8 @@ import sys
 from itertools import islice
 
 from .. import wire
-from ..pulse import state
-from ..types import TYPE_CHECKING, Any, Callable, Iterable
+from ..hints import TYPE_CHECKING, Any, Callable, Iterable
+from ..state import state
 
 if TYPE_CHECKING:
     Undo = Callable[[], None]

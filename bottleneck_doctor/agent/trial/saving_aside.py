@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 
 PLAIN = (str, bytes, int, float, bool, type(None))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 
-from ..types import Any, Table
+from ..hints import Any, Table
 
 BITS = 0xFFFFFFFF  # numpy takes no larger seed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import resource
 import sys
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 from .moments import at_start
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..types import Any, Callable, Done, Table
+from ..hints import Any, Callable, Done, Table
 from .apply import wrap
 
 # part of a library's file name -> functions that set its threads; the first that it has is called

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...model.proof import Proof
 
 FORMATS = ("terminal", "markdown", "json")
-DEFAULT_WIDTH = 80
 
 
 def render_proof(
@@ -23,6 +22,6 @@ def render_proof(
         from .markdown import markdown_page
 
         return markdown_page(compose(proof), encoding)
-    from .terminal import terminal
+    from .terminal import DEFAULT_WIDTH, terminal
 
     return terminal(compose(proof), width or DEFAULT_WIDTH, color, encoding)

@@ -10,8 +10,9 @@ from ...model.proof import BASELINE, Arm, Plan
 from ...model.run import ENVIRONMENT, Treatment
 from .. import words
 from ..terminal import Sheet
-from . import DEFAULT_WIDTH
 from .compose import Advised, ProofDocument, TrialRow
+
+DEFAULT_WIDTH = 80
 
 LONGEST_CHANGE = 200
 NOTHING = "nothing to try: no remedy of the report can be applied from outside"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.pulse import state
+from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.agent.trial import device_ahead
 from bottleneck_doctor.agent.trial.moments import LOADER
 

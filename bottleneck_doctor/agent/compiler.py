@@ -1,0 +1,114 @@
+"""Keeps out of compiled graphs and captured ones, and counts what torch.compile does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import monotonic_ns as now
+
+from . import wire
+from .guard import quiet, replace
+from .hints import Any, Callable
+from .state import state
+
+_last = [0]
+
+
+def compiling() -> bool:
+    """Whether torch.compile has compiled anything: then hooks must not come and go."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return bool(dynamo is not None and dynamo.counters.get("frames"))
+
+
+@quiet
+def note() -> None:
+    """At a close look: a row when something was compiled since the last one."""
+    dynamo: Any = sys.modules.get("torch._dynamo.utils")
+    if dynamo is None:
+        return
+    frames = dynamo.counters.get("frames")
+    total = frames.get("total", 0) if frames else 0
+    if total == _last[0]:
+        return
+    _last[0] = total
+    breaks = sum((dynamo.counters.get("graph_break") or {}).values())
+    seconds = sum(dynamo.compilation_time_metrics.get("_compile.compile_inner") or [0.0])
+    state.row(wire.COMPILED, now(), 0, total, breaks, int(seconds * 1e9), thread=state.thread())
+
+
+def patch_rules(module: Any) -> None:
+    """``module`` is torch._dynamo.trace_rules: have it skip our files, all but this one."""
+    folder, this = os.path.split(os.path.abspath(__file__))
+    ours = [name for name in os.listdir(folder) if name.endswith(".py") and name != this]
+    module.SKIP_DIRS.extend(os.path.join(folder, name) for name in (*ours, "treatments"))
+    module._recompile_re()
+
+
+def _never() -> bool:
+    return False
+
+
+tracing: Callable[[], bool] = _never
+
+
+def know(torch: Any) -> None:
+    """torch is complete: from now on we can tell whether a graph is being traced."""
+    global tracing
+    tracing = torch.compiler.is_compiling
+
+
+def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:
+    """The hook, and nothing while a graph is traced: this much the tracer may read, and folds away."""
+
+    def untraced(*args: Any) -> None:
+        if not tracing():
+            hook(*args)
+
+    return untraced
+
+
+def outside_of_graphs(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``build`` for what compilers trace into: while they do, they see the original."""
+
+    def both(original: Callable[..., Any]) -> Callable[..., Any]:
+        ours = build(original)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs) if tracing() else ours(*args, **kwargs)
+
+        return call
+
+    return both
+
+
+SAFE_FROM = (12, 6)  # CUDA; torch.profiler itself keeps CUPTI loaded below it where there are graphs
+
+
+def patch_graphs(module: Any) -> None:
+    """``module`` is torch.cuda.graphs; ``torch.cuda.graph`` and torch.compile's trees come by here, too."""
+    replace(module.CUDAGraph, "capture_begin", _noted)
+
+
+def _noted(original: Callable[..., Any]) -> Callable[..., Any]:
+    def capture_begin(*args: Any, **kwargs: Any) -> Any:
+        if not state.graphs:
+            _note()
+        return original(*args, **kwargs)
+
+    return capture_begin
+
+
+@quiet
+def _note() -> None:
+    state.graphs = True
+    state.book.fact(fact="cuda_graphs")
+
+
+def may_profile(cuda: str | None) -> bool:
+    """Whether CUPTI may be started and stopped in this process; ``cuda`` is torch.version.cuda."""
+    if not state.graphs or cuda is None:
+        return True
+    try:
+        return tuple(int(part) for part in cuda.split(".")[:2]) >= SAFE_FROM
+    except ValueError:
+        return False

@@ -1,0 +1,291 @@
+"""Times the training loop's side of a DataLoader: construction, iterators, ``next``, draws of indices."""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import monotonic_ns as now
+from time import process_time_ns, thread_time_ns
+
+from . import clocks, compiler, device_clock, wire
+from .fetch import close_fetch, open_fetch
+from .guard import quiet, replace
+from .hints import Any, Callable, FrameType
+from .iterator_counts import heard, settle
+from .loader_facts import loader_facts
+from .loop_without_loader import tell_place
+from .profiler import end_window
+from .state import IteratorCounts, state
+from .training import await_forward, listen
+from .worker import stops
+
+
+class _Draws:
+    """Stands for one iterator's ``_next_index`` for a while."""
+
+    def __init__(self, original: Callable[[Any], Any], iterator: Any) -> None:
+        self.original, self.iterator = original, iterator
+        self.taken = self.cpu = self.count = 0
+
+    def __call__(self) -> Any:
+        start, cpu = now(), thread_time_ns()
+        try:
+            return self.original(self.iterator)
+        finally:
+            self.cpu += thread_time_ns() - cpu
+            self.taken += now() - start
+            self.count += 1
+
+
+@quiet
+def open_sampler(iterator: Any) -> None:
+    """From now on this iterator's draws are timed, and only this one's."""
+    original = getattr(type(iterator), "_next_index", None)
+    if original is not None and "_next_index" not in iterator.__dict__:
+        iterator.__dict__["_next_index"] = _Draws(original, iterator)
+
+
+@quiet
+def close_sampler(iterator: Any, loader: int, begins: bool = False) -> None:
+    """The iterator is as it was; what its draws took is written down. ``begins``: they began an epoch."""
+    draws = iterator.__dict__.pop("_next_index", None)
+    if isinstance(draws, _Draws) and draws.count:
+        kind = wire.MAKINGS.index("sampler")
+        state.row(
+            wire.MAKING, now(), draws.taken, draws.cpu, draws.count, kind, int(begins), thing=loader,
+            thread=state.thread(),
+        )  # fmt: skip
+
+
+def patch(module: Any) -> None:
+    """``module`` is torch.utils.data.dataloader."""
+    replace(module.DataLoader, "__init__", _construction)
+    replace(module.DataLoader, "__iter__", _epoch)
+    replace(module._BaseDataLoaderIter, "__init__", _iterator)
+    replace(module._BaseDataLoaderIter, "__next__", _arrival)
+
+
+def patch_stateful(module: Any) -> None:
+    """``module`` is torchdata.stateful_dataloader.stateful_dataloader: its loader calls none of torch's."""
+    replace(module.StatefulDataLoader, "__init__", _construction)
+    replace(module.StatefulDataLoader, "__iter__", _epoch)
+    replace(module._StatefulMultiProcessingDataLoaderIter, "_shutdown_workers", stops)
+
+
+_numbers = [0]
+
+
+def number_of(loader: Any) -> int:
+    """The loader's number in this process, given at first sight."""
+    pid, number = _known_as(loader)
+    if pid != os.getpid():
+        _numbers[0] += 1
+        number = _numbers[0]
+        loader.__dict__["_bdoc_number"] = os.getpid(), number
+    return number
+
+
+def _known_as(loader: Any) -> tuple[int, int]:
+    """(pid, number there): a loader may have come from another process, by fork or in a pickle."""
+    known: tuple[int, int] = loader.__dict__.get("_bdoc_number", (0, 0))
+    return known
+
+
+@quiet
+def _describe(loader: Any, frame: FrameType | None = None, kwargs: dict[str, Any] | None = None) -> None:
+    """Once in each process; without a frame where it is iterated first: another one may know who built it."""
+    origin = _known_as(loader)
+    if origin[0] != os.getpid():
+        facts = loader_facts(loader, frame, kwargs or {})
+        state.book.fact(fact="loader", thing=number_of(loader), at_ns=now(), origin="%d:%d" % origin, **facts)
+
+
+def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        _describe(self, sys._getframe(1), kwargs)
+
+    return __init__
+
+
+def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        state.iterators += 1
+        _describe(loader)
+        self._bdoc = IteratorCounts(number_of(loader), state.iterators, state.thread())
+        open_sampler(self)
+        original(self, loader, *args, **kwargs)
+
+    return __init__
+
+
+def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __iter__(self: Any) -> Any:
+        start = now()
+        if self.__dict__.get("_iterator") is not None:  # persistent workers: the same iterator begins again
+            open_sampler(self._iterator)
+        iterator = original(self)
+        _opened(self, iterator, start)
+        return iterator
+
+    return __iter__
+
+
+@quiet
+def _opened(loader: Any, iterator: Any, start: int) -> None:
+    """An epoch begins: note how long building took and, for worker processes, who they are."""
+    account = iterator.__dict__.get("_bdoc")
+    if account is None:
+        return
+    close_sampler(iterator, account.loader, begins=True)
+    if account.arrivals:
+        state.iterators += 1
+        account = iterator._bdoc = IteratorCounts(account.loader, state.iterators, state.thread())
+    device_clock.drop()
+    taken = now() - start
+    account.wait_ns += taken
+    if account.thread == state.trainer:
+        state.tally(account)
+    state.row(wire.EPOCH, start, taken, account.number, thing=account.loader, thread=account.thread)
+    if account.loader == state.trained_on:
+        state.book.post(wire.EPOCH_AT, state.trained)
+    for place, worker in enumerate(getattr(iterator, "_workers", ())):
+        state.row(wire.WORKERS, start, 0, worker.pid or 0, place, thing=account.loader)
+
+
+def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __next__(self: Any) -> Any:
+        account: IteratorCounts | None = self.__dict__.get("_bdoc")
+        if account is None:
+            return original(self)
+        if account.countdown <= 0:
+            return _closely(original, self, account)
+        account.countdown -= 1
+        if not state.resting and account.thread == state.trainer:
+            heard(account)
+        start = now()
+        try:
+            batch = original(self)
+        except BaseException as ending:
+            _ended(account, start, ending)
+            raise
+        account.wait_ns += now() - start
+        account.arrivals += 1
+        if not state.resting and account.thread == state.trainer:
+            state.tally(account)
+        return batch
+
+    return __next__
+
+
+def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCounts) -> Any:
+    """The same as the cheap path, with every clock read; costs about ten microseconds of CPU, and more time
+    where cores are scarce: that time belongs to nobody's step."""
+    entry = now()
+    if state.window is not None:
+        end_window(account.loader)
+    account.thread = state.thread()  # an iterator may be built by one thread and asked by another
+    ours = account.thread == state.trainer
+    if ours:  # marks first: what we spend until the loop waits, the device would be idle for
+        device_clock.end(account)
+        device_clock.ask(account, account.loader)
+        settle(account)
+    state.inside = account
+    fetcher = open_fetch(iterator)
+    open_sampler(iterator)
+    cpu, process, queue = thread_time_ns(), process_time_ns(), clocks.run_queue()
+    ready = _ready(iterator)
+    start = now()
+    try:
+        batch = original(iterator)
+    except BaseException as ending:
+        _ended(account, start, ending)
+        raise
+    finally:
+        end, done, queued = now(), thread_time_ns(), clocks.run_queue() - queue
+        device_clock.got(account)
+        state.inside = None
+        close_fetch(fetcher)
+        close_sampler(iterator, account.loader, begins=not account.arrivals)
+    taken = end - start
+    account.wait_ns += taken
+    account.arrivals += 1
+    if ours:
+        state.tally(account)
+    _write(account, start, taken, (cpu, process, queue, ready, done - cpu, queued))
+    if account.left_ns:
+        spent = account.spent_ns + start - entry
+        state.row(wire.LOOK, account.left_ns, spent, thing=account.loader, thread=account.thread)
+    account.countdown = state.not_beyond(state.skip(account.arrivals)) if state.window is None else 0
+    account.left_ns, account.spent_ns = end, now() - end
+    state.looked(start - entry + account.spent_ns, end, account.arrivals - account.looked)
+    account.looked = account.arrivals
+    if ours and account.arrivals == 1:
+        await_forward(account)
+        tell_place(sys._getframe(1).f_back, "asked", account.loader)  # none above, in a thread begun in C
+    return batch
+
+
+@quiet
+def _write(
+    account: IteratorCounts, start: int, taken: int, readings: tuple[int, int, int, int, int, int]
+) -> None:
+    cpu, process, queue, ready, inside, queued = readings
+    thread = state.thread()
+    state.row(
+        wire.NEXT, start, taken, account.arrivals, inside, account.wait_ns, state.backwards,
+        state.optimizer_steps, account.loader, thread,
+    )  # fmt: skip
+    state.row(wire.LOOP, start, account.number, cpu, process, queue, ready, queued, account.loader, thread)
+    state.row(wire.USAGE, start, 0, *clocks.usage(), thing=account.loader, thread=thread)
+    if thread == state.trainer:
+        _post(start + taken)
+
+
+def _post(end: int) -> None:
+    """Tell the board; a thread that prefetches for the loop stays silent here."""
+    post = state.book.post
+    if not state.last_ns:
+        state.begun(end)
+    state.last_ns = end
+    compiler.note()
+    device_clock.seek()
+    post(wire.STEPS, state.arrivals)
+    post(wire.TRAINED, state.trained)
+    post(wire.WAIT, state.wait_ns)
+    post(wire.LAST, end)
+    if state.control is not None:
+        state.control.look()
+
+
+@quiet
+def _ended(account: IteratorCounts, start: int, ending: BaseException) -> None:
+    how = 1 if isinstance(ending, StopIteration) else 2
+    taken = now() - start
+    account.wait_ns += taken
+    if account.thread == state.trainer:
+        state.tally(account)
+        state.catch_up(account)
+    state.row(
+        wire.END, start, taken, account.number, how, account.wait_ns, account.arrivals, state.backwards,
+        account.loader, account.thread,
+    )  # fmt: skip
+    state.book.post(wire.WAIT, state.wait_ns)
+    if account.thread == state.trainer:
+        device_clock.drop()
+    if state.heard is account or state.pacer is account:  # what comes now may have no loader: be all ears
+        state.heard = state.pacer = None
+        listen()
+
+
+def _ready(iterator: Any) -> int:
+    """Batches that wait for the loop, or NOTHING: finished out of turn, or in the result queue."""
+    queue = iterator.__dict__.get("_data_queue")
+    if queue is None:
+        return wire.NOTHING
+    try:
+        early = sum(len(task) == 2 for task in iterator._task_info.values())
+        ready: int = early + queue.qsize()
+        return ready
+    except Exception:
+        return wire.NOTHING

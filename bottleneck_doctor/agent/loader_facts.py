@@ -1,0 +1,114 @@
+"""Says in plain values what a loader is: its arguments, its data set, and the lines that built it."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from .hints import Any, FrameType
+from .state import _users_frame
+
+KEPT = (
+    "batch_size shuffle num_workers pin_memory drop_last prefetch_factor persistent_workers in_order "
+    "collate_fn sampler multiprocessing_context"
+).split()
+
+
+def loader_facts(loader: Any, frame: FrameType | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """A dictionary of JSON values; nothing of the user's objects is kept alive or called except ``len``."""
+    dataset = loader.dataset
+    found = _users_frame(frame)
+    return {
+        "dataset": _name(type(dataset)),
+        "dataset_kind": "iterable" if loader._dataset_kind else "map",
+        "length": _length(dataset, loader),
+        "batch_size": loader.batch_size,
+        "num_workers": loader.num_workers,
+        "prefetch_factor": loader.prefetch_factor,
+        "persistent_workers": bool(loader.persistent_workers),
+        "pin_memory": bool(loader.pin_memory),
+        "in_order": bool(getattr(loader, "in_order", True)),
+        "sampler": _name(type(loader.sampler)),
+        "collate": _name(loader.collate_fn),
+        "start_method": start_method(loader),
+        "batched_getitems": hasattr(dataset, "__getitems__"),
+        "tensor_dataset": _inner(dataset) == "TensorDataset",
+        "arguments": {key: _short(value) for key, value in kwargs.items() if key in KEPT},
+        "file": found.f_code.co_filename if found else "",
+        "line": found.f_lineno if found else 0,
+        "function": found.f_code.co_name if found else "",
+        "columns": _columns(found) if found else None,
+        "through": _libraries(frame, found),
+        "dataset_at": _source(type(dataset)),
+    }
+
+
+def _columns(frame: FrameType) -> list[int] | None:
+    """Where the call that a frame is in stands: [line, end line, column, end column], from Python 3.11 on."""
+    positions = getattr(frame.f_code, "co_positions", None)
+    if positions is None:
+        return None
+    found: Any = next(islice(positions(), frame.f_lasti // 2, None), (None,))
+    return None if None in found else list(found)
+
+
+def _libraries(frame: FrameType | None, users: FrameType | None) -> list[str]:
+    """The packages whose code stands between the construction and the user's line, innermost first."""
+    names: list[str] = []
+    while frame is not None and frame is not users and len(names) < 8:
+        name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if name and name not in names:
+            names.append(name)
+        frame = frame.f_back
+    return names
+
+
+def _length(dataset: Any, loader: Any) -> int | None:
+    if loader._dataset_kind:
+        return None  # len() of an iterable data set may be computed by reading it
+    try:
+        return len(dataset)
+    except Exception:
+        return None
+
+
+def _inner(dataset: Any) -> str:
+    """The class name below Subset and its like."""
+    for _ in range(4):
+        inner = dataset.__dict__.get("dataset") if hasattr(dataset, "__dict__") else None
+        if inner is None:
+            break
+        dataset = inner
+    return type(dataset).__name__
+
+
+def start_method(loader: Any) -> str | None:
+    """How the loader's workers are started; None where it has none."""
+    context = loader.multiprocessing_context
+    if context is not None:
+        method: str = context.get_start_method()
+        return method
+    if not loader.num_workers:
+        return None
+    import multiprocessing
+
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+def _source(kind: type) -> list[Any] | None:
+    """[file, line] of the class's ``__getitem__`` or ``__iter__``, when it is Python."""
+    for method in ("__getitem__", "__iter__"):
+        code = getattr(getattr(kind, method, None), "__code__", None)
+        if code is not None:
+            return [code.co_filename, code.co_firstlineno]
+    return None
+
+
+def _name(thing: Any) -> str:
+    return getattr(thing, "__qualname__", None) or type(thing).__qualname__
+
+
+def _short(value: Any) -> str:
+    """The value as the user would write it, when that is short and plain."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)[:80]
+    return _name(value)[:80] if callable(value) else "..."

@@ -1,0 +1,345 @@
+"""Notes models shared among ranks or devices, and times the collectives that the loop's thread waits for.
+
+These are the loop's own calls, and those of sharded models (FSDP), each with the module that it is for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from time import monotonic_ns as now
+from time import thread_time_ns
+
+from . import wire
+from .clocks import run_queue
+from .compiler import outside_of_graphs
+from .guard import quiet, replace
+from .hints import Any, Callable, FrameType
+from .state import _users_frame, state
+
+BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which the model's own books are copied, at most
+
+models: list[weakref.ref[Any]] = []  # every DistributedDataParallel of this process
+_passes = [0]
+
+
+class SampledBackward:
+    """One backward pass that is looked at closely."""
+
+    __slots__ = ("begun", "cpu", "handle", "mark", "queue", "shared", "thread")
+
+    def __init__(self, node: Any, shared: bool) -> None:
+        self.mark: tuple[int, int, int] | None = None
+        self.shared = shared
+        self.thread = state.thread()
+        self.handle = node.register_prehook(self._root)
+        self.cpu, self.queue, self.begun = thread_time_ns(), run_queue(), now()
+
+    def _root(self, gradients: Any) -> None:
+        """The pass has begun: have the engine call us before whoever asks for it later."""
+        try:
+            self.handle.remove()
+            sys.modules["torch"].autograd.Variable._execution_engine.queue_callback(self._finished)
+        except Exception:
+            pass
+
+    def _finished(self) -> None:
+        """Every gradient of this rank is there. Another thread's clocks say nothing about ours."""
+        if state.thread() == self.thread:
+            self.mark = (now(), thread_time_ns(), run_queue())
+        else:
+            self.mark = (now(), wire.NOTHING, wire.NOTHING)
+
+    @quiet
+    def close(self) -> None:
+        """The pass is over, or has failed."""
+        self.handle.remove()
+        if self.mark is None:
+            return
+        end, cpu, queue = now(), thread_time_ns(), run_queue()
+        mark, mark_cpu, mark_queue = self.mark
+        known = mark_cpu != wire.NOTHING
+        state.row(
+            wire.EXCHANGE, mark, end - mark, cpu - mark_cpu if known else wire.NOTHING,
+            queue - mark_queue if known else wire.NOTHING, mark - self.begun,
+            mark_cpu - self.cpu if known else wire.NOTHING,
+            mark_queue - self.queue if known else wire.NOTHING, int(self.shared), self.thread,
+        )  # fmt: skip
+        if self.shared:
+            _passes[0] += 1
+            if _passes[0] in BOOKS_AT:
+                copy_books()
+
+
+@quiet
+def watch(tensors: Any) -> SampledBackward | None:
+    """Watch the backward pass of these tensors; None where nothing may be hung onto its graph."""
+    root = tensors if hasattr(tensors, "grad_fn") else tensors[0]
+    node = root.grad_fn
+    compiled: Any = sys.modules.get("torch._dynamo.compiled_autograd")
+    if node is None or getattr(compiled, "compiled_autograd_enabled", False):
+        return None
+    if (
+        sys.modules["torch"]._C._current_graph_task_id() != -1
+    ):  # a pass inside a pass belongs to the outer one
+        return None
+    return SampledBackward(node, _is_shared())
+
+
+def _is_shared() -> bool:
+    """Whether the last forward pass of any model has announced an exchange; ``no_sync`` announces none."""
+    found = (model() for model in models)
+    return any(getattr(one, "require_forward_param_sync", True) for one in found if one is not None)
+
+
+@quiet
+def copy_books() -> None:
+    """What the models themselves know by now: buckets as rebuilt, parameters that went unused."""
+    for number, reference in enumerate(models, 1):
+        model = reference()
+        if model is not None:
+            books = model._get_ddp_logging_data()
+            kept = {name: books.get(name) for name in KEPT}
+            state.book.fact(fact="ddp_books", model=number, **kept)
+
+
+KEPT = (
+    "bucket_sizes rebuilt_bucket_sizes unused_parameter_size comm_hook iteration "
+    "avg_backward_comm_time avg_backward_compute_comm_overlap_time"
+).split()
+
+
+NOTED_NS = 20_000  # calls shorter than this are not worth a row
+COLLECTIVES = (
+    "all_reduce all_reduce_coalesced all_gather all_gather_into_tensor all_gather_single all_gather_object "
+    "all_to_all all_to_all_single barrier broadcast broadcast_object_list gather gather_object "
+    "monitored_barrier recv reduce reduce_scatter reduce_scatter_tensor reduce_scatter_single scatter "
+    "scatter_object_list send"
+).split()
+ARGUMENTS = (
+    "bucket_bytes_cap find_unused_parameters gradient_as_bucket_view static_graph broadcast_buffers"
+).split()
+
+SHARDING = os.path.join("_fully_shard", "_fsdp_param_group.py")  # its methods run what one module exchanges
+CALLERS = 6  # frames above a collective in which such a method stands
+BEGUN_AT_MOST = 256
+
+_begun: dict[int, tuple[str, int]] = {}  # by the number of its Work: what a call began, and did not wait for
+_inside = threading.local()  # an all_gather_object gathers twice; its time is counted once
+
+
+def patch_collectives(module: Any) -> None:
+    """``module`` is torch.distributed.distributed_c10d, before torch.distributed hands its names on."""
+    for name in COLLECTIVES:
+        if hasattr(module, name):
+            replace(module, name, _timed(name))
+    replace(module.Work, "wait", _timed("wait"))
+    replace(module, "init_process_group", _joined)
+
+
+def patch_functional(module: Any) -> None:
+    """``module`` is torch.distributed._functional_collectives, by which tensor parallelism exchanges."""
+    replace(module, "wait_tensor", outside_of_graphs(_timed("wait")))
+
+
+def patch_package(module: Any) -> None:
+    """``module`` is torch.distributed; DistributedDataParallel looks its broadcast of buffers up there."""
+    replace(module, "_broadcast_coalesced", _timed("broadcast"))
+
+
+def patch_data_parallel(module: Any) -> None:
+    """``module`` is torch.nn.parallel.data_parallel."""
+    replace(module.DataParallel, "__init__", _construction(_describe_data_parallel))
+
+
+def patch_distributed(module: Any) -> None:
+    """``module`` is torch.nn.parallel.distributed."""
+    replace(module.DistributedDataParallel, "__init__", _construction(_describe_distributed))
+
+
+def patch_sharded(module: Any) -> None:
+    """``module`` is torch.distributed.fsdp._fully_shard._fsdp_param_group: of FSDP2, by ``fully_shard``."""
+    replace(module.FSDPParamGroup, "__init__", _grouped)
+
+
+def patch_flat(module: Any) -> None:
+    """``module`` is torch.distributed.fsdp.fully_sharded_data_parallel: FSDP1, a class around the model."""
+    replace(module.FullyShardedDataParallel, "__init__", _construction(_describe_flat))
+
+
+def patch_zero(module: Any) -> None:
+    """``module`` is deepspeed.runtime.engine, whose class holds the model."""
+    replace(module.DeepSpeedEngine, "__init__", _construction(_describe_zero))
+
+
+def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def collective(*args: Any, **kwargs: Any) -> Any:
+            if not state.close or getattr(_inside, "call", False):
+                return original(*args, **kwargs)
+            _inside.call = True
+            start, cpu, queue = now(), thread_time_ns(), run_queue()
+            try:
+                done = original(*args, **kwargs)
+                _remember(done, name, args)
+                return done
+            finally:
+                _inside.call = False
+                _note(name, (start, cpu, queue), args, sys._getframe(1))
+
+        return collective
+
+    return build
+
+
+@quiet
+def _remember(work: Any, name: str, args: tuple[Any, ...]) -> None:
+    """What is waited for later says no more what it was."""
+    if name != "wait" and hasattr(work, "wait"):
+        if len(_begun) >= BEGUN_AT_MOST:
+            _begun.clear()
+        _begun[id(work)] = name, _size(args)
+
+
+@quiet
+def _note(name: str, begun: tuple[int, int, int], args: tuple[Any, ...], frame: FrameType) -> None:
+    start, cpu, queue = begun
+    size = _size(args)
+    if name == "wait":
+        name, size = _begun.pop(id(args[0]), (name, size))
+    taken = now() - start
+    if taken < NOTED_NS:
+        return
+    cpu, queue = thread_time_ns() - cpu, run_queue() - queue
+    site = state.site(f"{name} {_module(frame)}".strip(), frame)
+    state.row(wire.COLLECTIVE, start, taken, cpu, queue, size, thing=site, thread=state.thread())
+
+
+def _module(frame: FrameType | None) -> str:
+    """The module whose parameters are gathered or whose gradients are reduced; "" where that is nobody's."""
+    for _ in range(CALLERS):
+        if frame is None:
+            break
+        if frame.f_code.co_filename.endswith(SHARDING):
+            return str(getattr(frame.f_locals.get("self"), "_module_fqn", "") or "")
+        frame = frame.f_back
+    return ""
+
+
+def _size(args: tuple[Any, ...]) -> int:
+    """Bytes of the first argument, when that is a tensor."""
+    first: Any = args[0] if args else None
+    return first.numel() * first.element_size() if hasattr(first, "element_size") else 0
+
+
+def _joined(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        done = original(*args, **kwargs)
+        _describe_group()
+        return done
+
+    return init_process_group
+
+
+@quiet
+def _describe_group() -> None:
+    group = _group()
+    state.ranked = group.get("world_size", 1) > 1
+    state.book.fact(fact="ranks", **group)
+
+
+def _group() -> dict[str, Any]:
+    """Who we are among how many, and over what; nothing without a group."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_initialized():
+        return {}
+    return {
+        "rank": distributed.get_rank(),
+        "world_size": distributed.get_world_size(),
+        "backend": str(distributed.get_backend()),
+    }
+
+
+def _construction(describe: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            describe(self, sys._getframe(1))
+
+        return __init__
+
+    return build
+
+
+@quiet
+def _describe_data_parallel(model: Any, frame: FrameType) -> None:
+    _write("dp", model, frame, {"devices": len(model.device_ids)})
+
+
+@quiet
+def _describe_distributed(model: Any, frame: FrameType) -> None:
+    models.append(weakref.ref(model))
+    _write("ddp", model, frame, {"devices": len(model.device_ids or [0]), **_group()})
+
+
+def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
+        sizes = _sizes(params)  # afterwards each rank has its own part
+        original(self, params, *args, **kwargs)
+        _describe_group_of(self, sizes, sys._getframe(1))
+
+    return __init__
+
+
+@quiet
+def _sizes(params: Any) -> tuple[int, int]:
+    return len(params), sum(one.numel() * one.element_size() for one in params)
+
+
+@quiet
+def _describe_group_of(group: Any, sizes: tuple[int, int], frame: FrameType) -> None:
+    policy = group.mp_policy
+    arguments = {
+        "resharded": str(group.post_forward_mesh_info is not None),
+        "param_dtype": str(policy.param_dtype), "reduce_dtype": str(policy.reduce_dtype),
+    }  # fmt: skip
+    _fact("fsdp", sizes, arguments, frame, _group())
+
+
+@quiet
+def _describe_flat(model: Any, frame: FrameType) -> None:
+    flat = getattr(model._handle, "flat_param", None) if model._handle is not None else None
+    if flat is None:
+        return  # all of its parameters are those of modules that are wrapped themselves
+    policy, whole = model.mixed_precision, flat._unpadded_unsharded_size.numel()
+    arguments = {
+        "resharded": str(getattr(model.sharding_strategy, "name", "") in ("FULL_SHARD", "HYBRID_SHARD")),
+        "param_dtype": str(policy.param_dtype), "reduce_dtype": str(policy.reduce_dtype),
+    }  # fmt: skip
+    _fact("fsdp", (len(flat._numels), whole * flat.element_size()), arguments, frame, _group())
+
+
+@quiet
+def _describe_zero(engine: Any, frame: FrameType) -> None:
+    shared = [one for one in engine.module.parameters() if one.requires_grad]
+    whole = sum(getattr(one, "ds_numel", one.numel()) * one.element_size() for one in shared)
+    _fact("zero", (len(shared), whole), {"stage": str(engine.zero_optimization_stage())}, frame, _group())
+
+
+def _fact(
+    kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType, more: dict[str, Any]
+) -> None:
+    found = _users_frame(frame)
+    state.book.fact(
+        fact="parallel", kind=kind, parameters=sizes[0], gradient_bytes=sizes[1], arguments=arguments,
+        file=found.f_code.co_filename if found else "", line=found.f_lineno if found else 0,
+        function=found.f_code.co_name if found else "", **more,
+    )  # fmt: skip
+
+
+def _write(kind: str, model: Any, frame: FrameType, more: dict[str, Any]) -> None:
+    arguments = {name: repr(getattr(model, name)) for name in ARGUMENTS if hasattr(model, name)}
+    shared = [one for one in model.parameters() if one.requires_grad]
+    _fact(kind, _sizes(shared), arguments, frame, {"buffers": sum(1 for _ in model.buffers()), **more})

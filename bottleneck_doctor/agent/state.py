@@ -1,0 +1,255 @@
+"""What the hooks of one process share: the book, the counters, and how often to look closely."""
+
+from __future__ import annotations
+
+import os
+from _thread import get_ident, get_native_id
+
+from . import wire
+from .guard import never_free
+from .hints import Any, Callable, FrameType
+from .rows import EventWriter
+
+INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line that no user could spare
+# Of a step's time at most, by our own count, for the first looks and for those after: what a look costs in
+# truth is about twice that, since it leaves cold caches behind (measured, docs/overhead.md).
+CLOSE_LOOK_SHARE, LATER_SHARE = 0.005, 0.0025
+FIRST_LOOKS = 200  # which is what a run of some seconds is judged by
+STRIDE_AT_MOST = 4096
+SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
+KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
+PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and
+PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
+
+
+class IteratorCounts:
+    """What we know of one iterator.
+
+    ``rate`` = (backward passes, optimizer steps) of the step after the last close look, taken for the steps
+    from the arrival ``rested`` on until the next look, ``countdown`` of them. ``seen`` = how many there had
+    been at that look, ``left_ns`` = when its batch was there, ``spent_ns`` = what the look took of the loop's
+    time after that. ``beside`` = what the iterator whose steps count had arrived at by then. ``tallied`` =
+    the (arrivals, wait) that the process's totals hold already.
+    """
+
+    __slots__ = (
+        "arrivals", "beside", "countdown", "left_ns", "loader", "looked", "number", "rate", "rested", "seen",
+        "spent_ns", "tallied", "thread", "wait_ns",
+    )  # fmt: skip
+
+    def __init__(self, loader: int, number: int, thread: int) -> None:
+        self.loader, self.number, self.thread = loader, number, thread
+        self.arrivals = self.looked = self.wait_ns = self.countdown = self.left_ns = self.spent_ns = 0
+        self.beside = self.rested = 0
+        self.seen = self.rate = self.tallied = (0, 0)
+
+
+class AgentState:
+    """The state of one process, begun anew after fork. Attributes are plain: reading one costs 20 ns.
+
+    ``close`` says whether the present step is looked at closely; ``stride`` that every stride-th is;
+    ``resting`` that the hooks of backward and optimizer are off meanwhile.
+    """
+
+    def begin(self, folder: str) -> None:
+        """Forget everything and open this process's book."""
+        self.folder = folder
+        self.book = EventWriter(folder)
+        self.row = self.book.row
+        self.book.on_full = self.halve
+        self.control: Any = None  # stop.Control
+        self.window: Any = None  # profiler.ProfilerWindow or trace_window.TraceWindow, while one is open
+        self.worker = False
+        self.close = True
+        self.resting = False
+        self.heard: IteratorCounts | None = None  # whose step, begun with a close look, is being listened to
+        self.pacer: IteratorCounts | None = None  # whose last heard step is taken for those not heard
+        self.trained_on = 0  # the loader whose batches were last seen to be trained on, 0 = none yet
+        self.ranked = False  # this process is one of several that train together
+        self.stride = 1
+        self.floor = 1
+        self.countdown = 0
+        self.looks = self.looks_before = 0
+        self.steps = 0  # that went by since the stride was set
+        self.cost_ns = self.cost_before = 0
+        self.hooks_ns = 0  # of that, what the hooks inside of the step took, until the look is accounted for
+        self.last_ns = 0
+        self.span_before = 0
+        self.arrivals = 0
+        self.wait_ns = 0
+        self.backwards = 0
+        self.seen = 0  # backward passes that belong to steps counted already
+        self.optimizer_steps = 0
+        self.loaderless = False  # the steps that go by are counted by agent/loop_without_loader.py
+        self.stepping = False  # an optimizer's step is running
+        self.passing = 0  # backward passes that are running, and
+        self.stepped_within = False  # an optimizer has stepped within them
+        self.trained = 0
+        self.stop_at = 0
+        self.iterators = 0
+        self.inside: IteratorCounts | None = None  # whose __next__ is running here, for one-process fetches
+        self.trainer = 0  # the thread that steps the optimizer, by its small number
+        self.threads: dict[int, int] = {}
+        self.sites: dict[tuple[str, str, int], int] = {}
+        self.decode_ns = 0
+        self.unpack_ns = self.unpacked = 0
+        self.opens = 0
+        self.in_fetch = 0  # the thread that is inside a fetch that is looked at, by Python's own number
+        self.feeder = 0  # the thread that serialises batches, of a worker
+        self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
+        self.graphs = False  # the script captures CUDA graphs
+        self.seeking = False  # torch was built for an accelerator, and none is in use yet
+        self.look: Any = None  # the step on the device that is being looked at
+        self.clock_ns = 0  # what reading its clock has taken of the loop's time
+        self.clock_since = 0  # when it was to be read first
+        self.emptied = 0  # how often the script emptied the allocator's cache
+        self.pending: list[Any] = []  # such steps that the device has yet to come past
+        self.on_first: Callable[[], object] | None = None  # called once, when the training begins to move
+
+    def begun(self, at_ns: int) -> None:
+        """The first batch is here: note it on the board and read what the script has set."""
+        self.book.post(wire.FIRST, at_ns)
+        self.book.post(wire.TRAINER, get_native_id())
+        if self.on_first is not None:
+            self.on_first()
+
+    def thread(self) -> int:
+        """A small number for the calling thread; 0 is the main one."""
+        ident = get_ident()
+        number = self.threads.get(ident)
+        if number is None:
+            import threading  # not at the start of an interpreter that may never compute
+
+            main = threading.main_thread().ident == ident
+            number = self.threads[ident] = 0 if main else len(self.threads) + 1
+        return number
+
+    def halve(self) -> None:
+        """A chunk is full: from now on look at half as many steps, so that a long run stays small."""
+        self.floor = min(self.floor * 2, STRIDE_AT_MOST)
+        self.stride = max(self.stride, self.floor)
+
+    def skip(self, arrivals: int) -> int:
+        """Steps until the next close look, by turns one more: loops that do something every n-th step are not
+        always caught at the same. Ranks look at the same steps: which, only the step's number decides."""
+        if self.ranked:
+            return _to_shared_look(arrivals + 1, 1 << (self.stride - 1).bit_length()) - 1
+        return self.stride - 1 + (self.looks & 1 if self.stride > 1 else 0)
+
+    def not_beyond(self, steps: int) -> int:
+        """As many, or fewer where the training is to be ended before: the step before the last is looked at,
+        since what no later look accounts for is lost."""
+        return min(steps, max(0, self.stop_at - self.trained - 2)) if self.stop_at else steps
+
+    def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
+        """Account for one close look in so many steps; now and then set how many to skip until the next."""
+        self.cost_ns += cost_ns + self.hooks_ns
+        self.hooks_ns = 0
+        self.looks += 1
+        self.steps += steps
+        looks = self.looks - self.looks_before
+        if looks < PACE_EVERY and at_ns - self.span_before < PACE_NS:
+            return
+        cost = (self.cost_ns - self.cost_before) / looks
+        step = (at_ns - self.span_before) / self.steps
+        if self.span_before and step > 0:
+            share = CLOSE_LOOK_SHARE if self.looks < FIRST_LOOKS else LATER_SHARE
+            wanted = int(cost / (share * step)) + 1
+            self.stride = min(max(wanted, self.floor), STRIDE_AT_MOST)
+        self.cost_before, self.span_before = self.cost_ns, at_ns
+        self.looks_before, self.steps = self.looks, 0
+        self.book.post(wire.COST, self.cost_ns)
+
+    def tally(self, account: IteratorCounts) -> None:
+        """Add to the totals what the iterator has brought since the last time."""
+        arrivals, wait_ns = account.tallied
+        account.tallied = account.arrivals, account.wait_ns
+        self.arrivals += account.arrivals - arrivals
+        self.wait_ns += account.wait_ns - wait_ns
+
+    def catch_up(self, ending: IteratorCounts | None) -> None:
+        """The steps that nobody heard are taken to have done what the last one heard did. Of those of
+        ``ending`` the one that runs is over, too."""
+        pacer = self.pacer
+        if pacer is None or not self.resting:
+            return
+        self.tally(pacer)
+        unheard = max(0, pacer.arrivals - pacer.rested - (pacer is not ending))
+        backwards, steps = pacer.rate
+        self.backwards = self.seen = self.backwards + backwards * unheard
+        self.optimizer_steps += steps * unheard
+        self.trained += unheard
+        pacer.rested += unheard
+
+    def site(self, kind: str, frame: FrameType | None) -> int:
+        """A number for the user's line that called us, written out once."""
+        if frame is not None:  # most are called from the user's own line: no need to look for it
+            known = self.sites.get((kind, frame.f_code.co_filename, frame.f_lineno))
+            if known is not None:
+                return known
+        frame = _users_frame(frame)
+        key = (kind, frame.f_code.co_filename, frame.f_lineno) if frame else (kind, "", 0)
+        number = self.sites.get(key)
+        if number is None:
+            number = self.sites[key] = len(self.sites) + 1
+            function = frame.f_code.co_name if frame else ""
+            self.book.fact(fact="site", site=number, kind=kind, file=key[1], line=key[2], function=function)
+        return number
+
+
+def _to_shared_look(next_step: int, one_in: int) -> int:
+    """Steps until the next look that all ranks share: a scrambled number ends in zeros. Whoever looks at one
+    in four sees all that another sees who looks at one in eight."""
+    for ahead in range(1, 4 * one_in):
+        if not ((next_step + ahead - 1) * SCRAMBLE >> 16) & (one_in - 1):
+            return ahead
+    return 4 * one_in
+
+
+def _users_frame(frame: FrameType | None) -> FrameType | None:
+    """The nearest frame that belongs neither to a library nor to us; else the nearest not ours."""
+    nearest = None
+    for _ in range(64):
+        if frame is None:
+            break
+        name = frame.f_code.co_filename
+        if not name.startswith((_OURS, "<frozen")):
+            nearest = nearest or frame
+            if name.endswith(INHERENT):
+                return frame
+            if "site-packages" not in name and "dist-packages" not in name and not name.startswith(_STDLIB):
+                return frame
+        frame = frame.f_back
+    return nearest
+
+
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+state = AgentState()  # the one of this very process
+
+
+def begin(folder: str) -> None:
+    """Start the pulse of this process and make sure that forked children get their own."""
+    state.begin(folder)
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _forked() -> None:
+    try:
+        for thing in (
+            state.accelerator,
+            state.look,
+            state.pending,
+            state.window,
+        ):  # events of a device are the parent's
+            if thing is not None:
+                never_free(thing)
+        kept = {name: getattr(state, name) for name in KEPT}
+        state.begin(state.folder)
+        for name, value in kept.items():
+            setattr(state, name, value)
+    except BaseException:  # a broken agent must not break the user's fork
+        pass
+
+
+STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone

@@ -1,0 +1,204 @@
+"""Puts hooks on torch's tensors for some looks at the device, and takes them off: torch is itself in between.
+
+A method that is replaced on ``torch.Tensor`` is seen by all who ask for it by name. Whoever must be handed
+torch's own gets it, for the hooks go off
+
+- before a module is imported and before a graph is traced: both keep what they see;
+- around calls on subclasses of tensors and in modes of torch functions: these are told which function is
+  called, and may know torch's own only.
+
+Python stops caching the attributes of a class that was changed a thousand times (3.13 and newer): how often
+the hooks go on is limited, and they do so ever more rarely.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from types import MethodType
+
+from . import importing, wire
+from .guard import quiet
+from .hints import TYPE_CHECKING, Any, Callable
+from .state import state
+
+if TYPE_CHECKING:
+    Hook = tuple[Any, str, Any, Any, str]  # owner, name, wrapper, what the owner itself has, when
+
+FIRST_LOOK = 8  # the steps before load modules, build caches, compile
+DOUBLED_AFTER = 24  # looks with hooks on, the distance to the next doubles
+PUT_ON_AT_MOST = 400  # in a process: each time changes classes twice
+COMPILED_AT_MOST = 4  # looks: older compilers may trace anew because of us, and stop after eight times
+CALLS_FOR_A_LOOK = 16  # that had nothing to do with the device put the next time off by one look
+IDLE_AT_MOST = 500  # such calls in a look, or what is hooked in windows only is left alone
+INHERITED = object()
+LOOKS, WINDOWS, ALWAYS = "looks", "windows", "always"  # when a hook is on; always: until a graph is compiled
+
+
+class HookedMethod:
+    """What stands in the place of a method: equal to torch's own, for tables of methods; pickled as that."""
+
+    def __init__(self, owner: type, function: Callable[..., Any], original: Any) -> None:
+        functools.update_wrapper(self, original)
+        self.owner, self.original = owner, original
+        self.function = functools.update_wrapper(function, original)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self.function, instance)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self.original
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.owner, self.original.__name__)
+
+
+class TensorHooks:
+    """What can be put on, whether it is on, and when it is to be on again."""
+
+    def __init__(self) -> None:
+        self.hooks: list[Hook] = []
+        self.on = False
+        self.compiled = False  # a graph was traced: from then on nothing that it may hold stays on
+        self.traced = 0  # looks in which a graph was
+        self.deep = False  # inside of a call that is noted: what it calls belongs to it
+        self.looks = self.heard = 0
+        self.next = FIRST_LOOK
+        self.left = PUT_ON_AT_MOST
+        self.makers: dict[int, bool] = {}  # site -> whether it makes what it copies
+        self.busy = False  # too many of these were seen
+        self.idle = 0  # calls on tensors of the host, while on
+
+
+ears = TensorHooks()
+
+
+def hook(owner: Any, name: str, build: Callable[[Any], Any], when: str = LOOKS) -> None:
+    """Make ready what will stand in the place of ``owner.name``; what the owner lacks is left out."""
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+    if isinstance(owner, type):
+        wrapper: Any = HookedMethod(owner, build(original), original)
+    else:
+        wrapper = functools.update_wrapper(build(original), original)
+    ears.hooks.append((owner, name, wrapper, vars(owner).get(name, INHERITED), when))
+
+
+@quiet
+def install(compiled: bool) -> None:
+    """Once, when all hooks are ready. ``compiled``: graphs have been traced already."""
+    ears.compiled = compiled
+    importing.before_search.append(hush)
+    os.register_at_fork(after_in_child=_forget)
+    if not compiled:
+        _set(ALWAYS)
+
+
+def listen() -> bool:
+    """A look begins: put the hooks on if it is time, and in a profiler's window. Whether they are on."""
+    rest()
+    if not ears.hooks:
+        return False
+    _watch_compiler()
+    ears.looks += 1
+    if not ears.left or (ears.looks < ears.next and state.window is None):
+        return False
+    ears.heard += 1
+    ears.idle = 0
+    _put_on()
+    return ears.on
+
+
+@quiet
+def rest() -> None:
+    """The look is over."""
+    if ears.on:
+        _take_off()
+        ears.deep, ears.busy = False, ears.busy or ears.idle > IDLE_AT_MOST
+        distance = 1 << min(ears.heard // DOUBLED_AFTER, 30)
+        ears.next = ears.looks + max(distance, ears.idle // CALLS_FOR_A_LOOK)
+
+
+@quiet
+def hush() -> None:
+    """Take them off in mid-look, which then counts as one that was not listened to."""
+    if ears.on:
+        rest()
+        look = state.look
+        if look is not None:
+            look.copies = wire.NOTHING
+            look.parts = [one for one in look.parts if one[2][0] not in (wire.DEVICE_COPY, wire.DEVICE_WAIT)]
+
+
+def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call it with all hooks off, and put them on again."""
+    if not ears.on:
+        return call(*args, **kwargs)
+    _take_off()
+    try:
+        return call(*args, **kwargs)
+    finally:
+        if state.look is not None and state.look.copies != wire.NOTHING:
+            _put_on()
+
+
+@quiet
+def _put_on() -> None:
+    ears.on = True
+    if not ears.left:  # and so it cannot be told what happens in the rest of this look
+        hush()
+        return
+    ears.left -= 1
+    _set(LOOKS, ALWAYS, WINDOWS if state.window is not None and not ears.busy else "")
+
+
+def _set(*when: str) -> None:
+    for owner, name, wrapper, own, its_time in ears.hooks:
+        if its_time in when and vars(owner).get(name, INHERITED) is own:
+            setattr(owner, name, wrapper)  # what somebody else has put there stays
+
+
+def _take_off() -> None:
+    ears.on = False
+    for owner, name, wrapper, own, its_time in ears.hooks:
+        if vars(owner).get(name) is wrapper and (its_time != ALWAYS or ears.compiled):
+            if own is INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, own)
+
+
+@quiet
+def _watch_compiler() -> None:
+    """``torch._dynamo.reset`` forgets us."""
+    compiler: Any = sys.modules.get("torch._dynamo.callback")
+    if compiler is not None and _compiles not in compiler.callback_handler.start_callbacks:
+        compiler.callback_handler.register_start_callback(_compiles)
+
+
+@quiet
+def _compiles(*args: object) -> None:
+    """A graph is about to be traced."""
+    if ears.on:
+        ears.traced += 1
+        if ears.traced >= COMPILED_AT_MOST:
+            ears.left = 0
+    hush()
+    if not ears.compiled:
+        ears.compiled = True
+        _take_off()
+
+
+def _forget() -> None:
+    """In a forked child: its parent's look is not its own."""
+    ears.compiled = True
+    _take_off()
+    ears.hooks.clear()

@@ -1,0 +1,268 @@
+"""A profiler's window on an accelerator: kineto records some steps, and nobody ever waits for the device.
+
+The first steps under the tracer are slow and not recorded. The window stays open after its last step until
+the device has come past it, seen at later arrivals. The trace goes into the run folder; taking it apart is
+the supervisor's work. Not yet proven on hardware.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import profiler_conflict, wire
+from .clocks import now
+from .compiler import may_profile
+from .hints import Any, FrameType
+from .state import STRANGERS_AT_MOST, state
+
+ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
+SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"  # an atomic int, in torch 2.6 and in 2.13
+INJECTED = ("CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_PERFWORKS_DIR")  # of nsys, ncu and their like
+SILENT = 99  # above all of kineto's levels, which end with 5
+
+
+def refusal(torch: Any, kind: str) -> str:
+    """Why such a device cannot be traced in this process now; "" if it can."""
+    supported = {str(one).rpartition(".")[2] for one in torch._C._autograd._supported_activities()}
+    if ACTIVITIES.get(kind) not in supported:
+        return "this build of torch cannot trace a device of the kind " + kind
+    if torch.autograd._profiler_enabled() or profiler_conflict.prepared[0]:
+        return "another profiler is on"
+    other = next((one for one in os.environ if one in INJECTED or one.startswith("NSYS_")), "")
+    if other:
+        return "another tool traces the device already (%s is set), and only one can" % other
+    if os.environ.get("TEARDOWN_CUPTI") == "1":
+        return "TEARDOWN_CUPTI=1, with which profiling can crash CUDA graphs"
+    if not may_profile(torch.version.cuda):
+        return "the script captures CUDA graphs, which profiling can crash below CUDA 12.6"
+    if _severity(torch) is None:
+        return "this build of torch hides kineto's log level: a recording would print to the user's stderr"
+    return ""
+
+
+class Trace:
+    """One recording: ``prepare`` starts the device's tracing, ``begin`` records, ``end`` stops and saves.
+    All three in the same thread. They may raise: the caller drops the trace then."""
+
+    def __init__(self, kind: str) -> None:
+        torch: Any = sys.modules["torch"]
+        autograd = self._autograd = torch.autograd
+        self._host = {autograd.ProfilerActivity.CPU}
+        device = getattr(autograd.ProfilerActivity, ACTIVITIES.get(kind, ""), None)
+        self._all = self._host | ({device} if device is not None else set())
+        self._range = torch._C._profiler._RecordFunctionFast
+        self._hear = torch._C._autograd._enable_record_function
+        self._settings = torch._C._profiler._ExperimentalConfig
+        self._level = _severity(torch)
+        self._before: int | None = None
+        self._running = False
+
+    def prepare(self) -> None:
+        """Load and start what traces the device; the first time in a process takes seconds on some machines.
+
+        Kineto sets its log level when it is first used: an empty recording of the host alone, where nothing
+        fails, comes before.
+        """
+        self._autograd._prepare_profiler(self._config(), self._host)
+        self._before, self._level.value = self._level.value, SILENT
+        self._autograd._enable_profiler(self._config(), self._host)
+        self._autograd._disable_profiler()
+        self._autograd._prepare_profiler(self._config(), self._all)
+
+    def begin(self) -> None:
+        """Record from now on, operators with the shapes of their arguments."""
+        self._autograd._enable_profiler(self._config(), self._all)
+        self._running = True
+
+    def mute(self) -> None:
+        """Record what the device does, and no more operators of this thread and its backward passes."""
+        self._hear(False)
+
+    def end(self, path: str) -> None:
+        """Stop, and write the trace in Chrome's format; an empty path drops it."""
+        try:
+            self._hear(True)
+            if self._running:
+                self._running = False
+                result = self._autograd._disable_profiler()
+                if path:
+                    result.save(path)
+        finally:
+            if self._before is not None:
+                self._level.value = self._before
+
+    def range(self, name: str) -> Any:
+        """A context manager whose stretch of this thread bears that name in the trace."""
+        return self._range(name)
+
+    def _config(self) -> Any:
+        kind = self._autograd.ProfilerState.KINETO
+        return self._autograd.ProfilerConfig(kind, True, False, False, False, False, self._settings())
+
+
+def _severity(torch: Any) -> Any:
+    """Kineto's log level, in place; None in builds that do not export it."""
+    import ctypes
+
+    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+    try:
+        return ctypes.c_int.in_dll(ctypes.CDLL(library), SEVERITY)
+    except (OSError, ValueError):
+        return None
+
+
+WARM_STEPS = 2  # under the tracer, not recorded
+STEPS = 6  # recorded: where the device begins with the second, only the first says
+DRAIN_NS = 2_000_000_000  # until the device should have come past the last step: a full queue is a thousand
+# launches long, 20 ms to a second of kernels, but of graphs it may be far more
+STEPS_AT_LEAST = 2  # then one is left that is measured
+ENOUGH_NS = 200_000_000  # recorded in fewer steps: an operator is issued in 10 us, takes 1 kB of the trace
+LONG_NS = 500_000_000  # and 50 us of the loop's time when that ends, so that two such steps must do
+SLOW_NS = 2_000_000_000  # one step of such a length is enough to warm up
+ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
+
+
+class TraceSpan:
+    """A named stretch of the trace, until ``end``."""
+
+    def __init__(self, stretch: Any) -> None:
+        self.stretch = stretch
+        stretch.__enter__()
+
+    def end(self) -> None:
+        """It is over."""
+        try:
+            self.stretch.__exit__(None, None, None)
+        except Exception:  # the trace was ended meanwhile
+            pass
+
+
+class TraceWindow:
+    """An open window, told of every arrival by ``over``. It lets no exception out."""
+
+    def __init__(self, accelerator: Any) -> None:
+        self.accelerator = accelerator
+        self.thread = state.thread()
+        self.trace: Any = None
+        self.start = self.begun = self.ended = 0
+        self.warmed = self.steps = self.updates = self.strangers = 0
+        self.loader = 0
+        self.short = False  # the loop was left before there was enough to be measured
+        self.last: Any = None  # the mark behind the last step
+
+    def open(self) -> None:
+        """Begin to warm up, unless somebody else profiles or there is no room."""
+        self.start = now()
+        try:
+            trace = self.accelerator.tracer() if _room() else "no room for a trace in the run folder"
+            if isinstance(trace, str):
+                raise RuntimeError(trace)
+            self.trace = trace
+            trace.prepare()
+        except Exception as refusal:
+            self._give_up(refusal)
+
+    def over(self, loader: int) -> bool:
+        """The loop asks ``loader`` for its next batch, 0 = it has none: whether the window is over now."""
+        if self.trace is None:
+            return True
+        if state.thread() != self.thread:
+            self.strangers += 1
+            return self.strangers > STRANGERS_AT_MOST
+        try:
+            return self._arrived(loader)
+        except Exception as refusal:
+            self._give_up(refusal)
+            return True
+
+    def leave(self) -> None:
+        """The process ends or forks: what is recorded may do."""
+        if self.trace is not None:
+            try:
+                self.ended = self.ended or now()
+                self._save()
+            except Exception as refusal:
+                self._give_up(refusal)
+
+    def name(self, kind: str, frame: FrameType | None) -> TraceSpan | None:
+        """Name what begins now on this thread in the trace, ``bdoc#kind#site``; None while there is none."""
+        if self.trace is None or not self.begun:
+            return None
+        try:
+            return TraceSpan(self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame))))
+        except Exception:
+            return None
+
+    def _arrived(self, loader: int) -> bool:
+        if self.ended:
+            return self._drained()
+        if not self.begun:
+            self.warmed += 1
+            if self.warmed < WARM_STEPS and now() - self.start < SLOW_NS:
+                return False
+            self.begun, self.loader = now(), loader
+            self.trace.begin()
+        elif loader == self.loader:
+            self.steps += 1
+            if self.steps == 1:
+                self.updates = state.optimizer_steps
+        with self.trace.range("bdoc#step#%d" % loader):
+            pass
+        if (self._enough() or loader != self.loader) and self.accelerator.ready():
+            self.last, self.ended = self.accelerator.mark(), now()
+            self.trace.mute()
+        return False
+
+    def _enough(self) -> bool:
+        if self.steps < STEPS_AT_LEAST or self.steps >= STEPS:
+            return self.steps >= STEPS
+        at_most = ENOUGH_NS if self.steps > STEPS_AT_LEAST else LONG_NS
+        return now() - self.begun > at_most and state.optimizer_steps > self.updates
+
+    def _drained(self) -> bool:
+        """Whether the device has come past the last step; then the trace is saved."""
+        if not self.accelerator.ready():
+            return False
+        passed = self.accelerator.passed(self.last)
+        if not passed and now() - self.ended < DRAIN_NS:
+            return False
+        if passed:
+            self.accelerator.release([self.last])
+        self._save()
+        return True
+
+    def _save(self) -> None:
+        trace, self.trace = self.trace, None
+        self.short = self.steps < STEPS_AT_LEAST
+        path = state.book.path + ".trace.json" if not self.short and _room() else ""
+        trace.end(path)
+        if path:
+            state.book.fact(
+                fact="trace", file=os.path.basename(path), steps=self.steps, loader=self.loader,
+                begin_ns=self.begun, end_ns=self.ended,
+            )  # fmt: skip
+        else:
+            why = "the loop was left after %d recorded steps, or there is no room" % self.steps
+            state.book.fact(fact="trace_refused", why=why)
+        self._note()
+
+    def _give_up(self, refusal: Exception) -> None:
+        """What cannot be recorded is left alone; and why is written down."""
+        trace, self.trace = self.trace, None
+        try:
+            state.book.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
+            if trace is not None:
+                trace.end("")
+        except Exception:  # ended by somebody else
+            pass
+        self._note()
+
+    def _note(self) -> None:
+        state.row(wire.WINDOWED, self.start, now() - self.start, 1)
+
+
+def _room() -> bool:
+    """Whether a trace may be written where the rows are."""
+    found = os.statvfs(state.folder)
+    return found.f_bavail * found.f_frsize >= ROOM_BYTES

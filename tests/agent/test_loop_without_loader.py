@@ -1,0 +1,265 @@
+"""Loops without a loader are timed by their backward passes, whatever shape they have."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.agent.loop_without_loader import ALONE_FROM
+from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.launch.board import Board
+from bottleneck_doctor.model.loops import Outside
+from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
+
+STEPS = 40
+# What each loop begins with: its model, and batches that take 2 ms, more than the rest of the step.
+HEAD = (
+    PRELUDE
+    + f"""
+STEPS = {STEPS}
+counters = {{}}
+
+def batches():
+    for step in range(STEPS):
+        yield get_batch()
+
+def get_batch():
+    until = time.perf_counter() + 0.002
+    while time.perf_counter() < until:
+        pass
+    return torch.ones(2, 4)
+
+def main():
+"""
+)
+TAIL = """
+    say(counters=counters)
+
+main()
+"""
+GENERATOR = """
+    for batch in batches():
+        train_on(batch)
+"""
+BY_HAND = """
+    weight = torch.zeros(4, 1, requires_grad=True)
+    for step in range(STEPS):
+        x = get_batch()
+        loss = (x @ weight - 1).square().mean()
+        loss.backward()
+        with torch.no_grad():
+            weight -= 0.01 * weight.grad
+            weight.grad = None
+"""
+FUNCTIONAL = """
+    weight = torch.zeros(4, 1, requires_grad=True)
+    for step in range(STEPS):
+        x = get_batch()
+        loss = (x @ weight - 1).square().mean()
+        (slope,) = torch.autograd.grad(loss, [weight])
+        with torch.no_grad():
+            weight -= 0.01 * slope
+"""
+PENALTY = """
+    for step in range(STEPS):
+        x = get_batch().requires_grad_()
+        loss = model(x).square().mean()
+        (slope,) = torch.autograd.grad(loss, [x], create_graph=True)
+        (loss + slope.square().sum()).backward()
+        optimizer.step()
+"""
+CLOSURE = """
+    solver = torch.optim.LBFGS(model.parameters(), lr=1e-3, max_iter=4, tolerance_grad=0, tolerance_change=0)
+    for step in range(STEPS // 4):
+        x = get_batch()
+        def closure():
+            solver.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+        solver.step(closure)
+"""
+ACCUMULATED = """
+    for step in range(STEPS // 4):
+        for micro in range(4):
+            x = get_batch()
+            (model(x).square().mean() / 4).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+COMPILED = """
+    import torch._dynamo.utils
+    inner = torch.compile(model, backend="eager")
+    for step in range(STEPS):
+        x = get_batch()
+        optimizer.zero_grad()
+        loss = inner(x).square().mean()
+        loss.backward()
+        optimizer.step()
+    seen = torch._dynamo.utils.counters
+    counters.update(breaks=sum(seen["graph_break"].values()), graphs=seen["stats"]["unique_graphs"])
+"""
+AHEAD = """
+    x = get_batch()
+    for step in range(STEPS):
+        loss = model(x).square().mean()
+        x = get_batch()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    say(hooks=len(model._forward_hooks))
+"""
+EVALUATED = """
+    held_out = torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2)
+    for step, x in enumerate(batches()):
+        train_on(x)
+        if step % 5 == 4:
+            with torch.no_grad():
+                for kept in held_out:
+                    model(kept)
+"""
+TWO_RANKS = """
+    from bottleneck_doctor.agent.state import state
+    state.ranked = True
+    for x in batches():
+        model(x).square().mean().backward()
+"""
+FED = """
+    import queue, threading
+    waiting = queue.Queue(1)
+    def feed():
+        for batch in batches():
+            time.sleep(0.004)
+            waiting.put(batch)
+    feeding = threading.Thread(target=feed, daemon=True)
+    feeding.start()
+    for step in range(STEPS):
+        train_on(waiting.get())
+    say(feeder=feeding.native_id, waited=threading.Condition.wait.__qualname__)
+"""
+EVERY_FIFTH = "an evaluation of every fifth step"
+LOOPS = {
+    "next batch ahead": AHEAD, EVERY_FIFTH: EVALUATED,
+    "generator": GENERATOR, "no optimizer": BY_HAND, "grad only": FUNCTIONAL, "a penalty": PENALTY,
+    "closure": CLOSURE, "accumulation": ACCUMULATED, "compiled": COMPILED,
+    "fed by a thread": FED,
+}  # fmt: skip
+GAPS = {"generator", "a penalty", "accumulation", "compiled"}  # modules are called, once in a step
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Each loop, run once."""
+    known: dict[str, Told] = {}
+
+    def run(name: str) -> Told:
+        if name not in known:
+            known[name] = watched(tmp_path_factory.mktemp("own"), HEAD + LOOPS[name] + TAIL)
+        return known[name]
+
+    return run
+
+
+def outside(told: Told) -> Outside:
+    (found,) = profile_of(told).outside
+    return found
+
+
+@pytest.mark.parametrize("name", list(LOOPS))
+def test_each_backward_pass_is_a_step(runs: Any, name: str) -> None:
+    told = runs(name)
+    assert (told.status, told.stderr) == (0, "")
+    found = outside(told)
+    late = 20 if name == EVERY_FIFTH else 4  # behind the last look; evaluations make looks dearer, and rarer
+    steps = range(STEPS - ALONE_FROM - late, STEPS - ALONE_FROM + 5)
+    assert sum(found.steps) == found.total
+    assert found.total in steps
+    (diary,) = read_diaries(told.folder)
+    assert diary.board["trained"] in steps
+
+
+@pytest.mark.parametrize("name", list(LOOPS))
+def test_the_loop_around_it_is_found_in_the_source(runs: Any, name: str) -> None:
+    body = outside(runs(name)).body
+    assert body is not None
+    assert body.function == "main"
+    assert body.first > HEAD.count("\n")
+
+
+def test_the_loop_of_a_loader_is_the_one_that_asks_it_for_batches(tmp_path: Any) -> None:
+    """Not the one over the parts of a batch, in which the backward pass is."""
+    script = (
+        PRELUDE
+        + """
+for epoch in range(2):
+    for batch in DataLoader(Rows(64), batch_size=4):  # asks
+        for part in batch.split(1):
+            train_on(part)
+"""
+    )
+    (loop,) = loops_over(profile_of(watched(tmp_path, script)), "Rows")
+    asks = next(number for number, line in enumerate(script.splitlines(), 1) if "# asks" in line)
+    assert loop.body is not None
+    assert (loop.body.first, loop.body.function) == (asks, "<module>")
+
+
+@pytest.mark.parametrize("name", sorted(GAPS))
+def test_the_batch_is_got_before_the_model_is_called(runs: Any, name: str) -> None:
+    found = outside(runs(name))
+    known = [(gap, wall) for gap, wall in zip(found.gap_s, found.wall_s, strict=True) if gap is not None]
+    assert len(known) >= len(found.t) - 2
+    steps = sum(found.steps) - 2
+    assert sum(gap for gap, _ in known) > 0.9 * 0.002 * steps
+    assert all(gap < wall for gap, wall in known[1:])
+
+
+def test_the_next_batch_is_got_between_the_model_and_the_backward_pass(runs: Any) -> None:
+    found = outside(runs("next batch ahead"))
+    late = [value for value in found.late_s if value is not None]
+    assert len(late) >= len(found.t) - 2
+    assert sum(late) > 0.9 * 0.002 * (sum(found.steps) - 2)
+    assert sum(gap or 0.0 for gap in found.gap_s) < 0.2 * sum(late)
+    assert said(runs("next batch ahead"))["hooks"] == 0, "hooks come and go with a call"
+
+
+def test_waiting_for_a_queue_is_timed_in_every_step(runs: Any) -> None:
+    """The thread that feeds it takes 6 ms a batch, the step about one."""
+    fed, alone = outside(runs("fed by a thread")), outside(runs("generator"))
+    assert sum(fed.queued_s) > 0.6 * sum(fed.wall_s) > 0.5 * 0.006 * sum(fed.steps)
+    assert sum(alone.queued_s) == 0
+    assert said(runs("fed by a thread"))["waited"] == "Condition.wait"
+
+
+def test_the_thread_that_wakes_the_loop_is_told_to_the_sensors(runs: Any) -> None:
+    board = Board(runs("fed by a thread").folder, in_command=False)
+    board.refresh()
+    assert [thread for _, thread in board.feeding()] == [said(runs("fed by a thread"))["feeder"]]
+    alone = Board(runs("generator").folder, in_command=False)
+    alone.refresh()
+    assert alone.feeding() == []
+
+
+@pytest.mark.parametrize("name", ["no optimizer", "grad only"])
+def test_without_a_module_there_is_no_such_gap(runs: Any, name: str) -> None:
+    assert set(outside(runs(name)).gap_s) == {None}
+
+
+def test_looks_do_not_fall_on_the_same_step_of_each_round(tmp_path: Any) -> None:
+    """Ranks that exchange in every fourth step are looked at in others, too."""
+    told = watched(tmp_path, HEAD.replace(f"STEPS = {STEPS}", "STEPS = 400") + TWO_RANKS + TAIL)
+    (diary,) = read_diaries(told.folder)
+    steps = [row.a for row in diary.of(wire.PASS)]
+    later = [after - before for before, after in pairwise(steps) if after - before > 1]
+    assert len(later) > 5, "all steps were looked at"
+    assert len({step % 4 for step in steps[-len(later) :]}) > 1
+
+
+def test_code_is_compiled_as_without_us(runs: Any, tmp_path: Any) -> None:
+    alone = plain(tmp_path, HEAD + COMPILED + TAIL)
+    if alone.status != 0 and "dynamo" in alone.stderr:
+        pytest.skip("torch.compile does not work here")
+    assert said(alone) == said(runs("compiled"))
+    assert alone.stderr == runs("compiled").stderr

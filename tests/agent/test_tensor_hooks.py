@@ -1,0 +1,185 @@
+"""Hooks on tensors come and go, and whoever must be handed torch's own is. The device is pretended."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from bottleneck_doctor.agent import importing, tensor_hooks, wire
+from bottleneck_doctor.agent.tensor_hooks import ears
+from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
+
+COPYREG = "__slotnames__"  # it keeps that on every class of which something was ever copied or pickled
+OWN = dict(vars(torch.Tensor))
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[MetaDevice]:
+    with in_use(tmp_path) as found:
+        yield found
+
+
+def as_torch_made_it() -> bool:
+    names = {*OWN, *vars(torch.Tensor)} - {COPYREG}
+    return all(vars(torch.Tensor).get(name) is OWN.get(name) for name in names)
+
+
+def test_hooks_are_on_in_a_look_and_nowhere_else(device: MetaDevice) -> None:
+    with look():
+        assert "item" in vars(torch.Tensor)
+        assert vars(torch.Tensor)["__repr__"] is not OWN["__repr__"]
+    assert as_torch_made_it()
+
+
+def test_the_first_looks_are_left_alone(device: MetaDevice) -> None:
+    ears.next = tensor_hooks.FIRST_LOOK
+    for _ in range(tensor_hooks.FIRST_LOOK - 1):
+        with look():
+            assert not ears.on
+    with look():
+        assert ears.on
+
+
+def test_they_go_on_ever_more_rarely_and_not_for_ever(device: MetaDevice) -> None:
+    heard: list[int] = []
+    for number in range(3000):
+        before = ears.heard
+        tensor_hooks.listen()
+        tensor_hooks.rest()
+        heard += [number] if ears.heard > before else []
+    assert heard[:5] == [0, 1, 2, 3, 4]
+    assert 100 < len(heard) < 300
+    ears.left, ears.next = 0, 0
+    assert not tensor_hooks.listen()
+    assert as_torch_made_it()
+
+
+def test_a_loop_that_reads_many_tensors_of_the_host_is_spared(device: MetaDevice) -> None:
+    with look():
+        sum(one.item() for one in torch.ones(500))
+    assert ears.next >= ears.looks + 500 // tensor_hooks.CALLS_FOR_A_LOOK
+
+
+def test_a_step_without_hooks_says_so(device: MetaDevice, tmp_path: Path) -> None:
+    for ears.next in (0, 100):
+        with look():
+            torch.ones(2).to("meta")
+    assert [row.c for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [0, wire.NOTHING]
+    assert len(rows_of(tmp_path, wire.DEVICE_COPY)) == 1
+
+
+def test_what_is_imported_sees_torchs_own(
+    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sees_item.py").write_text("import torch\nitem = torch.Tensor.item\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [importing.Finder(), *sys.meta_path])
+    with look():
+        torch.ones(2).to("meta")
+        import sees_item  # type: ignore[import-not-found]  # the user's program imports in mid-step
+
+        torch.ones(2).to("meta")
+    assert sees_item.item is torch._C.TensorBase.item
+    assert [row.c for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [wire.NOTHING]
+    assert rows_of(tmp_path, wire.DEVICE_COPY) == []
+
+
+def test_a_program_that_compiles_in_every_look_is_left_alone(device: MetaDevice, tmp_path: Path) -> None:
+    for _ in range(2 * tensor_hooks.COMPILED_AT_MOST):
+        with look():
+            tensor_hooks._compiles()
+            assert as_torch_made_it()
+    assert ears.heard == tensor_hooks.COMPILED_AT_MOST
+    assert {row.c for row in rows_of(tmp_path, wire.DEVICE_STEP)} == {wire.NOTHING}
+
+
+class Told(torch.Tensor):
+    """A subclass that knows torch's own functions only."""
+
+    heard: ClassVar[list[Any]] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.heard.append(func)
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+def test_a_subclass_is_told_of_torchs_own_functions(device: MetaDevice, tmp_path: Path) -> None:
+    Told.heard = []
+    one = torch.ones(()).as_subclass(Told)
+    with look():
+        one.item()
+        bool(one)
+        torch.zeros(()).copy_(one)
+        one.to("cpu")
+        torch.ones(1).to(one)
+        assert ears.on
+        torch.ones(1).to("meta")
+    base = torch._C.TensorBase
+    assert Told.heard == [base.item, base.__bool__, base.copy_, base.to, base.to]
+    assert len(rows_of(tmp_path, wire.DEVICE_COPY)) == 1
+
+
+def test_a_mode_is_told_of_torchs_own_functions(device: MetaDevice) -> None:
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            told.append(func)
+            return func(*args, **(kwargs or {}))
+
+    told: list[Any] = []
+    with look(), Mode():
+        torch.ones(()).item()
+    assert told[-1] is torch._C.TensorBase.item
+    assert len(told) == 2
+
+
+def test_a_default_device_is_no_stranger(device: MetaDevice, tmp_path: Path) -> None:
+    with look(), torch.device("cpu"):
+        torch.ones(2).to("meta")
+    assert len(rows_of(tmp_path, wire.DEVICE_COPY)) == 1
+    assert ears.left == tensor_hooks.PUT_ON_AT_MOST - 1
+
+
+def test_lazy_parameters_can_still_be_moved(device: MetaDevice) -> None:
+    with look():
+        torch.nn.LazyLinear(3).to("cpu").double()
+
+
+def test_what_somebody_else_has_put_there_stays(device: MetaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def theirs(self: Any) -> str:
+        return "theirs"
+
+    monkeypatch.setattr(torch.Tensor, "item", theirs, raising=False)
+    with look():
+        assert torch.ones(()).item() == "theirs"  # type: ignore[comparison-overlap]
+    assert vars(torch.Tensor)["item"] is theirs
+
+
+def test_a_forked_child_has_torchs_own(device: MetaDevice) -> None:
+    context = multiprocessing.get_context("fork")
+    found = context.SimpleQueue()
+    tensor_hooks.install(compiled=False)
+    with look():
+        child = context.Process(target=lambda: found.put(as_torch_made_it()))
+        child.start()
+        assert found.get()
+        child.join()
+        assert ears.on
+    importing.before_search.remove(tensor_hooks.hush)
+
+
+def test_a_hook_that_cannot_be_put_on_costs_the_user_nothing(device: MetaDevice) -> None:
+    ears.hooks.append((int, "real", None, vars(int)["real"], tensor_hooks.LOOKS))  # of a class that is closed
+    with look(), suppress(RuntimeError):
+        torch.zeros((), device="meta").item()
+    ears.hooks.pop()
+    assert as_torch_made_it()

@@ -1,0 +1,249 @@
+"""Steps are counted as they are, in every shape of loop, although most of them are not listened to."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent import loader, loop_without_loader, training
+from bottleneck_doctor.agent.loop_without_loader import CLOSURES
+from bottleneck_doctor.agent.state import IteratorCounts, state
+from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.model.loops import Loop
+from bottleneck_doctor.model.profile import Profile
+from tests.agent.watching import PRELUDE, loops_over, profile_of, said, watched
+
+# Each part trains in its own shape, in steps so short that most are not looked at closely.
+SCRIPT = (
+    PRELUDE
+    + """
+import threading, queue
+for name in "Plain Accumulated Closed Paired Within Held Left Right Again Ahead Asked Asking".split():
+    globals()[name] = type(name, (Rows,), {})
+state = sys.modules["_bdoc_agent.state"].state
+trained, before = {}, [0]
+
+def loader(kind, length, **more):
+    return DataLoader(kind(length), batch_size=4, **more)
+
+def evaluated():
+    training, held = loader(Plain, 400), loader(Held, 200)
+    for epoch in range(3):
+        for batch in training:
+            train_on(batch)
+        with torch.no_grad():
+            for batch in held:
+                model(batch)
+
+def accumulated():
+    training = loader(Accumulated, 800)
+    for epoch in range(3):
+        for place, batch in enumerate(training):
+            (model(batch).square().mean() / 4).backward()
+            if place % 4 == 3:
+                optimizer.step()
+                optimizer.zero_grad()
+
+def closed():
+    solver = torch.optim.LBFGS(model.parameters(), lr=1e-3, max_iter=3, tolerance_grad=0, tolerance_change=0)
+    for batch in loader(Closed, 400):
+        def closure():
+            solver.zero_grad()
+            loss = model(batch).square().mean()
+            loss.backward()
+            return loss
+        solver.step(closure)
+
+def paired():
+    other = torch.optim.Adam(model.parameters())
+    for batch in loader(Paired, 800):
+        model(batch).square().mean().backward()
+        optimizer.step()
+        other.step()
+        optimizer.zero_grad()
+
+def within():
+    solvers = {one: torch.optim.SGD([one], lr=0.01) for one in model.parameters()}
+    def update(one):
+        solvers[one].step()
+        solvers[one].zero_grad()
+    hooks = [one.register_post_accumulate_grad_hook(update) for one in solvers]
+    for batch in loader(Within, 800):
+        model(batch).square().mean().backward()
+    for hook in hooks:
+        hook.remove()
+
+def zipped():
+    left, right = loader(Left, 400), loader(Right, 400)
+    for epoch in range(3):
+        for one, other in zip(left, right):
+            train_on(one + other)
+
+def again():
+    training = loader(Again, 400, shuffle=True)
+    for step in range(100):
+        train_on(next(iter(training)))
+
+def ahead():
+    ready = queue.Queue(4)
+    batches = iter(loader(Ahead, 400))
+    def fill():
+        for batch in batches:
+            ready.put(batch)
+        ready.put(None)
+    thread = threading.Thread(target=fill)
+    thread.start()
+    while (batch := ready.get()) is not None:
+        train_on(batch)
+    thread.join()
+
+def asked():
+    held = iter(loader(Asked, 400))
+    for place, batch in enumerate(loader(Asking, 800)):
+        train_on(batch)
+        if place % 20 == 19:
+            with torch.no_grad():
+                model(next(held))
+
+def own():
+    data = torch.randn(64, 4)
+    for step in range(200):
+        train_on(data[torch.randint(0, 64, (4,))])
+
+for part in (evaluated, accumulated, closed, paired, within, zipped, again, ahead, asked, own):
+    began = state.trained
+    part()
+    if part is not own:
+        loader(Rows, 4).__iter__().__next__()  # whatever came last is over now
+    trained[part.__name__] = state.trained - began
+say(trained=trained)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Profile, Any]:
+    told = watched(tmp_path_factory.mktemp("training"), SCRIPT)
+    return said(told), profile_of(told), read_diaries(told.folder)
+
+
+def loop(profile: Profile, dataset: str) -> Loop:
+    found = loops_over(profile, dataset)
+    return max(found, key=lambda one: one.steps)
+
+
+@pytest.mark.parametrize(
+    ("part", "steps"),
+    [
+        ("evaluated", 300),
+        ("accumulated", 600),
+        ("closed", 100),
+        ("paired", 200),
+        ("within", 200),
+        ("zipped", 300),
+        ("again", 100),
+        ("ahead", 100),
+        ("asked", 200),
+        ("own", 200),
+    ],
+)
+def test_the_steps_trained_are_counted(run: Any, part: str, steps: int) -> None:
+    few = CLOSURES if part in ("ahead", "own") else 0  # beside a loader, a loop without one is believed late
+    assert run[0]["trained"][part] == pytest.approx(steps, rel=0.05, abs=2 + few)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "batches", "passes"),
+    [
+        ("Plain", 300, 300),
+        ("Accumulated", 600, 600),
+        ("Closed", 100, 300),
+        ("Paired", 200, 200),
+        ("Within", 200, 200),
+        ("Again", 100, 100),
+    ],
+)
+def test_batches_are_counted_exactly_and_backward_passes_nearly(
+    run: Any, dataset: str, batches: int, passes: int
+) -> None:
+    one = loops_over(run[1], dataset)[0]
+    assert (one.role, one.steps) == ("train", batches)
+    assert one.backwards == pytest.approx(passes, rel=0.05, abs=4)
+
+
+def test_two_optimizers_step_twice_a_batch(run: Any) -> None:
+    assert loop(run[1], "Paired").optimizer_steps == pytest.approx(400, rel=0.2)
+
+
+def test_optimizers_of_single_parameters_within_a_pass_are_one_step(run: Any) -> None:
+    assert loop(run[1], "Within").optimizer_steps == pytest.approx(200, rel=0.1)
+
+
+def test_a_step_in_a_thread_of_autograds_does_not_make_it_the_trainer(tmp_path: Path) -> None:
+    """Hooks of CUDA tensors run there."""
+    state.begin(str(tmp_path))
+    loop_without_loader._forked()
+    optimizer = SimpleNamespace(param_groups=[{"params": []}], state={})
+
+    def of_one_parameter() -> None:
+        training._before(optimizer, (), {})
+        training._after(optimizer, (), {})
+
+    with ThreadPoolExecutor(1) as engine:
+
+        def backward() -> None:
+            for _ in range(5):
+                engine.submit(of_one_parameter).result()
+
+        following = loader._arrival(lambda iterator: None)
+        passing = training._backward(backward)
+        iterator = SimpleNamespace(_bdoc=IteratorCounts(1, 1, 0))
+        for _ in range(200):
+            following(iterator)
+            passing()
+    loop_without_loader._forget()  # a hook that waits for the next call of any module
+    assert state.trainer == 0
+    assert state.trained + state.stride >= 150
+    assert state.optimizer_steps <= 200
+
+
+def test_gradient_accumulation_steps_seldom(run: Any) -> None:
+    assert loop(run[1], "Accumulated").optimizer_steps < 450
+
+
+def test_evaluation_is_told_from_training(run: Any) -> None:
+    (held,) = loops_over(run[1], "Held")
+    assert (held.role, held.steps, held.backwards) == ("evaluation", 150, 0)
+
+
+def test_an_evaluation_that_stays_open_does_not_swallow_the_training(run: Any) -> None:
+    (asking,) = loops_over(run[1], "Asking")
+    assert asking.role == "train"
+    assert sum(asking.table.wall_s) > 0.5 * (asking.table.t[-1] - asking.table.t[0])
+
+
+def test_loaders_side_by_side_both_train(run: Any) -> None:
+    for dataset in ("Left", "Right"):
+        assert [one.role for one in loops_over(run[1], dataset)] == ["train"]
+
+
+def test_a_background_thread_that_iterates_is_not_the_training_loop(run: Any) -> None:
+    (ahead,) = loops_over(run[1], "Ahead")
+    assert ahead.role == "prefetch"
+    assert ahead.thread != 0
+
+
+def test_a_loop_without_a_loader_is_timed_between_optimizer_and_forward(run: Any) -> None:
+    outside = run[1].outside
+    assert outside
+    assert sum(outside[0].steps) > 20
+    assert all(gap <= wall for gap, wall in zip(outside[0].gap_s, outside[0].wall_s, strict=True))
+
+
+def test_most_steps_were_not_looked_at(run: Any) -> None:
+    (diary,) = run[2]
+    assert len(diary.rows) < 4 * sum(one.steps for one in run[1].loops)

@@ -1,0 +1,82 @@
+"""No two files of the package need each other, and no class name is there twice."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+
+from bottleneck_doctor.agent import hooks
+from tests.house.law import imports
+from tests.house.source import PACKAGE, ROOT, Source, python_sources, tree
+
+# A face whose children are loaded when asked for: that is what it is for.
+FACES = {f"{PACKAGE}.agent"}
+
+
+def test_no_file_leads_back_to_itself() -> None:
+    needs = _needs(python_sources(f"{PACKAGE}/"))
+    circles = [one for one in _tied(needs) if not set(one) & FACES]
+    assert not circles, (
+        f"these files need each other: {circles}; move what both need into a third, or into one"
+    )
+
+
+def test_the_rule_itself_sees_an_import_inside_a_function_and_one_for_types() -> None:
+    one = Source(f"{PACKAGE}/a.py", "def f():\n    from .b import g\n")
+    two = Source(f"{PACKAGE}/b.py", "if TYPE_CHECKING:\n    from .a import f\n")
+    assert _tied(_needs([one, two])) == [[f"{PACKAGE}.a", f"{PACKAGE}.b"]]
+
+
+def test_no_class_name_is_there_twice() -> None:
+    found = Counter(
+        node.name
+        for source in python_sources(f"{PACKAGE}/")
+        for node in ast.walk(tree(source))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in found.items() if count > 1] == []
+
+
+def test_every_hook_that_is_listed_is_there() -> None:
+    for where in {**hooks.HOOKS, **hooks.ABOVE}.values():
+        file, _, function = where.partition(".")
+        source = Source(file, (ROOT / PACKAGE / "agent" / f"{file}.py").read_text())
+        assert function in {node.name for node in tree(source).body if isinstance(node, ast.FunctionDef)}, (
+            where
+        )
+
+
+def _needs(sources: list[Source]) -> dict[str, set[str]]:
+    """Module -> modules of the package that it imports anywhere."""
+    names = {_module(source.file) for source in sources}
+    needs: dict[str, set[str]] = defaultdict(set)
+    for source in sources:
+        for one in imports(source):
+            name = one.name if one.name in names else one.name.rpartition(".")[0]
+            if name in names and name != _module(source.file):
+                needs[_module(source.file)].add(name)
+    return needs
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _tied(needs: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that reach each other."""
+    reached: dict[str, set[str]] = {}
+    for module in needs:
+        seen: set[str] = set()
+        todo = [module]
+        while todo:
+            for other in needs.get(todo.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        reached[module] = seen
+    groups = {
+        tuple(sorted({a, *(b for b in reached[a] if a in reached.get(b, ()))}))
+        for a in needs
+        if a in reached[a]
+    }
+    return sorted(map(list, groups))
