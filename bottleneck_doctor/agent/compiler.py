@@ -101,7 +101,7 @@ def _noted(original: Callable[..., Any]) -> Callable[..., Any]:
 @quiet
 def _note() -> None:
     state.graphs = True
-    state.book.fact(fact="cuda_graphs")
+    state.writer.fact(fact="cuda_graphs")
 
 
 def may_profile(cuda: str | None) -> bool:

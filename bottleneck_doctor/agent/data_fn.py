@@ -50,7 +50,7 @@ def _script(name: str) -> ModuleType | None:
 def _introduced(number: int, name: str, function: Callable[..., Any]) -> IteratorCounts:
     code = getattr(function, "__code__", None)
     file, line = (os.path.abspath(code.co_filename), code.co_firstlineno) if code else ("", 0)
-    state.book.fact(
+    state.writer.fact(
         fact="loader", thing=number, kind="function", dataset=name, file=file, line=line, function=name,
         num_workers=0,
     )  # fmt: skip

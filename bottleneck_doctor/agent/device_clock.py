@@ -106,7 +106,7 @@ def give_up(why: str) -> None:
     state.accelerator, state.seeking, state.look = None, False, None
     state.pending.clear()
     tensor_hooks.rest()
-    state.book.fact(fact="device_silent", why=why[:200])
+    state.writer.fact(fact="device_silent", why=why[:200])
 
 
 def seek(optimizer: Any = None) -> None:
@@ -130,7 +130,7 @@ def seek(optimizer: Any = None) -> None:
 
 def adopt(found: Any) -> None:
     """From now on this device's clock is read."""
-    state.book.fact(fact="device", **found.describe())
+    state.writer.fact(fact="device", **found.describe())
     state.accelerator, state.seeking = found, False
     for callback in on_found:
         callback()

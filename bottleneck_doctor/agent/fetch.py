@@ -150,7 +150,7 @@ def _number(name: str) -> int:
     number = _names.get(name)
     if number is None:
         number = _names[name] = len(_names) + 1
-        state.book.fact(fact="transform", number=number, name=name)
+        state.writer.fact(fact="transform", number=number, name=name)
     return number
 
 
@@ -230,14 +230,14 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     begin_batch(dataset, ledger.close)
     fetcher.dataset = _watched(fetcher, index) or dataset
     fetcher.collate_fn = _timed(collate)
-    state.book.post(wire.FETCHING, get_native_id())
+    state.writer.post(wire.FETCHING, get_native_id())
     start, process, cpu = now(), process_time_ns(), thread_time_ns()
     try:
         data = original(fetcher, index)
     finally:
         taken, cpu, process = now() - start, thread_time_ns() - cpu, process_time_ns() - process
         state.in_fetch = 0
-        state.book.post(wire.FETCHING, 0)
+        state.writer.post(wire.FETCHING, 0)
         fetcher.dataset, fetcher.collate_fn = dataset, collate
     _write(before, (start, taken, cpu, process), index, data)
     iterates = hasattr(fetcher, "dataset_iter")
@@ -367,7 +367,7 @@ def watch_opens() -> None:
                 if len(seen) < FILES_AT_MOST and args[0] not in seen:
                     seen.add(args[0])
                     thing = state.inside.loader if state.inside else 0
-                    state.book.fact(fact="file", path=args[0], thing=thing, direct=bool(args[2] & direct))
+                    state.writer.fact(fact="file", path=args[0], thing=thing, direct=bool(args[2] & direct))
         except BaseException:
             pass
 

@@ -46,9 +46,9 @@ _decoders_named: dict[str, Any] = {}
 @quiet
 def _name_decoder(module: str) -> None:
     """Write down once in each process's book which decoder runs."""
-    if _decoders_named.get(module) is not state.book:
-        _decoders_named[module] = state.book
-        state.book.fact(fact="decoder", module=module, thing=state.inside.loader if state.inside else 0)
+    if _decoders_named.get(module) is not state.writer:
+        _decoders_named[module] = state.writer
+        state.writer.fact(fact="decoder", module=module, thing=state.inside.loader if state.inside else 0)
 
 
 def _timed_decoder(module: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -182,7 +182,7 @@ def _say(args: tuple[Any, ...]) -> None:
     path = os.fsdecode(args[1])
     if path not in opened.files and len(opened.files) < FILES_AT_MOST:
         opened.files.add(path)
-        state.book.fact(fact="file", path=path, thing=state.inside.loader if state.inside else 0)
+        state.writer.fact(fact="file", path=path, thing=state.inside.loader if state.inside else 0)
 
 
 def note(start_ns: int, thing: int) -> None:

@@ -97,7 +97,9 @@ def _describe(loader: Any, frame: FrameType | None = None, kwargs: dict[str, Any
     origin = _known_as(loader)
     if origin[0] != os.getpid():
         facts = loader_facts(loader, frame, kwargs or {})
-        state.book.fact(fact="loader", thing=number_of(loader), at_ns=now(), origin="%d:%d" % origin, **facts)
+        state.writer.fact(
+            fact="loader", thing=number_of(loader), at_ns=now(), origin="%d:%d" % origin, **facts
+        )
 
 
 def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,7 +150,7 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
         state.tally(account)
     state.row(wire.EPOCH, start, taken, account.number, thing=account.loader, thread=account.thread)
     if account.loader == state.trained_on:
-        state.book.post(wire.EPOCH_AT, state.trained)
+        state.writer.post(wire.EPOCH_AT, state.trained)
     for place, worker in enumerate(getattr(iterator, "_workers", ())):
         state.row(wire.WORKERS, start, 0, worker.pid or 0, place, thing=account.loader)
 
@@ -244,7 +246,7 @@ def _write(
 
 def _post(end: int) -> None:
     """Tell the board; a thread that prefetches for the loop stays silent here."""
-    post = state.book.post
+    post = state.writer.post
     if not state.last_ns:
         state.begun(end)
     state.last_ns = end
@@ -270,7 +272,7 @@ def _ended(account: IteratorCounts, start: int, ending: BaseException) -> None:
         wire.END, start, taken, account.number, how, account.wait_ns, account.arrivals, state.backwards,
         account.loader, account.thread,
     )  # fmt: skip
-    state.book.post(wire.WAIT, state.wait_ns)
+    state.writer.post(wire.WAIT, state.wait_ns)
     if account.thread == state.trainer:
         device_clock.drop()
     if state.heard is account or state.pacer is account:  # what comes now may have no loader: be all ears

@@ -107,7 +107,7 @@ def _step_ended() -> None:
     _forget()
     state.last_ns = end
     compiler.note()
-    post = state.book.post
+    post = state.writer.post
     post(wire.STEPS, state.trained)
     post(wire.TRAINED, state.trained)
     post(wire.LAST, end)
@@ -223,7 +223,7 @@ def _waking(original: Callable[..., Any]) -> Callable[..., Any]:
 @quiet
 def _tell_feeder() -> None:
     """A thread may notify while the process ends, and the board with it."""
-    state.book.post(wire.FEEDER, get_native_id())
+    state.writer.post(wire.FEEDER, get_native_id())
 
 
 def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -273,7 +273,7 @@ def tell_place(frame: FrameType | None, fact: str = "loop", thing: int = 0) -> N
         code = frame.f_code
         chain.append((code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
-    state.book.fact(fact=fact, chain=chain)
+    state.writer.fact(fact=fact, chain=chain)
 
 
 def patch_module(module: Any) -> None:

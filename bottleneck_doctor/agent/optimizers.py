@@ -48,9 +48,9 @@ def note(optimizer: Any, closure: bool) -> None:
     if (known is not None and known() is optimizer) or len(_known) >= 64:
         return
     _known[id(optimizer)] = weakref.ref(optimizer)
-    state.book.fact(fact="optimizer", closure=closure, **describe(optimizer))
+    state.writer.fact(fact="optimizer", closure=closure, **describe(optimizer))
     for one in _tables(optimizer):
-        state.book.fact(fact="gradient_rows", **_rows(one))
+        state.writer.fact(fact="gradient_rows", **_rows(one))
 
 
 def describe(optimizer: Any) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def sample() -> None:
             for kind, tensors in _sorts(optimizer):
                 looked, tiny = _count(tensors)
                 if looked:
-                    state.book.fact(fact="denormals", kind=kind, looked=looked, tiny=tiny)
+                    state.writer.fact(fact="denormals", kind=kind, looked=looked, tiny=tiny)
 
 
 def _sorts(optimizer: Any) -> Iterator[tuple[str, list[Any]]]:

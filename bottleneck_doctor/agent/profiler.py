@@ -203,7 +203,7 @@ class ProfilerWindow:
             table = _note_anatomy(threads, taken, cpu, state.backwards - self.backwards, self._batches(cpu))
             rows = sorted(table.items(), key=lambda row: -row[1][1])
             for name, (calls, microseconds) in rows[:OPERATORS_AT_MOST]:
-                state.book.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
+                state.writer.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
             optimizers.sample()
             state.row(wire.WINDOWED, self.begun, now() - self.begun, 1)
 
@@ -218,7 +218,7 @@ def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: i
         if not noted and records and records[0].kind() == "mark":
             noted = True
             sums = {name: getattr(found, name) for name in ("own", "beyond", "large", "short", "long")}
-            state.book.fact(
+            state.writer.fact(
                 fact="anatomy", backwards=backwards, batches=batches, operators=found.operators,
                 wall_s=found.seen * taken / 1e9, cpu_s=found.seen * cpu / 1e9,
                 longest_operators_s=[one / 1e6 for one in found.longest_operators],
@@ -238,7 +238,7 @@ def attach(control: Control) -> None:
             return
         begun = now()
         state.window = ProfilerWindow() if state.accelerator is None else _on(state.accelerator)
-        state.book.post(wire.WINDOW_OPEN, 1)
+        state.writer.post(wire.WINDOW_OPEN, 1)
         atexit.register(leave)
         profiler_conflict.watch(leave)
         state.window.open()
@@ -293,9 +293,9 @@ def _closed() -> None:
     window, state.window = state.window, None
     atexit.unregister(leave)
     profiler_conflict.rest()
-    state.book.post(wire.WINDOW_OPEN, 0)
+    state.writer.post(wire.WINDOW_OPEN, 0)
     if state.control is not None:
         state.control.windows_done += 1
-        state.book.post(wire.WINDOW, state.control.windows_done)
+        state.writer.post(wire.WINDOW, state.control.windows_done)
         if window is not None and window.short:
             state.control.ask_again()

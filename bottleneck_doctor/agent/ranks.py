@@ -102,7 +102,7 @@ def copy_books() -> None:
         if model is not None:
             books = model._get_ddp_logging_data()
             kept = {name: books.get(name) for name in KEPT}
-            state.book.fact(fact="ddp_books", model=number, **kept)
+            state.writer.fact(fact="ddp_books", model=number, **kept)
 
 
 KEPT = (
@@ -247,7 +247,7 @@ def _joined(original: Callable[..., Any]) -> Callable[..., Any]:
 def _describe_group() -> None:
     group = _group()
     state.ranked = group.get("world_size", 1) > 1
-    state.book.fact(fact="ranks", **group)
+    state.writer.fact(fact="ranks", **group)
 
 
 def _group() -> dict[str, Any]:
@@ -332,7 +332,7 @@ def _fact(
     kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType, more: dict[str, Any]
 ) -> None:
     found = _users_frame(frame)
-    state.book.fact(
+    state.writer.fact(
         fact="parallel", kind=kind, parameters=sizes[0], gradient_bytes=sizes[1], arguments=arguments,
         file=found.f_code.co_filename if found else "", line=found.f_lineno if found else 0,
         function=found.f_code.co_name if found else "", **more,

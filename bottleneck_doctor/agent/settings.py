@@ -29,7 +29,7 @@ def note_shapes(loss: Any) -> None:
     for kind, at_most in SHAPES_AT_MOST.items():
         mine = [one for one in shapes if one["kind"] == kind]
         for one in sorted(mine, key=lambda shape: -shape["calls"] * _work(shape))[:at_most]:
-            state.book.fact(fact="shape", **one)
+            state.writer.fact(fact="shape", **one)
 
 
 def nodes(loss: Any) -> Iterator[Any]:
@@ -154,7 +154,7 @@ EARLY_BACKWARDS = 3  # the graph is looked at while the run is still warming up
 
 def note_settings(torch: Any) -> None:
     """Write down once what holds when the training begins to move."""
-    state.book.fact(fact="switches", **read(torch))
+    state.writer.fact(fact="switches", **read(torch))
 
 
 def read(torch: Any) -> dict[str, Any]:
@@ -215,13 +215,13 @@ def during_backward(losses: Any) -> None:
     torch: Any = sys.modules["torch"]
     if not _Noticed.anomaly and torch.is_anomaly_enabled():
         _Noticed.anomaly = True
-        state.book.fact(fact="noticed", switch="anomaly")
+        state.writer.fact(fact="noticed", switch="anomaly")
     if not _Noticed.profiler and state.window is None and torch.autograd._profiler_enabled():
         _Noticed.profiler = True
-        state.book.fact(fact="noticed", switch="profiler")
+        state.writer.fact(fact="noticed", switch="profiler")
     if not _Noticed.graph and losses and state.backwards >= EARLY_BACKWARDS:
         _Noticed.graph = True
-        state.book.fact(fact="graph", casts_weights=casts_weights(losses[0]))
+        state.writer.fact(fact="graph", casts_weights=casts_weights(losses[0]))
         note_shapes(losses[0])
 
 

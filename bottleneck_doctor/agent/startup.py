@@ -21,7 +21,7 @@ _before = [0, 0]  # what other modules, and torch's, had taken when torch was co
 def introduce() -> None:
     """Write down who this process is."""
     environ = os.environ
-    state.book.fact(
+    state.writer.fact(
         fact="process", pid=os.getpid(), parent=os.getppid(), python="%d.%d.%d" % sys.version_info[:3],
         executable=sys.executable,
         rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
@@ -51,7 +51,7 @@ def tell(moves: bool = True) -> None:
     """The first batch is here, or the process ends without one: say how the time until now went."""
     _told[0] = True
     other, late = pace.other_ns - _before[0], pace.torch_ns - _before[1]
-    state.book.fact(
+    state.writer.fact(
         fact="startup", first_batch_ns=now() if moves else 0, imports_ns=max(0, other),
         torch_late_ns=max(0, late), **_marks,
     )  # fmt: skip
@@ -70,4 +70,4 @@ def _ends() -> None:
     if _marks["torch_end_ns"] and not _told[0]:
         tell(moves=False)
     state.catch_up(None)
-    state.book.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)
+    state.writer.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)

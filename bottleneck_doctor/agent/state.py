@@ -54,9 +54,9 @@ class AgentState:
     def begin(self, folder: str) -> None:
         """Forget everything and open this process's book."""
         self.folder = folder
-        self.book = EventWriter(folder)
-        self.row = self.book.row
-        self.book.on_full = self.halve
+        self.writer = EventWriter(folder)
+        self.row = self.writer.row
+        self.writer.on_full = self.halve
         self.control: Any = None  # stop.Control
         self.window: Any = None  # profiler.ProfilerWindow or trace_window.TraceWindow, while one is open
         self.worker = False
@@ -108,8 +108,8 @@ class AgentState:
 
     def begun(self, at_ns: int) -> None:
         """The first batch is here: note it on the board and read what the script has set."""
-        self.book.post(wire.FIRST, at_ns)
-        self.book.post(wire.TRAINER, get_native_id())
+        self.writer.post(wire.FIRST, at_ns)
+        self.writer.post(wire.TRAINER, get_native_id())
         if self.on_first is not None:
             self.on_first()
 
@@ -158,7 +158,7 @@ class AgentState:
             self.stride = min(max(wanted, self.floor), STRIDE_AT_MOST)
         self.cost_before, self.span_before = self.cost_ns, at_ns
         self.looks_before, self.steps = self.looks, 0
-        self.book.post(wire.COST, self.cost_ns)
+        self.writer.post(wire.COST, self.cost_ns)
 
     def tally(self, account: IteratorCounts) -> None:
         """Add to the totals what the iterator has brought since the last time."""
@@ -193,7 +193,7 @@ class AgentState:
         if number is None:
             number = self.sites[key] = len(self.sites) + 1
             function = frame.f_code.co_name if frame else ""
-            self.book.fact(fact="site", site=number, kind=kind, file=key[1], line=key[2], function=function)
+            self.writer.fact(fact="site", site=number, kind=kind, file=key[1], line=key[2], function=function)
         return number
 
 

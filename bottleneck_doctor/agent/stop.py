@@ -57,7 +57,7 @@ def stop() -> None:
     A script that swallows it (a bare ``except``) is asked again at its next batch.
     """
     state.row(wire.STOPPED, now(), 0, state.trained)
-    state.book.fact(fact="stopped", trained=state.trained)
+    state.writer.fact(fact="stopped", trained=state.trained)
     for callback in before:
         callback()
     sys.exit(0)

@@ -26,10 +26,10 @@ def begin() -> None:
 @quiet
 def torch_arrived(torch: Any) -> None:
     """torch is complete: say which one it is and install what needs all of it."""
-    state.book.fact(
+    state.writer.fact(
         fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
         accelerator=torch.version.cuda or getattr(torch.version, "hip", None) or "",
-        since_start_ns=now() - state.book.start_ns,
+        since_start_ns=now() - state.writer.start_ns,
     )  # fmt: skip
     startup.torch_ends()
     if os.environ.get("BDOC_TRACER"):
@@ -68,7 +68,7 @@ def settled() -> None:
     if torch is None:
         return
     cuda = torch.version.cuda is not None and torch.cuda.is_initialized()
-    state.book.fact(
+    state.writer.fact(
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
         interop=torch.get_num_interop_threads(),
     )  # fmt: skip

@@ -235,23 +235,23 @@ class TraceWindow:
     def _save(self) -> None:
         trace, self.trace = self.trace, None
         self.short = self.steps < STEPS_AT_LEAST
-        path = state.book.path + ".trace.json" if not self.short and _room() else ""
+        path = state.writer.path + ".trace.json" if not self.short and _room() else ""
         trace.end(path)
         if path:
-            state.book.fact(
+            state.writer.fact(
                 fact="trace", file=os.path.basename(path), steps=self.steps, loader=self.loader,
                 begin_ns=self.begun, end_ns=self.ended,
             )  # fmt: skip
         else:
             why = "the loop was left after %d recorded steps, or there is no room" % self.steps
-            state.book.fact(fact="trace_refused", why=why)
+            state.writer.fact(fact="trace_refused", why=why)
         self._note()
 
     def _give_up(self, refusal: Exception) -> None:
         """What cannot be recorded is left alone; and why is written down."""
         trace, self.trace = self.trace, None
         try:
-            state.book.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
+            state.writer.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
             if trace is not None:
                 trace.end("")
         except Exception:  # ended by somebody else

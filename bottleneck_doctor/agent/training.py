@@ -200,7 +200,7 @@ def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
         trainer = state.thread()
         if trainer != state.trainer:
             state.trainer = trainer
-            state.book.post(wire.TRAINER, get_native_id())
+            state.writer.post(wire.TRAINER, get_native_id())
         _Open.token = device_clock.begin()
         _Open.start, _Open.cpu = now(), thread_time_ns()
         state.hooks_ns += _Open.start - entry

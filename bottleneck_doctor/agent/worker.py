@@ -65,7 +65,7 @@ def _born(args: tuple[Any, ...]) -> None:
     pickler: Any = reduction.ForkingPickler
     state.worker = True
     number, of, seed = args[10], args[11], args[8]
-    state.book.fact(fact="worker", worker=number, workers=of, seed=seed, parent=os.getppid())
+    state.writer.fact(fact="worker", worker=number, workers=of, seed=seed, parent=os.getppid())
     original = pickler.__dict__["dumps"].__func__
     pickler.dumps = classmethod(_timed(original))
     fetch = sys.modules.get("torch.utils.data._utils.fetch")

@@ -45,7 +45,7 @@ def gains(base: Scenario, host: HostLoad) -> dict[str, float | None]:
     io = Change(storage=0, network=0, memory=0, checkpoint=1 - base.stored, logging=1 - base.stored)
     device = Change(idle=0, device=0, copying=0, allocating=0)
     gpu = gain(base, device) if host.accelerated else None
-    ranks = any(turn.comm + turn.straggler > 0 for turn in base.turns)
+    ranks = any(cost.comm + cost.straggler > 0 for cost in base.costs)
     comm = gain(base, Change(comm=0, straggler=0)) if ranks else None
     return {"cpu": gain(base, cpu), "io": gain(base, io), "gpu": gpu, "comm": comm}
 

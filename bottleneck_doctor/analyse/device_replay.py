@@ -42,7 +42,7 @@ def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool
     return 0.0 if waits >= OFTEN and exposed else 1.0
 
 
-def device_turn(
+def device_cost(
     beat: DeviceStepBreakdown,
     checkpoint: float = 0.0,
     logging: float = 0.0,
@@ -68,7 +68,7 @@ def device_turn(
     )
 
 
-def undivided_turn(clock: DeviceClockStep, checkpoint: float, logging: float, collect: float) -> StepCost:
+def undivided_cost(clock: DeviceClockStep, checkpoint: float, logging: float, collect: float) -> StepCost:
     """The turn where it is not known how busy the device is: all that is no waiting of its own is taken for
     computing, unless it was seen to be done each time before the loop came back."""
     if is_always_ahead(clock):
@@ -81,7 +81,7 @@ def undivided_turn(clock: DeviceClockStep, checkpoint: float, logging: float, co
 
 def is_clocked(base: Scenario) -> bool:
     """Whether the replay knows the device's own time, rather than how long the loop was not elsewhere."""
-    return not base.undivided and any(turn.device > 0 for turn in base.turns)
+    return not base.undivided and any(cost.device > 0 for cost in base.costs)
 
 
 def scaled_device(base: Scenario, host: HostLoad, factor: float) -> Change:

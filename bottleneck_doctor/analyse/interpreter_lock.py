@@ -72,10 +72,10 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
     alone = base.workers == 0
     asleep = sum(work.wait for work in base.works) / len(base.works) if alone and base.works else 0.0
     share = seen.asleep
-    waits = [(turn.idle + asleep) * share for turn in base.turns]
-    turns = tuple(
-        replace(turn, idle=turn.idle * (1 - share), python=turn.python + (0.0 if base.feeders else wait))
-        for turn, wait in zip(base.turns, waits, strict=True)
+    waits = [(cost.idle + asleep) * share for cost in base.costs]
+    costs = tuple(
+        replace(cost, idle=cost.idle * (1 - share), python=cost.python + (0.0 if base.feeders else wait))
+        for cost, wait in zip(base.costs, waits, strict=True)
     )
     works = tuple(replace(work, wait=work.wait * (1 - share)) for work in base.works) if alone else base.works
     busy = min(1.0, seen.others)
@@ -83,7 +83,7 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
     beside = base.strangers + busy  # it wants a core as strangers do
     crowded = sum(waits) / len(waits) if base.feeders else 0.0
     return replace(
-        base, turns=turns, works=works, threads=1.0, strangers=beside, stored=stored, crowded=crowded
+        base, costs=costs, works=works, threads=1.0, strangers=beside, stored=stored, crowded=crowded
     )
 
 

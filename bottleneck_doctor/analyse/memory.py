@@ -80,13 +80,13 @@ def loop_stall_s(shortage: Shortage, step_s: float) -> float:
     return min(seen * step_s, faults * DEAREST_FAULT_S)
 
 
-def with_stalls(turns: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, ...]:
+def with_stalls(costs: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, ...]:
     """The turns with that much of their idle time, where they have it, known to be waiting for memory."""
     if stall_s <= 0:
-        return turns
+        return costs
     return tuple(
-        replace(turn, idle=turn.idle - min(turn.idle, stall_s), memory=min(turn.idle, stall_s))
-        for turn in turns
+        replace(cost, idle=cost.idle - min(cost.idle, stall_s), memory=min(cost.idle, stall_s))
+        for cost in costs
     )
 
 

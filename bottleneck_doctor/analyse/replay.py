@@ -30,7 +30,7 @@ from .reads import at_depth
 Part = TypeVar("Part", BatchCost, StepCost)
 SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")
 WORK_PARTS = tuple(one.name for one in fields(BatchCost))
-TURN_PARTS = tuple(one.name for one in fields(StepCost))
+STEP_COST_PARTS = tuple(one.name for one in fields(StepCost))
 
 # Of what perfect sharing gains, threads gain (ours, measured on two cores: 0.34 in linear layers, 0.49 in a
 # transformer, nothing in small convolutions).
@@ -65,7 +65,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
     return replace(
         base,
         works=works,
-        turns=_scaled(base.turns, replace(change, compute=change.compute * (1 - alone)), TURN_PARTS),
+        costs=_scaled(base.costs, replace(change, compute=change.compute * (1 - alone)), STEP_COST_PARTS),
         hand_over=base.hand_over * change.ipc,
         serialise=base.serialise * change.ipc,
         transfer=base.transfer * change.ipc,
@@ -102,8 +102,8 @@ def _scaled(parts: tuple[Part, ...], change: Change, names: tuple[str, ...]) -> 
     factors = attrgetter(*names)(change)
     if not parts or all(factor == 1.0 for factor in factors):
         return parts
-    build, costs = type(parts[0]), attrgetter(*names)
-    return tuple(build(*map(mul, costs(part), factors)) for part in parts)
+    build, values = type(parts[0]), attrgetter(*names)
+    return tuple(build(*map(mul, values(part), factors)) for part in parts)
 
 
 def step_seconds(scenario: Scenario) -> float:
@@ -114,7 +114,7 @@ def step_seconds(scenario: Scenario) -> float:
     return max(scenario.feeding, scenario.limited, _step_seconds(scenario) + scenario.crowded)
 
 
-def turn_seconds(scenario: Scenario) -> float:
+def cost_seconds(scenario: Scenario) -> float:
     """Mean seconds of a turn beside workers, from its batch to its end."""
     pipeline = _Pipeline(scenario)
     arrivals = pipeline.run()
@@ -142,29 +142,29 @@ def _serial(scenario: Scenario) -> list[float]:
     t, device, arrivals = 0.0, 0.0, []
     for place in range(BATCHES):
         work = scenario.works[place % len(scenario.works)]
-        turn = scenario.turns[place % len(scenario.turns)]
+        cost = scenario.costs[place % len(scenario.costs)]
         t += work.on_core * stretch + work.storage + work.network + work.wait
-        device = max(device, t + turn.lead_in + turn.allocating) + _accelerated(turn)
+        device = max(device, t + cost.lead_in + cost.allocating) + _accelerated(cost)
         t += (
-            turn.compute * wide
-            + (turn.python + turn.launch + turn.paging + turn.lead_in + turn.collect) * stretch
+            cost.compute * wide
+            + (cost.python + cost.launch + cost.paging + cost.lead_in + cost.collect) * stretch
         )
-        t += turn.checkpoint + turn.logging + scenario.sampling + _asleep(turn)
-        t = max(t, device - scenario.ahead * _accelerated(turn))
+        t += cost.checkpoint + cost.logging + scenario.sampling + _asleep(cost)
+        t = max(t, device - scenario.ahead * _accelerated(cost))
         arrivals.append(t)
     return arrivals
 
 
-def _asleep(turn: StepCost) -> float:
+def _asleep(cost: StepCost) -> float:
     """What of a turn passes without a core, checkpoints and logging apart."""
-    exchange = 0.0 if turn.device else turn.comm + turn.straggler
-    return turn.idle + turn.memory + turn.allocating + exchange
+    exchange = 0.0 if cost.device else cost.comm + cost.straggler
+    return cost.idle + cost.memory + cost.allocating + exchange
 
 
-def _accelerated(turn: StepCost) -> float:
+def _accelerated(cost: StepCost) -> float:
     """What the accelerator goes through for a turn; with one, ranks wait for each other on it."""
-    exchange = turn.comm + turn.straggler if turn.device else 0.0
-    return turn.copying + turn.device + exchange
+    exchange = cost.comm + cost.straggler if cost.device else 0.0
+    return cost.copying + cost.device + exchange
 
 
 def cpu_stretch(scenario: Scenario, demand: float) -> float:
@@ -211,7 +211,7 @@ class _Job:
 
     def whole(self, load: _Load) -> float:
         """Seconds that all of it takes under a load."""
-        cpu = load.cpu if self.width <= 1.0 else load.turn
+        cpu = load.cpu if self.width <= 1.0 else load.cost
         return self.cpu * cpu + self.stored * load.io + self.rest + self.waking * load.full
 
 
@@ -221,7 +221,7 @@ class _Load:
     the chance that whoever wakes finds no core free."""
 
     cpu: float
-    turn: float
+    cost: float
     io: float
     full: float
 
@@ -237,7 +237,7 @@ class _Pipeline:
         self.given = [0] * scenario.workers  # batches that a worker has, or that wait for the loop
         self.next_task = self.next_place = 0
         self.received = 0
-        self.turn: _Job | None = None
+        self.cost: _Job | None = None
         self.device = 0.0  # when the accelerator will have done all that it was given
         self.hold = 0.0  # until when the loop must wait for it
         self.now = self.turned = self.began = 0.0
@@ -277,32 +277,32 @@ class _Pipeline:
 
     def _receive(self) -> None:
         """The loop takes the next batch when it is free and the batch is there."""
-        if self.turn is not None or not self.ready:
+        if self.cost is not None or not self.ready:
             return
         wanted = self.received if self.scenario.in_order else next(iter(self.ready))
         if wanted not in self.ready:
             return
         self.given[self.ready.pop(wanted)] -= 1
-        turn = self.scenario.turns[self.received % len(self.scenario.turns)]
+        cost = self.scenario.costs[self.received % len(self.scenario.costs)]
         self.received += 1
         self.began = self.now
         self._hand_out()
-        scenario, written = self.scenario, turn.checkpoint + turn.logging
-        alone = turn.python + turn.launch + turn.paging + turn.lead_in + turn.collect
+        scenario, written = self.scenario, cost.checkpoint + cost.logging
+        alone = cost.python + cost.launch + cost.paging + cost.lead_in + cost.collect
         alone += scenario.hand_over + scenario.sampling
         alone += written * (1 - scenario.stored)
-        cpu = turn.compute + alone
-        blocked = scenario.transfer + _asleep(turn) + written * scenario.stored
-        width = (turn.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
-        self.turn = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.waking)
-        self.device = max(self.device, self.now + turn.lead_in + turn.allocating) + _accelerated(turn)
-        self.hold = self.device - scenario.ahead * _accelerated(turn)
+        cpu = cost.compute + alone
+        blocked = scenario.transfer + _asleep(cost) + written * scenario.stored
+        width = (cost.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
+        self.cost = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.waking)
+        self.device = max(self.device, self.now + cost.lead_in + cost.allocating) + _accelerated(cost)
+        self.hold = self.device - scenario.ahead * _accelerated(cost)
 
     def _advance(self) -> None:
         """Run until the first party finishes."""
         busy = [job for job in self.workers if job is not None]
         load = self._load(busy)
-        jobs = busy + ([self.turn] if self.turn is not None else [])
+        jobs = busy + ([self.cost] if self.cost is not None else [])
         if not jobs:
             return
         wholes = [job.whole(load) for job in jobs]
@@ -314,31 +314,31 @@ class _Pipeline:
             if worker is not None and worker.left <= 1e-9:
                 self.ready[worker.batch] = place
                 self.workers[place] = None
-        if self.turn is not None and self.turn.left <= 1e-9:
-            self._finish(self.turn)
+        if self.cost is not None and self.cost.left <= 1e-9:
+            self._finish(self.cost)
 
-    def _finish(self, turn: _Job) -> None:
+    def _finish(self, cost: _Job) -> None:
         """The loop is through with its turn; it may have to wait for the accelerator."""
         if self.hold > self.now + 1e-9:
-            self.turn = _Job(turn.batch, 1.0, 0.0, 0.0, self.hold - self.now)
+            self.cost = _Job(cost.batch, 1.0, 0.0, 0.0, self.hold - self.now)
         else:
             self.arrivals.append(self.now)
             self.turned += self.now - self.began
-            self.turn = None
+            self.cost = None
 
     def _load(self, busy: list[_Job]) -> _Load:
         """What the cores and the storage are asked for at this instant."""
-        scenario, turn = self.scenario, self.turn
+        scenario, cost = self.scenario, self.cost
         workers = demand = sum([job.computing for job in busy])
-        if turn is not None:
-            demand += turn.width * turn.computing
+        if cost is not None:
+            demand += cost.width * cost.computing
         cpu = together = cpu_stretch(scenario, demand)
-        if turn is not None and turn.width > 1.0:
+        if cost is not None and cost.width > 1.0:
             shared = max(0.0, workers + scenario.strangers + ceil(scenario.threads) - scenario.cores)
             left = _together(shared, scenario.operator_s) * min(1.0, 2 * scenario.cores / demand)
-            together = max(cpu, 1 / (1 - turn.computing * (1 - left)))
+            together = max(cpu, 1 / (1 - cost.computing * (1 - left)))
             if workers > 0:
-                cpu = max(cpu, 1 / (1 - turn.computing * (1 - SHARED) * min(1.0, shared / workers)))
+                cpu = max(cpu, 1 / (1 - cost.computing * (1 - SHARED) * min(1.0, shared / workers)))
         reading = sum([job.reading for job in busy])
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
         return _Load(cpu, together, read_stretch(scenario, reading), full)

@@ -20,8 +20,8 @@ from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
 from .ranks import exchange_shares
 from .reads import Curve, Reads, held, judge_reads, served, streams_of
-from .replay import step_seconds, turn_seconds
-from .step_costs import Beside, spaced, turns_of
+from .replay import cost_seconds, step_seconds
+from .step_costs import Beside, costs_of, spaced
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
@@ -65,12 +65,12 @@ def _turned(base: Scenario, own: float) -> Scenario:
     """Where the loop computes on cores that workers also want, its threads spin for each other: the replay of
     its turns, which adds that time, is to give the measured one."""
     longest = own + base.hand_over + base.sampling
-    if base.threads <= 1.0 or turn_seconds(base) <= longest:
+    if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
     low, high = FREE, 1.0
     for _ in range(ROUNDS):
         middle = (low + high) / 2
-        low, high = (low, middle) if turn_seconds(_scaled(base, middle)) > longest else (middle, high)
+        low, high = (low, middle) if cost_seconds(_scaled(base, middle)) > longest else (middle, high)
     return _scaled(base, low)
 
 
@@ -83,8 +83,8 @@ def _sped(base: Scenario, measured: float) -> Scenario:
 
 def _scaled(base: Scenario, left: float) -> Scenario:
     """So much of what the turns compute is left; of what was seen to spin, that is no longer in it."""
-    turns = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.turns)
-    return replace(base, turns=tuple(turns), spinning=max(0.0, 1 - (1 - base.spinning) / left))
+    costs = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.costs)
+    return replace(base, costs=tuple(costs), spinning=max(0.0, 1 - (1 - base.spinning) / left))
 
 
 def _slowed(
@@ -149,12 +149,12 @@ def build_scenario(
         stored=stored,
         fault_s=profile.machine.fault_s,
     )
-    turns = turns_of(steps if workers else without_making(steps, inputs), beside)
+    costs = costs_of(steps if workers else without_making(steps, inputs), beside)
     making, step_s = making_of(profile, loader), fmean_wall(steps)
     reads = _reads(profile, loader, inputs, host, step_s)
     base = Scenario(
         works=_works(works, steps, crowding(inputs, workers, serialise)),
-        turns=with_stalls(turns, _stall_s(profile, inputs, steps)),
+        costs=with_stalls(costs, _stall_s(profile, inputs, steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,

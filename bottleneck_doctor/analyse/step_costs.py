@@ -7,11 +7,11 @@ from typing import Any
 
 from ..model.derived import DeviceView
 from ..model.diagnosis import Step, StepCost
-from .device_replay import device_turn, undivided_turn
+from .device_replay import device_cost, undivided_cost
 from .loop_cpu import NOTHING, LoopCpuSplit, host_cpu_s
 from .memory import paging_s
 
-TURNS_AT_MOST = 192
+COSTS_AT_MOST = 192
 HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
 
 
@@ -36,12 +36,12 @@ class Beside:
     fault_s: float | None = None
 
 
-def turns_of(steps: list[Step], beside: Beside) -> tuple[StepCost, ...]:
+def costs_of(steps: list[Step], beside: Beside) -> tuple[StepCost, ...]:
     """One turn for each step, or for the mean of neighbours in a long run."""
-    return tuple(turn_of(step, beside) for step in spaced(steps))
+    return tuple(cost_of(step, beside) for step in spaced(steps))
 
 
-def turn_of(step: Step, beside: Beside) -> StepCost:
+def cost_of(step: Step, beside: Beside) -> StepCost:
     """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
 
     With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
@@ -53,9 +53,9 @@ def turn_of(step: Step, beside: Beside) -> StepCost:
     device = beside.device
     if device is not None and device.beat is not None:
         held = min(HELD_AT_MOST, queue / max(step.wall - step.wait, 1e-12))
-        return device_turn(device.beat, *host, held, behind=beside.shares[1])
+        return device_cost(device.beat, *host, held, behind=beside.shares[1])
     if device is not None and device.clock is not None:
-        return undivided_turn(device.clock, *host)
+        return undivided_cost(device.clock, *host)
     copied = beside.copied if step.exchange > 0 else 0.0
     ranks = {"comm": step.exchange * beside.shares[0] + copied, "straggler": step.exchange * beside.shares[1]}
     own = step.compute + step.backward + step.optimizer + step.copy
@@ -84,7 +84,7 @@ def _collecting(step: Step, queue: float) -> float:
 def spaced(steps: list[Step]) -> list[Step]:
     """At most TURNS_AT_MOST rows of as many steps each, so that rare stalls keep their weight: rows are short
     where an epoch begins or ends."""
-    many = min(len(steps), TURNS_AT_MOST)
+    many = min(len(steps), COSTS_AT_MOST)
     if len({step.steps for step in steps}) <= 1 and many == len(steps):
         return steps
     size = room = sum(step.steps for step in steps)  # in parts of a step, of which each has ``many``

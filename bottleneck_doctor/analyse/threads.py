@@ -131,7 +131,7 @@ def _as_timed(judged: Threads, profile: Profile, scenario: Scenario) -> Threads:
         for way in ("now", f"{judged.wanted} threads")
     )
     now_s, then_s = sum(now.values()), sum(then.values())
-    own_s = fmean(turn.compute + turn.launch + scenario.asleep * turn.idle for turn in scenario.turns)
+    own_s = fmean(cost.compute + cost.launch + scenario.asleep * cost.idle for cost in scenario.costs)
     if not then_s or now.keys() != then.keys() or not LEAST_TIMED <= now_s / max(own_s, 1e-12) <= MOST_TIMED:
         return judged
     left = then_s / now_s
@@ -200,7 +200,7 @@ def _crowd(
 
 def _slept(scenario: Scenario) -> float:
     """Share of the step in which the loop's thread sleeps in the model: on a CPU, for its other threads."""
-    idle = sum(turn.idle for turn in scenario.turns) / len(scenario.turns)
+    idle = sum(cost.idle for cost in scenario.costs) / len(scenario.costs)
     return scenario.asleep * idle / step_seconds(scenario)
 
 

@@ -186,8 +186,8 @@ def _bound_of(cause: str, base: Scenario) -> str:
     sleeps until others answer."""
     if cause in WRITES:
         return bound_of_writing(base.stored)
-    asleep = base.resting * sum(turn.idle for turn in base.turns)
-    if cause == "host.python" and asleep > sum(turn.python for turn in base.turns):
+    asleep = base.resting * sum(cost.idle for cost in base.costs)
+    if cause == "host.python" and asleep > sum(cost.python for cost in base.costs):
         return "latency"
     return RESOURCE[cause]
 

@@ -25,7 +25,7 @@ from ..model.computing import (
 from ..model.instruments import Operator
 from ..model.loops import Loop, Outside
 from ..model.run import Gap
-from .fetches import Fetchers
+from .fetches import Fetcher
 from .rows import ProcessLog
 from .steps import S
 
@@ -99,11 +99,11 @@ Shape = TypeVar("Shape", ProductShape, ConvolutionShape, AttentionShape)
 Made = TypeVar("Made")
 
 
-def read_computing(trainers: list[ProcessLog], crews: dict[str, list[Fetchers]], origin: int) -> Computing:
+def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]], origin: int) -> Computing:
     """Facts of the training processes, and the padding in what their loaders gave them."""
-    switches = [_switches(diary) for diary in trainers]
-    paddings = [_padding(key, members) for key, members in crews.items()]
-    compilations = [_compilation(diary, origin) for diary in trainers]
+    switches = [_switches(log) for log in trainers]
+    paddings = [_padding(key, members) for key, members in fetchers.items()]
+    compilations = [_compilation(log, origin) for log in trainers]
     return Computing(
         switches=[one for one in switches if one is not None][:AT_MOST],
         optimizers=_facts(trainers, "optimizer", Optimizer),
@@ -126,14 +126,14 @@ def _shapes(trainers: list[ProcessLog]) -> Shapes:
 
 def _of_kind(trainers: list[ProcessLog], name: str, kind: type[Shape]) -> list[Shape]:
     found = [
-        (diary.pid, fact) for diary in trainers for fact in diary.facts
+        (log.pid, fact) for log in trainers for fact in log.facts
         if fact.get("fact") == "shape" and fact.get("kind") == name
     ]  # fmt: skip
     return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
 
 
 def _facts(trainers: list[ProcessLog], name: str, kind: type[Fact]) -> list[Fact]:
-    found = [(diary.pid, fact) for diary in trainers for fact in diary.facts if fact.get("fact") == name]
+    found = [(log.pid, fact) for log in trainers for fact in log.facts if fact.get("fact") == name]
     return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
 
 
@@ -148,33 +148,33 @@ def _known(fact: dict[str, Any], kind: type) -> dict[str, Any]:
     return {name: value for name, value in fact.items() if name in names}
 
 
-def _switches(diary: ProcessLog) -> ScriptSettings | None:
-    first = diary.first("switches")
+def _switches(log: ProcessLog) -> ScriptSettings | None:
+    first = log.first("switches")
     if not first:
         return None
-    noticed = sorted({str(fact.get("switch")) for fact in diary.facts if fact.get("fact") == "noticed"})
-    casts = diary.first("graph").get("casts_weights")
+    noticed = sorted({str(fact.get("switch")) for fact in log.facts if fact.get("fact") == "noticed"})
+    casts = log.first("graph").get("casts_weights")
     said = _known(first, ScriptSettings) | {"noticed": noticed}
     said["autocast"] = (
         None if casts is None and not first.get("autocast") else bool(casts or first.get("autocast"))
     )
-    return as_type(ScriptSettings, {"pid": diary.pid, **said})
+    return as_type(ScriptSettings, {"pid": log.pid, **said})
 
 
-def _padding(key: str, crews: list[Fetchers]) -> Padding | None:
+def _padding(key: str, fetchers: list[Fetcher]) -> Padding | None:
     rows = [
-        row for crew in crews for row in crew.diary.rows
-        if row.kind == wire.PADDING and crew.thing in (None, row.thing)
+        row for fetcher in fetchers for row in fetcher.log.rows
+        if row.kind == wire.PADDING and fetcher.thing in (None, row.thing)
     ]  # fmt: skip
     if not rows:
         return None
     return Padding(key, len(rows), sum(row.a for row in rows), sum(row.b for row in rows))
 
 
-def _compilation(diary: ProcessLog, origin: int) -> Compilation:
-    rows = [row for row in diary.of(wire.COMPILED) if min(row.a, row.b, row.c) >= 0]
+def _compilation(log: ProcessLog, origin: int) -> Compilation:
+    rows = [row for row in log.of(wire.COMPILED) if min(row.a, row.b, row.c) >= 0]
     rows = rows[:: -(-len(rows) // COMPILATIONS_AT_MOST) or 1]
     return Compilation(
-        diary.pid, [(row.t - origin) * S for row in rows], [row.a for row in rows], [row.b for row in rows],
+        log.pid, [(row.t - origin) * S for row in rows], [row.a for row in rows], [row.b for row in rows],
         [row.c * S for row in rows],
     )  # fmt: skip

@@ -54,7 +54,7 @@ def plain(uuid: str) -> str:
     return KIND.sub("", uuid.lower()).replace("-", "")
 
 
-def read_drivers(samples: Iterable[Sample], diaries: list[ProcessLog]) -> Drivers:
+def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
     """From what the driver says once, at the start. A slice (MIG) goes by its own name and, where it is the
     only one of its GPU, by the GPU's as well: torch may say either."""
     said = [pair for sample in samples if sample.sensor == "gpu_static" for pair in sample.values.items()]
@@ -63,7 +63,7 @@ def read_drivers(samples: Iterable[Sample], diaries: list[ProcessLog]) -> Driver
     times = Counter(uuid for _, uuid, _ in named)
     of_wholes = {uuid: number for whole, uuid, number in named if whole and times[uuid] == 1}
     own = {uuid: number for whole, uuid, number in named if not whole}
-    ranks = [diary for diary in diaries if diary.first("device")]
+    ranks = [log for log in logs if log.first("device")]
     return Drivers({**of_wholes, **own}, len(ranks) > 1)
 
 
@@ -97,16 +97,16 @@ def read_devices(
     """The device of the rank with most steps, and those of the others; (None, []) without any."""
     aside = [(origin + int(one.start_s / S), origin + int(one.end_s / S)) for one in windows]
     found = []
-    for diary in trainers:
-        if diary.first("device") or diary.first("device_silent"):
-            key, looks = _longest(read_looks(diary, iterations[diary.pid], aside))
-            found.append((sum(look.steps for look in looks), diary, key, looks))
+    for log in trainers:
+        if log.first("device") or log.first("device_silent"):
+            key, looks = _longest(read_looks(log, iterations[log.pid], aside))
+            found.append((sum(look.steps for look in looks), log, key, looks))
     found.sort(key=lambda one: -one[0])
     facts: list[DeviceFacts] = []
-    for _, diary, key, looks in found[: 1 + OTHERS_AT_MOST]:
-        traced = traces.get(diary.pid)
+    for _, log, key, looks in found[: 1 + OTHERS_AT_MOST]:
+        traced = traces.get(log.pid)
         mine = traced is not None and any(look.row.thing == traced.loader for look in looks)
-        known = _facts(diary, key, looks, drivers, traced.table if traced is not None and mine else None)
+        known = _facts(log, key, looks, drivers, traced.table if traced is not None and mine else None)
         table = tabulate(looks, origin, ROWS_OF_OTHERS if facts else ROWS_AT_MOST)
         facts.append(replace(known, table=table))
     return (facts[0], facts[1:]) if facts else (None, [])
@@ -119,9 +119,9 @@ def _longest(loops: dict[str, list[SampledStep]]) -> tuple[str, list[SampledStep
 
 
 def _facts(
-    diary: ProcessLog, key: str, looks: list[SampledStep], drivers: Drivers, trace: TraceTable | None
+    log: ProcessLog, key: str, looks: list[SampledStep], drivers: Drivers, trace: TraceTable | None
 ) -> DeviceFacts:
-    said = diary.first("device")
+    said = log.first("device")
     kind, uuid, index = str(said.get("kind", "")), str(said.get("uuid") or ""), _count(said.get("index")) or 0
     warm = looks[_settled(looks) :]
     return DeviceFacts(
@@ -129,23 +129,23 @@ def _facts(
         name=str(said.get("name", "")),
         capability=_pair(said.get("capability")) if not said.get("hip") else None,
         memory_bytes=_count(said.get("memory_bytes")),
-        copies=read_copies(diary, warm),
-        syncs=read_syncs(diary, warm, trace.idle_by_site if trace is not None else None),
+        copies=read_copies(log, warm),
+        syncs=read_syncs(log, warm, trace.idle_by_site if trace is not None else None),
         kernels=trace.kernels if trace is not None else None,
         products=trace.products if trace is not None else None,
         convolutions=trace.convolutions if trace is not None else None,
-        allocator=_allocator(diary, warm),
-        switches=_switches(diary, trace),
+        allocator=_allocator(log, warm),
+        switches=_switches(log, trace),
         recompute_s=trace.recompute_s if trace is not None else None,
         sm_active_share=trace.window.sm_active_share if trace is not None else None,
         kind=kind,
         uuid=uuid,
         multiprocessors=_count(said.get("multiprocessors")),
         driver=drivers.find(kind if not said.get("hip") else "hip", uuid, index),
-        pid=diary.pid,
+        pid=log.pid,
         loader=key,
         least_pair_s=max(0, min((look.row.a for look in looks), default=0)) * S,
-        silent=str(diary.first("device_silent").get("why", "")),
+        silent=str(log.first("device_silent").get("why", "")),
         window=trace.window if trace is not None else None,
     )
 
@@ -160,9 +160,9 @@ def _settled(looks: list[SampledStep]) -> int:
     return len(looks)
 
 
-def _allocator(diary: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
+def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
     """What its counters rose by over the steady steps; the peak alone where it was asked too rarely."""
-    asked = diary.of(wire.ALLOCATOR)
+    asked = log.of(wire.ALLOCATOR)
     if not asked:
         return None
     begin = looks[0].row.t if looks else math.inf
@@ -181,18 +181,18 @@ def _allocator(diary: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
     return Allocator(steps, retries, allocations, calls, max(0, peak), max(0, reserved))
 
 
-def _switches(diary: ProcessLog, trace: TraceTable | None) -> TorchSettings | None:
-    said = diary.first("switches")
+def _switches(log: ProcessLog, trace: TraceTable | None) -> TorchSettings | None:
+    said = log.first("switches")
     if not said:
         return None
-    casts = diary.first("graph").get("casts_weights")
+    casts = log.first("graph").get("casts_weights")
     mixed = None if casts is None and not said.get("autocast") else bool(casts or said.get("autocast"))
     seen = trace.convolutions if trace is not None else []
     precision, tuned = said.get("matmul_precision"), said.get("cudnn_benchmark")
     return TorchSettings(
         matmul_precision=None if precision is None else str(precision),
         autocast={None: None, True: "on", False: ""}[mixed],
-        compiled=bool(diary.of(wire.COMPILED)),
+        compiled=bool(log.of(wire.COMPILED)),
         cudnn_benchmark=None if tuned is None else bool(tuned),
         convolution_shapes=passing_shapes(seen, trace.window.steps) if trace is not None and seen else None,
     )
@@ -218,29 +218,29 @@ class Traced:
     table: TraceTable
 
 
-def read_traces(diaries: list[ProcessLog], folder: Path | None) -> dict[int, Traced]:
+def read_traces(logs: list[ProcessLog], folder: Path | None) -> dict[int, Traced]:
     """By process: the first of its traces that holds whole steps."""
     found: dict[int, Traced] = {}
     left = TRACES_BYTES_AT_MOST
     if folder is None:
         return found
-    for diary in diaries:
-        for fact in (fact for fact in diary.facts if fact.get("fact") == "trace"):
+    for log in logs:
+        for fact in (fact for fact in log.facts if fact.get("fact") == "trace"):
             file = folder / os.path.basename(str(fact.get("file")))
             left -= os.path.getsize(file) if os.path.isfile(file) else 0
-            if left < 0 or diary.pid in found:
+            if left < 0 or log.pid in found:
                 break
             table = read_window(file)
             if table is not None:
                 loader = fact.get("loader")
-                found[diary.pid] = Traced(loader if isinstance(loader, int) else 0, table)
+                found[log.pid] = Traced(loader if isinstance(loader, int) else 0, table)
     return found
 
 
-def find_untraced(diaries: list[ProcessLog], traces: dict[int, Traced]) -> list[Gap]:
+def find_untraced(logs: list[ProcessLog], traces: dict[int, Traced]) -> list[Gap]:
     """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
-    whys = [str(diary.first("trace_refused").get("why", "")) for diary in diaries]
-    if any(diary.first("trace") for diary in diaries):
+    whys = [str(log.first("trace_refused").get("why", "")) for log in logs]
+    if any(log.first("trace") for log in logs):
         whys.append(
             "the trace holds no two whole steps, or is too large to be read, or times the device by a clock "
             "that disagrees with the host's"

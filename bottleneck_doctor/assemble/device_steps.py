@@ -44,12 +44,12 @@ class SampledStep:
 
 
 def read_looks(
-    diary: ProcessLog, iterations: list[Iteration], set_aside: Sequence[Span]
+    log: ProcessLog, iterations: list[Iteration], set_aside: Sequence[Span]
 ) -> dict[str, list[SampledStep]]:
     """The looks at each training loop, by its loader's key, in order of time; none in ``set_aside``."""
     found: dict[str, list[SampledStep]] = {}
-    parts = sorted(row for row in diary.rows if row.kind in PARTS)
-    for key, look in [*_of_loaders(diary, iterations), *_alone(diary)]:
+    parts = sorted(row for row in log.rows if row.kind in PARTS)
+    for key, look in [*_of_loaders(log, iterations), *_alone(log)]:
         if not any(begin < look.end and look.row.t < end for begin, end in set_aside):
             inside = parts[bisect_left(parts, (look.row.t,)) : bisect_right(parts, (look.end,))]
             look.within.extend(row for row in inside if row.thread == look.row.thread)
@@ -57,14 +57,14 @@ def read_looks(
     return {key: sorted(looks, key=lambda look: look.row.t) for key, looks in found.items()}
 
 
-def _of_loaders(diary: ProcessLog, iterations: list[Iteration]) -> Iterator[tuple[str, SampledStep]]:
+def _of_loaders(log: ProcessLog, iterations: list[Iteration]) -> Iterator[tuple[str, SampledStep]]:
     training = [one for one in iterations if one.role == "train"]
     arrivals = sorted(
         (arrival.next.t, place, one.number, one, arrival)
         for one in training
         for place, arrival in enumerate(one.arrivals)
     )
-    for row in diary.of(wire.DEVICE_STEP):
+    for row in log.of(wire.DEVICE_STEP):
         first = bisect_left(arrivals, (row.t,))
         for _, place, _, iteration, arrival in arrivals[first : first + len(training)]:
             if (arrival.next.thread, arrival.next.thing) == (row.thread, row.thing) and not row.e:
@@ -89,12 +89,12 @@ def _look(row: Row, iteration: Iteration, place: int, arrival: SampledArrival) -
                 waited + built, arrival.t)  # fmt: skip
 
 
-def _alone(diary: ProcessLog) -> Iterator[tuple[str, SampledStep]]:
+def _alone(log: ProcessLog) -> Iterator[tuple[str, SampledStep]]:
     """Of a loop without a loader: from an optimizer step to the next; the wait lasts until a module is
     called."""
-    forwards = diary.of(wire.FORWARD)
+    forwards = log.of(wire.FORWARD)
     times = [row.t for row in forwards]
-    for row in diary.of(wire.DEVICE_STEP):
+    for row in log.of(wire.DEVICE_STEP):
         place = bisect_right(times, row.t) - 1
         if row.e and place > 0 and forwards[place].thread == row.thread:
             gap = forwards[place]
@@ -164,7 +164,7 @@ def _host(rows: list[Row]) -> int:
     return sum(max(0, row.duration) for row in rows)
 
 
-def read_copies(diary: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] | None:
+def read_copies(log: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] | None:
     """Copies to the device by line, largest first; None where nobody listened."""
     whole = sum(look.steps for look in looks if look.heard)
     if not whole:
@@ -174,7 +174,7 @@ def read_copies(diary: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy]
         groups.setdefault((row.thing, row.d & KEPT_BITS, row.e), []).append((steps, row))
     found = []
     for (site, bits, dtype), rows in groups.items():
-        file, line = _place(diary, site)
+        file, line = _place(log, site)
         found.append(DeviceCopy(
             bytes=sum(steps * max(0, row.b) for steps, row in rows) / whole,
             count=sum(steps for steps, _ in rows) / whole,
@@ -192,14 +192,14 @@ def read_copies(diary: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy]
 
 
 def read_syncs(
-    diary: ProcessLog, looks: list[SampledStep], idle_s: dict[int, float] | None
+    log: ProcessLog, looks: list[SampledStep], idle_s: dict[int, float] | None
 ) -> list[DeviceSync] | None:
     """Calls that wait for the device by line, longest first; ``idle_s`` is what followed on each site per
     step, by a profiler's window, without which it is not known. Site 0 are calls that only the window saw."""
     whole = sum(look.steps for look in looks if look.heard)
     if not whole or idle_s is None:
         return None
-    groups: dict[int, list[Weighted]] = {site: [] for site in idle_s if not _is_copy(diary, site)}
+    groups: dict[int, list[Weighted]] = {site: [] for site in idle_s if not _is_copy(log, site)}
     for steps, row in _heard(looks, wire.DEVICE_WAIT):
         groups.setdefault(row.thing, []).append((steps, row))
     found = []
@@ -208,7 +208,7 @@ def read_syncs(
         which = rows[0][1].b if rows else -1
         call = wire.WAITS[which] if 0 <= which < len(wire.WAITS) else ""
         count = sum(steps for steps, _ in rows) / whole
-        found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), *_place(diary, site)))
+        found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), *_place(log, site)))
     return sorted(found, key=lambda one: -max(one.inside_s, one.idle_s))[:LINES_AT_MOST]
 
 
@@ -222,15 +222,15 @@ def _heard(looks: list[SampledStep], kind: int) -> Iterator[Weighted]:
     return ((look.steps, row) for look in looks if look.heard for row in look.within if row.kind == kind)
 
 
-def _place(diary: ProcessLog, site: int) -> tuple[str, int]:
-    fact = _site(diary, site)
+def _place(log: ProcessLog, site: int) -> tuple[str, int]:
+    fact = _site(log, site)
     return str(fact.get("file", "")), int(fact.get("line") or 0)
 
 
-def _is_copy(diary: ProcessLog, site: int) -> bool:
-    return _site(diary, site).get("kind") == "copy"
+def _is_copy(log: ProcessLog, site: int) -> bool:
+    return _site(log, site).get("kind") == "copy"
 
 
-def _site(diary: ProcessLog, site: int) -> dict[str, Any]:
-    facts = (fact for fact in diary.facts if fact.get("fact") == "site" and fact.get("site") == site)
+def _site(log: ProcessLog, site: int) -> dict[str, Any]:
+    facts = (fact for fact in log.facts if fact.get("fact") == "site" and fact.get("site") == site)
     return next(facts, {})

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..agent import wire
 from ..model.loops import Loader
 from ..model.run import Elapsed, Startup
-from .fetches import Fetchers
+from .fetches import Fetcher
 from .iterators import Iteration
 from .rows import ProcessLog
 from .steps import S
@@ -67,25 +67,25 @@ def length(stretches: Iterable[Stretch]) -> float:
 NEVER = 1 << 62
 
 
-def read_startups(diaries: list[ProcessLog], origin: int) -> list[Startup]:
+def read_startups(logs: list[ProcessLog], origin: int) -> list[Startup]:
     """One entry per process that began to train and imported torch under our eyes."""
-    return [found for diary in diaries if (found := _read(diary, origin)) is not None]
+    return [found for log in logs if (found := _read(log, origin)) is not None]
 
 
-def _read(diary: ProcessLog, origin: int) -> Startup | None:
-    told = diary.first("startup")
+def _read(log: ProcessLog, origin: int) -> Startup | None:
+    told = log.first("startup")
     instants = [told.get(name) for name in ("torch_begin_ns", "torch_end_ns", "first_batch_ns")]
     begin, end, batch = (value if isinstance(value, int) else 0 for value in instants)
-    learning = (row.t for row in diary.rows if row.kind in (wire.BACKWARD, wire.OPTIMIZER))
+    learning = (row.t for row in log.rows if row.kind in (wire.BACKWARD, wire.OPTIMIZER))
     batch = min(batch or NEVER, min(learning, default=NEVER))  # the first step may have no batch of a loader
     if not begin or not end or batch == NEVER:
         return None
-    built = [fact.get("at_ns") for fact in diary.facts if fact.get("fact") == "loader"]
+    built = [fact.get("at_ns") for fact in log.facts if fact.get("fact") == "loader"]
     loader = min((at for at in built if isinstance(at, int)), default=batch)
-    marks = [origin, diary.start_ns, begin, end, min(loader, batch), batch]
+    marks = [origin, log.start_ns, begin, end, min(loader, batch), batch]
     launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
     imports, late = (_seconds(told.get(name)) for name in ("imports_ns", "torch_late_ns"))
-    return Startup(diary.pid, launch, before, torch, loading, first, imports, late)
+    return Startup(log.pid, launch, before, torch, loading, first, imports, late)
 
 
 def _seconds(value: object) -> float:
@@ -117,59 +117,63 @@ class LoaderWorkers(NamedTuple):
     fetch: int
 
 
-def read_crews(loaders: list[Loader], crews: dict[str, list[Fetchers]]) -> dict[str, LoaderWorkers]:
+def read_fetchers(loaders: list[Loader], fetchers: dict[str, list[Fetcher]]) -> dict[str, LoaderWorkers]:
     """The loaders that have workers."""
     return {
-        one.key: LoaderWorkers(one.num_workers, _usual_fetch(crews.get(one.key, [])))
+        one.key: LoaderWorkers(one.num_workers, _usual_fetch(fetchers.get(one.key, [])))
         for one in loaders
         if one.num_workers
     }
 
 
-def _usual_fetch(crew: list[Fetchers]) -> int:
+def _usual_fetch(fetcher: list[Fetcher]) -> int:
     """The median, each worker's first apart: what it prepares then belongs to its start."""
-    every = [[row.duration for row in one.diary.of(wire.FETCH)] for one in crew]
+    every = [[row.duration for row in one.log.of(wire.FETCH)] for one in fetcher]
     later = [taken for one in every for taken in one[1:]]
     firsts = [one[0] for one in every if one]
     return round(median(later)) if later else min(firsts, default=0)
 
 
 def read_elapsed(
-    diary: ProcessLog, iterations: list[Iteration], crews: dict[str, LoaderWorkers], origin: int, run_end: int
+    log: ProcessLog,
+    iterations: list[Iteration],
+    fetchers: dict[str, LoaderWorkers],
+    origin: int,
+    run_end: int,
 ) -> Elapsed | None:
     """None for a process in which nothing was seen to be trained."""
-    thread = _thread(diary, iterations)
-    told = diary.first("exit")
+    thread = _thread(log, iterations)
+    told = log.first("exit")
     at = told.get("at_ns")
-    exit_ns = at if isinstance(at, int) and at > diary.start_ns else None
+    exit_ns = at if isinstance(at, int) and at > log.start_ns else None
     until = exit_ns or run_end
     mine = [one for one in iterations if one.thread == thread and one.role in ("train", "evaluation")]
     passes = list(_passes(mine, _tails(mine, told, until)))
-    alone = _alone(diary, thread, bool(passes), told)
+    alone = _alone(log, thread, bool(passes), told)
     training = [one for one in passes if one.kind == TRAINING] + alone
     if not training:
         return None
-    starts = list(_starts(mine, crews))
-    beside = [*_stops(diary, thread), *_profiled(diary), *_checkpoints(diary, thread)]
+    starts = list(_starts(mine, fetchers))
+    beside = [*_stops(log, thread), *_profiled(log), *_checkpoints(log, thread)]
     every = [TimedSpan(one.begin, min(one.end, until), one.kind) for one in passes + alone + starts + beside]
     first = min(one.begin for one in training)
     last = max(first, *(one.end for one in every))
     before, between, spent = paint(every, first)
     initial = min((one.begin for one in mine), default=0)
     return Elapsed(
-        pid=diary.pid,
+        pid=log.pid,
         first_s=max(0, first - origin) * S,
         last_s=max(0, last - origin) * S,
         exit_s=max(0, exit_ns - origin) * S if exit_ns else None,
-        preparing_s=max(0, first - diary.start_ns - before) * S,
+        preparing_s=max(0, first - log.start_ns - before) * S,
         between_s=between * S,
         first_start_s=sum(one.end - one.begin for one in starts if one.begin < _after(mine, initial)) * S,
-        beginnings=sum(one.loader in crews for one in mine),
+        beginnings=sum(one.loader in fetchers for one in mine),
         **{name: taken * S for name, taken in zip(KINDS, spent, strict=True)},
     )
 
 
-def _thread(diary: ProcessLog, iterations: list[Iteration]) -> int:
+def _thread(log: ProcessLog, iterations: list[Iteration]) -> int:
     """The thread that trains: the one with most batches of training, else the one that steps or derives."""
     batches: Counter[int] = Counter()
     for one in iterations:
@@ -178,7 +182,7 @@ def _thread(diary: ProcessLog, iterations: list[Iteration]) -> int:
     if batches:
         return batches.most_common(1)[0][0]
     kinds = (wire.PASS, wire.OPTIMIZER, wire.BACKWARD)
-    return next((row.thread for kind in kinds for row in diary.rows if row.kind == kind), 0)
+    return next((row.thread for kind in kinds for row in log.rows if row.kind == kind), 0)
 
 
 def _after(mine: list[Iteration], initial: int) -> int:
@@ -250,12 +254,12 @@ def _pace(one: Iteration) -> tuple[float, int]:
     return (last.t - first.t) / max(1, last.next.a - first.next.a), max(0, last.next.a - before.next.a - 1)
 
 
-def _alone(diary: ProcessLog, thread: int, passes: bool, told: dict[str, object]) -> list[TimedSpan]:
+def _alone(log: ProcessLog, thread: int, passes: bool, told: dict[str, object]) -> list[TimedSpan]:
     """The training of a thread without a loader: from its first backward pass or optimizer step on."""
     kinds = (wire.BACKWARD, wire.OPTIMIZER)
-    mine = [row for row in diary.rows if row.kind in kinds and row.thread == thread]
+    mine = [row for row in log.rows if row.kind in kinds and row.thread == thread]
     moves = [(row.t, row.t + row.duration) for row in mine]
-    ends = [row for row in diary.of(wire.PASS) if row.thread == thread]
+    ends = [row for row in log.of(wire.PASS) if row.thread == thread]
     if len(ends) < 2:
         seen = not passes and len(moves) >= 2
         return [TimedSpan(min(moves)[0], max(end for _, end in moves), TRAINING)] if seen else []
@@ -268,49 +272,49 @@ def _alone(diary: ProcessLog, thread: int, passes: bool, told: dict[str, object]
     return [TimedSpan(begin, round(last.t + step * more), TRAINING)]
 
 
-def _starts(mine: list[Iteration], crews: dict[str, LoaderWorkers]) -> Iterator[TimedSpan]:
+def _starts(mine: list[Iteration], fetchers: dict[str, LoaderWorkers]) -> Iterator[TimedSpan]:
     """What beginning a pass takes: building the iterator, and each worker's first batch, beyond the usual."""
     for one in mine:
-        crew = crews.get(one.loader)
-        if crew is None or not one.arrivals:
+        fetcher = fetchers.get(one.loader)
+        if fetcher is None or not one.arrivals:
             continue
         kind = STARTING if one.role == "train" else STARTING_EVALUATION
         first = one.arrivals[0]
         yield TimedSpan(one.begin, one.begin + one.build, kind)
-        yield TimedSpan(first.next.t, first.t - min(crew.fetch, first.next.duration), kind)
-        usual, seen = _usual_wait(one, crew), first
+        yield TimedSpan(first.next.t, first.t - min(fetcher.fetch, first.next.duration), kind)
+        usual, seen = _usual_wait(one, fetcher), first
         for arrival in one.arrivals[1:]:
-            if seen.next.a >= crew.workers:
+            if seen.next.a >= fetcher.workers:
                 break
             extra = arrival.next.c - seen.next.c - usual * (arrival.next.a - seen.next.a)
             yield TimedSpan(arrival.t - max(0, round(extra)), arrival.t, kind)
             seen = arrival
 
 
-def _usual_wait(one: Iteration, crew: LoaderWorkers) -> float:
+def _usual_wait(one: Iteration, fetcher: LoaderWorkers) -> float:
     """Nanoseconds per batch after each worker gave its first; of a shorter pass, what making it takes."""
-    later = [arrival.next for arrival in one.arrivals if arrival.next.a >= crew.workers]
+    later = [arrival.next for arrival in one.arrivals if arrival.next.a >= fetcher.workers]
     if len(later) < 2 or later[-1].a == later[0].a:
-        return float(crew.fetch)
+        return float(fetcher.fetch)
     return (later[-1].c - later[0].c) / (later[-1].a - later[0].a)
 
 
-def _stops(diary: ProcessLog, thread: int) -> Iterator[TimedSpan]:
+def _stops(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
     """Waits for a loader's workers to end."""
-    for row in diary.rows:
+    for row in log.rows:
         if row.kind == wire.STOPPED_WORKERS and row.thread == thread:
             yield TimedSpan(row.t, row.t + row.duration, STOPPING)
 
 
-def _profiled(diary: ProcessLog) -> Iterator[TimedSpan]:
+def _profiled(log: ProcessLog) -> Iterator[TimedSpan]:
     """Windows of torch.profiler."""
-    for row in diary.rows:
+    for row in log.rows:
         if row.kind == wire.WINDOWED:
             yield TimedSpan(row.t, row.t + row.duration, PROFILED)
 
 
-def _checkpoints(diary: ProcessLog, thread: int) -> Iterator[TimedSpan]:
+def _checkpoints(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
     which = wire.OPERATIONS.index("checkpoint")
-    for row in diary.rows:
+    for row in log.rows:
         if row.kind == wire.OPERATION and row.c == which and row.thread == thread:
             yield TimedSpan(row.t, row.t + row.duration, CHECKPOINT)

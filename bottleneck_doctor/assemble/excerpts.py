@@ -12,7 +12,7 @@ from ..agent import wire
 from ..model.instruments import InstrumentWindow
 from ..model.loops import Loader, Loop
 from ..model.picture import Excerpt, Fetches, Spans
-from .fetches import Fetchers, books_of
+from .fetches import Fetcher, books_of
 from .iterators import Iteration, one_after_another
 from .loops import evaluations, waits_for_others
 from .rows import ProcessLog, Row
@@ -51,7 +51,7 @@ def bases(group: list[Iteration]) -> dict[int, int]:
 
 
 def read_deals(
-    diary: ProcessLog, group: list[Iteration], loader: Loader | None, made: Mapping[int, int] | None = None
+    log: ProcessLog, group: list[Iteration], loader: Loader | None, made: Mapping[int, int] | None = None
 ) -> Deals:
     """Who got which batches in each pass of a loop; empty where the order is not certain, as batches are
     handed over as they come. ``made`` = how many fetches each worker process is known to have made: where
@@ -60,23 +60,25 @@ def read_deals(
     runs_dry = loader is not None and loader.dataset_kind != "map"
     if loader is None or not loader.in_order or (runs_dry and loader.persistent_workers):
         return {}
-    crews: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for row in diary.of(wire.WORKERS):
-        crews.setdefault((row.t, row.thing), []).append((row.a, row.b))
-    begun = {t: crew for (t, _), crew in crews.items()}
+    fetchers: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for row in log.of(wire.WORKERS):
+        fetchers.setdefault((row.t, row.thing), []).append((row.a, row.b))
+    begun = {t: fetcher for (t, _), fetcher in fetchers.items()}
     base, deals = bases(group), Deals()
     broken: set[int] = set()
     for one in group:
-        crew = begun.get(one.begin, [])
-        least = min(((made or {}).get(pid, 0) for pid, _ in crew), default=0) * len(crew)
+        fetcher = begun.get(one.begin, [])
+        least = min(((made or {}).get(pid, 0) for pid, _ in fetcher), default=0) * len(fetcher)
         batches = min(one.batches, least) if runs_dry else one.batches
-        for pid, worker in crew:
+        for pid, worker in fetcher:
             known = deals.setdefault(pid, [])
             if pid not in broken:
                 before = known[-1].before + _dealt(known[-1]) if known else 0
-                known.append(BatchAssignment(one.begin, base[one.number], len(crew), worker, before, batches))
+                known.append(
+                    BatchAssignment(one.begin, base[one.number], len(fetcher), worker, before, batches)
+                )
         if one.end is None or one.end.b != 1:  # left early: what was made ahead and thrown away is not known
-            broken.update(pid for pid, _ in crew)
+            broken.update(pid for pid, _ in fetcher)
     return deals
 
 
@@ -201,7 +203,7 @@ PART = 2  # of these at most for one loop, even if it is alone
 HOST_WORK = wire.OPERATIONS[:3]  # what else is forced to the disk is the loop's own time
 
 Found = tuple[int, int, str, int | None]  # begin, duration, what, batch: of the loop's thread
-Fetched = tuple[Row, Row, Row, Fetchers]
+Fetched = tuple[Row, Row, Row, Fetcher]
 KINDS = {
     wire.BACKWARD: "backward", wire.OPTIMIZER: "optimizer", wire.COLLECTION: "collect",
     wire.COLLECTIVE: "exchange", wire.DEVICE_COPY: "copy", wire.DEVICE_WAIT: "sync",
@@ -211,8 +213,8 @@ KINDS = {
 def read_excerpts(
     loops: list[Loop],
     loaders: list[Loader],
-    crews: dict[str, list[Fetchers]],
-    diaries: list[ProcessLog],
+    fetchers: dict[str, list[Fetcher]],
+    logs: list[ProcessLog],
     iterations: dict[int, list[Iteration]],
     windows: list[InstrumentWindow],
     origin: int,
@@ -220,12 +222,12 @@ def read_excerpts(
     """One excerpt of each of the longest training loops, where some of its steps were seen densely enough."""
     training = sorted((one for one in loops if one.role == "train"), key=lambda one: -one.wall_s)
     training = training[:LOOPS_AT_MOST]
-    by_pid = {diary.pid: diary for diary in diaries}
+    by_pid = {log.pid: log for log in logs}
     room = max(PART, len(training))
     found = []
     for loop in training:
         loader = next((one for one in loaders if one.key == loop.loader), None)
-        reader = _Reader(loop, loader, by_pid[loop.pid], iterations[loop.pid], crews.get(loop.loader, []))
+        reader = _Reader(loop, loader, by_pid[loop.pid], iterations[loop.pid], fetchers.get(loop.loader, []))
         found.append(reader.read(windows, origin, SPANS_AT_MOST // room, FETCHES_AT_MOST // room))
     return [one for one in found if one is not None]
 
@@ -237,11 +239,11 @@ class _Reader:
         self,
         loop: Loop,
         loader: Loader | None,
-        diary: ProcessLog,
+        log: ProcessLog,
         everything: list[Iteration],
-        crew: list[Fetchers],
+        fetcher: list[Fetcher],
     ) -> None:
-        self.loop, self.loader, self.diary, self.everything = loop, loader, diary, everything
+        self.loop, self.loader, self.log, self.everything = loop, loader, log, everything
         self.group = one_after_another(
             [
                 one
@@ -249,10 +251,10 @@ class _Reader:
                 if (one.thread, one.loader, one.role) == (loop.thread, loop.loader, loop.role)
             ]
         )
-        self.crew = [one for one in crew if one.thing is None or one.diary.pid == loop.pid]
+        self.fetcher = [one for one in fetcher if one.thing is None or one.log.pid == loop.pid]
         self.points = _with_all_waits(line_up(self.group), waits_for_others(self.group, everything))
         self.base = bases(self.group)
-        self.deals = read_deals(diary, self.group, loader, _made(self.crew))
+        self.deals = read_deals(log, self.group, loader, _made(self.fetcher))
 
     def read(self, windows: list[InstrumentWindow], origin: int, spans: int, fetches: int) -> Excerpt | None:
         """Some typical steps, as many as there is room for; None where none were seen well enough."""
@@ -281,8 +283,8 @@ class _Reader:
             spans.what.append(what)
             spans.batch.append(batch)
         fetches = Fetches()
-        for fetch, batch_row, count, crew in made:
-            self._append(fetches, fetch, batch_row, count, crew, origin)
+        for fetch, batch_row, count, fetcher in made:
+            self._append(fetches, fetch, batch_row, count, fetcher, origin)
         return Excerpt(
             loader=self.loop.loader, pid=self.loop.pid, thread=self.loop.thread,
             start_s=_seconds(stretch.begin - origin), end_s=_seconds(stretch.end - origin),
@@ -300,7 +302,7 @@ class _Reader:
         for one in evaluating:
             if one.finish > stretch.begin and one.begin < stretch.end:
                 yield one.begin, one.finish - one.begin, "evaluation", None
-        for row in self.diary.rows:
+        for row in self.log.rows:
             if row.thread != thread or not (stretch.begin <= row.t < stretch.end or row.t == first):
                 continue
             if row.kind == wire.NEXT and row.t in mine:
@@ -322,24 +324,26 @@ class _Reader:
     def _fetches(self, stretch: ExcerptRange) -> list[Fetched]:
         """The fetches under way in the stretch, and of each process the one before and the one after."""
         found: list[Fetched] = []
-        for crew in self.crew:
+        for fetcher in self.fetcher:
             mine = [
-                row for row in crew.diary.rows if row.kind == wire.FETCH and crew.thing in (None, row.thing)
+                row
+                for row in fetcher.log.rows
+                if row.kind == wire.FETCH and fetcher.thing in (None, row.thing)
             ]
             mine.sort()
             early = sum(row.t + row.duration <= stretch.begin for row in mine)
             late = sum(row.t < stretch.end for row in mine)
             if early < late or 0 < late < len(mine):  # in it, or idle all through it
                 wanted = {row.t for row in mine[max(0, early - 1) : late + 1]}
-                found += [(*rows, crew) for rows in books_of(crew, wanted)]
+                found += [(*rows, fetcher) for rows in books_of(fetcher, wanted)]
         return sorted(found, key=lambda rows: rows[0].t)
 
     def _append(
-        self, table: Fetches, fetch: Row, batch: Row, count: Row, crew: Fetchers, origin: int
+        self, table: Fetches, fetch: Row, batch: Row, count: Row, fetcher: Fetcher, origin: int
     ) -> None:
-        known = batch_of(self.deals, crew.diary.pid, fetch.t, count.a) if crew.thing is None else None
+        known = batch_of(self.deals, fetcher.log.pid, fetch.t, count.a) if fetcher.thing is None else None
         table.t.append(_seconds(fetch.t - origin))
-        table.worker.append(crew.worker)
+        table.worker.append(fetcher.worker)
         table.number.append(max(0, count.a))
         table.wall_s.append(_seconds(fetch.duration))
         table.cpu_s.append(_seconds(min(max(0, fetch.a), fetch.duration)))
@@ -360,11 +364,11 @@ def _with_all_waits(points: list[ArrivalPoint], others: Sums) -> list[ArrivalPoi
     return [*points[:1], *more]
 
 
-def _made(crew: list[Fetchers]) -> dict[int, int]:
+def _made(fetcher: list[Fetcher]) -> dict[int, int]:
     """How many fetches each worker process is known to have made."""
     return {
-        one.diary.pid: max((row.a for row in one.diary.rows if row.kind == wire.COUNT), default=0)
-        for one in crew
+        one.log.pid: max((row.a for row in one.log.rows if row.kind == wire.COUNT), default=0)
+        for one in fetcher
         if one.thing is None
     }
 

@@ -21,15 +21,17 @@ NAMES_AT_MOST = 32
 UNPACK, TRANSFORM, SAMPLER = (wire.MAKINGS.index(name) for name in ("unpack", "transform", "sampler"))
 
 
-def read_making(key: str, crews: list[Fetchers], diaries: list[ProcessLog], numbering: Numbering) -> Making:
+def read_making(key: str, fetchers: list[Fetcher], logs: list[ProcessLog], numbering: Numbering) -> Making:
     """The loader's own draws stand in the process that built it, everything else with those who fetched."""
-    fetches = sum(_for(crew, row) for crew in crews for row in crew.diary.by_kind.get(wire.FETCH, ()))
-    unpacks = [row for crew in crews for row in _rows(crew, UNPACK)]
+    fetches = sum(
+        _for(fetcher, row) for fetcher in fetchers for row in fetcher.log.by_kind.get(wire.FETCH, ())
+    )
+    unpacks = [row for fetcher in fetchers for row in _rows(fetcher, UNPACK)]
     draws = [
         row
-        for diary in diaries
-        for row in diary.by_kind.get(wire.MAKING, ())
-        if row.c == SAMPLER and numbering.get((diary.pid, row.thing)) == key
+        for log in logs
+        for row in log.by_kind.get(wire.MAKING, ())
+        if row.c == SAMPLER and numbering.get((log.pid, row.thing)) == key
     ]
     usual, first = [row for row in draws if not row.d], [row for row in draws if row.d]
     return Making(
@@ -37,34 +39,34 @@ def read_making(key: str, crews: list[Fetchers], diaries: list[ProcessLog], numb
         batches=fetches,
         unpack_cpu_s=sum(row.a for row in unpacks) * S / max(1, fetches),
         unpacked_bytes=sum(row.b for row in unpacks) / max(1, fetches),
-        transforms=_transforms(crews),
+        transforms=_transforms(fetchers),
         draw_s=fmean([row.duration for row in usual]) * S if usual else None,
         draw_cpu_s=fmean([row.a for row in usual]) * S if usual else None,
         first_draws_s=_first_draws(first, usual),
-        firstlings=_firstlings(crews),
+        firstlings=_firstlings(fetchers),
     )
 
 
-def _for(crew: Fetchers, row: Row) -> bool:
-    return crew.thing is None or crew.thing == row.thing
+def _for(fetcher: Fetcher, row: Row) -> bool:
+    return fetcher.thing is None or fetcher.thing == row.thing
 
 
-def _rows(crew: Fetchers, kind: int) -> list[Row]:
-    makings = crew.diary.by_kind.get(wire.MAKING, ())
-    return [row for row in makings if row.c == kind and _for(crew, row)]
+def _rows(fetcher: Fetcher, kind: int) -> list[Row]:
+    makings = fetcher.log.by_kind.get(wire.MAKING, ())
+    return [row for row in makings if row.c == kind and _for(fetcher, row)]
 
 
-def _transforms(crews: list[Fetchers]) -> dict[str, float]:
+def _transforms(fetchers: list[Fetcher]) -> dict[str, float]:
     """Mean CPU per batch by class, over the fetches whose transforms were timed."""
     spent: dict[str, int] = defaultdict(int)
     timed = 0
-    for crew in crews:
+    for fetcher in fetchers:
         names = {
             one.get("number"): str(one.get("name"))
-            for one in crew.diary.facts
+            for one in fetcher.log.facts
             if one.get("fact") == "transform"
         }
-        rows = _rows(crew, TRANSFORM)
+        rows = _rows(fetcher, TRANSFORM)
         timed += len({row.t for row in rows})
         for row in rows:
             spent[names.get(row.d, "?")] += row.a
@@ -82,14 +84,14 @@ def _first_draws(first: list[Row], usual: list[Row]) -> list[float]:
     return [max(0.0, row.duration - each * row.b) * S for row in rows]
 
 
-def _firstlings(crews: list[Fetchers]) -> tuple[int, int]:
+def _firstlings(fetchers: list[Fetcher]) -> tuple[int, int]:
     """Of two workers' first batches, those at the same place: how many, and how many with the same content.
 
     A worker whose batches are all alike says nothing: two such workers would agree on anything.
     """
     seen = [
-        {row.b: row.a for row in crew.diary.by_kind.get(wire.FIRSTLING, ()) if _for(crew, row)}
-        for crew in crews
+        {row.b: row.a for row in fetcher.log.by_kind.get(wire.FIRSTLING, ()) if _for(fetcher, row)}
+        for fetcher in fetchers
     ]
     telling = [batches for batches in seen if len(set(batches.values())) > 1]
     compared = equal = 0
@@ -115,13 +117,13 @@ class _Touched:
 
 
 def read_hot_files(
-    diaries: list[ProcessLog], samples: Iterable[Sample], loader_of: dict[int, str]
+    logs: list[ProcessLog], samples: Iterable[Sample], loader_of: dict[int, str]
 ) -> list[HotFiles]:
     """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
     touched: dict[str, _Touched] = {}
-    for diary in diaries:
-        if key := loader_of.get(diary.pid):
-            _told(touched.setdefault(key, _Touched()), diary)
+    for log in logs:
+        if key := loader_of.get(log.pid):
+            _told(touched.setdefault(key, _Touched()), log)
     for sample in samples:
         if sample.sensor == "file" and (key := loader_of.get(int(float(sample.values.get("pid", 0))))):
             _seen(touched.setdefault(key, _Touched()), sample)
@@ -130,9 +132,9 @@ def read_hot_files(
     return [_summed_up(key, one, kept) for key, one in known.items()]
 
 
-def _told(touched: _Touched, diary: ProcessLog) -> None:
+def _told(touched: _Touched, log: ProcessLog) -> None:
     """What the agent said."""
-    for fact in diary.facts:
+    for fact in log.facts:
         if fact.get("fact") == "file":
             touched.mounts.setdefault(str(fact.get("path")), "")
             touched.direct = touched.direct or bool(fact.get("direct"))
@@ -172,42 +174,46 @@ FULL_SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True)
-class Fetchers:
+class Fetcher:
     """Who fetched for a loader: (diary, worker number, the loader's number there or None for all)."""
 
-    diary: ProcessLog
+    log: ProcessLog
     worker: int
     thing: int | None
 
 
-def find_crews(diaries: list[ProcessLog], numbering: Numbering) -> dict[str, list[Fetchers]]:
+def find_fetchers(logs: list[ProcessLog], numbering: Numbering) -> dict[str, list[Fetcher]]:
     """The processes that made batches for each loader; worker -1 is the training process itself."""
-    crews: dict[str, list[Fetchers]] = {}
+    fetchers: dict[str, list[Fetcher]] = {}
     owners: dict[int, tuple[str, int]] = {}
-    for diary in diaries:
-        for row in diary.of(wire.WORKERS):
-            owners[row.a] = (numbering.get((diary.pid, row.thing), ""), row.b)
-        inline = {row.thing for row in diary.rows if row.kind == wire.FETCH and row.thing}
+    for log in logs:
+        for row in log.of(wire.WORKERS):
+            owners[row.a] = (numbering.get((log.pid, row.thing), ""), row.b)
+        inline = {row.thing for row in log.rows if row.kind == wire.FETCH and row.thing}
         for thing in inline:
-            crews.setdefault(numbering.get((diary.pid, thing), ""), []).append(Fetchers(diary, -1, thing))
-    for diary in diaries:
-        if diary.pid in owners and diary.first("worker"):
-            key, number = owners[diary.pid]
-            crews.setdefault(key, []).append(Fetchers(diary, number, None))
-    return {key: crew for key, crew in crews.items() if key}
+            fetchers.setdefault(numbering.get((log.pid, thing), ""), []).append(Fetcher(log, -1, thing))
+    for log in logs:
+        if log.pid in owners and log.first("worker"):
+            key, number = owners[log.pid]
+            fetchers.setdefault(key, []).append(Fetcher(log, number, None))
+    return {key: fetcher for key, fetcher in fetchers.items() if key}
 
 
-def read_fetches(key: str, crews: list[Fetchers], origin: int, at_most: int = FETCHES_AT_MOST) -> FetchTable:
+def read_fetches(
+    key: str, fetchers: list[Fetcher], origin: int, at_most: int = FETCHES_AT_MOST
+) -> FetchTable:
     """A uniform sample of the loader's fetches in order of time."""
     triples = []
     opened: dict[tuple[int, int], Row] = {}
     seen = 0
-    for crew in crews:
-        mine = list(books_of(crew))
-        triples += [(fetch, batch, count, crew.worker) for fetch, batch, count in mine]
-        opened |= {(crew.worker, row.t): row for row in crew.diary.of(wire.CONTAINER) if _for(crew, row)}
-        seen += max((count.a for _, _, count in mine), default=0) if crew.thing is None else 0
-        seen += len(mine) if crew.thing is not None else 0
+    for fetcher in fetchers:
+        mine = list(books_of(fetcher))
+        triples += [(fetch, batch, count, fetcher.worker) for fetch, batch, count in mine]
+        opened |= {
+            (fetcher.worker, row.t): row for row in fetcher.log.of(wire.CONTAINER) if _for(fetcher, row)
+        }
+        seen += max((count.a for _, _, count in mine), default=0) if fetcher.thing is None else 0
+        seen += len(mine) if fetcher.thing is not None else 0
     triples.sort(key=lambda triple: triple[0].t)
     every = -(-len(triples) // at_most) or 1
     table = FetchTable(loader=key, seen=seen)
@@ -217,14 +223,14 @@ def read_fetches(key: str, crews: list[Fetchers], origin: int, at_most: int = FE
     return table
 
 
-def books_of(crew: Fetchers, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
+def books_of(fetcher: Fetcher, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
     """FETCH, BATCH and COUNT of each fetch, which share their start; of all fetches, or of those that began
     at ``wanted`` instants."""
     found: dict[int, dict[int, Row]] = {}
-    for row in crew.diary.rows:
+    for row in fetcher.log.rows:
         if wanted is not None and row.t not in wanted:
             continue
-        if row.kind in (wire.FETCH, wire.BATCH, wire.COUNT) and crew.thing in (None, row.thing):
+        if row.kind in (wire.FETCH, wire.BATCH, wire.COUNT) and fetcher.thing in (None, row.thing):
             found.setdefault(row.t, {})[row.kind] = row
     return [
         (rows[wire.FETCH], rows[wire.BATCH], rows[wire.COUNT]) for rows in found.values() if len(rows) == 3
@@ -265,10 +271,12 @@ def _count(value: int) -> int | None:
     return None if value < 0 else value
 
 
-def read_payload(key: str, crews: list[Fetchers]) -> Payload | None:
+def read_payload(key: str, fetchers: list[Fetcher]) -> Payload | None:
     """Means over the batches whose content or serialisation was looked at."""
-    cargo = [row for crew in crews for row in crew.diary.by_kind.get(wire.CARGO, ()) if _for(crew, row)]
-    pickles = [row for crew in crews for row in crew.diary.by_kind.get(wire.PICKLE, ())]
+    cargo = [
+        row for fetcher in fetchers for row in fetcher.log.by_kind.get(wire.CARGO, ()) if _for(fetcher, row)
+    ]
+    pickles = [row for fetcher in fetchers for row in fetcher.log.by_kind.get(wire.PICKLE, ())]
     if not cargo:
         return None
     return Payload(
@@ -287,12 +295,12 @@ def _mean(values: list[int]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def read_repeats(key: str, crews: list[Fetchers]) -> Repeats | None:
+def read_repeats(key: str, fetchers: list[Fetcher]) -> Repeats | None:
     """Compare the checksums of indices that were fetched more than once."""
     samples: dict[int, list[Row]] = {}
-    for crew in crews:
-        for row in crew.diary.rows:
-            if row.kind == wire.SAMPLE and _for(crew, row):
+    for fetcher in fetchers:
+        for row in fetcher.log.rows:
+            if row.kind == wire.SAMPLE and _for(fetcher, row):
                 samples.setdefault(row.a, []).append(row)
     if not samples:
         return None

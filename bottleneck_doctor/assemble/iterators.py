@@ -56,41 +56,39 @@ class Iteration:
         return self.arrivals[-1].t if self.arrivals else self.begin + self.build
 
 
-def read_iterations(diary: ProcessLog, numbering: Numbering) -> list[Iteration]:
+def read_iterations(log: ProcessLog, numbering: Numbering) -> list[Iteration]:
     """Every iteration of one process, in order of begin, with its role."""
     found: dict[int, Iteration] = {}
     pending: dict[tuple[int, int], Row] = {}
-    for row in sorted(diary.rows, key=lambda row: (row.t, row.kind)):
+    for row in sorted(log.rows, key=lambda row: (row.t, row.kind)):
         if row.kind == wire.EPOCH:
-            key = numbering.get((diary.pid, row.thing), f"{diary.pid}:?{row.thing}")
+            key = numbering.get((log.pid, row.thing), f"{log.pid}:?{row.thing}")
             found[row.a] = Iteration(row.a, key, row.thread, row.t, row.duration)
         elif row.kind == wire.NEXT:
             pending[row.thread, row.t] = row
         elif row.kind == wire.LOOP and (row.thread, row.t) in pending:
-            _arrived(found, diary, numbering, pending.pop((row.thread, row.t)), row)
+            _arrived(found, log, numbering, pending.pop((row.thread, row.t)), row)
         elif row.kind == wire.END and row.a in found:
             found[row.a].end = row
         elif row.kind == wire.GRAD_MODE and row.a in found:
             found[row.a].grad = bool(row.b)
     iterations = sorted(found.values(), key=lambda one: one.begin)
-    _assign_roles(iterations, diary)
+    _assign_roles(iterations, log)
     return iterations
 
 
-def _arrived(
-    found: dict[int, Iteration], diary: ProcessLog, numbering: Numbering, row: Row, loop: Row
-) -> None:
+def _arrived(found: dict[int, Iteration], log: ProcessLog, numbering: Numbering, row: Row, loop: Row) -> None:
     number = loop.duration
     if number not in found:  # an iterator built without DataLoader.__iter__
-        key = numbering.get((diary.pid, row.thing), f"{diary.pid}:?{row.thing}")
+        key = numbering.get((log.pid, row.thing), f"{log.pid}:?{row.thing}")
         found[number] = Iteration(number, key, row.thread, row.t)
     found[number].thread = row.thread  # the thread that asks, whichever built it
     found[number].arrivals.append(SampledArrival(row, loop))
 
 
-def _assign_roles(iterations: list[Iteration], diary: ProcessLog) -> None:
-    trainers = {row.thread for row in diary.rows if row.kind == wire.BACKWARD}
-    _credit(iterations, _last_backward(diary))
+def _assign_roles(iterations: list[Iteration], log: ProcessLog) -> None:
+    trainers = {row.thread for row in log.rows if row.kind == wire.BACKWARD}
+    _credit(iterations, _last_backward(log))
     most = max(GATHERS, sum(one.backwards for one in iterations) / 2)
     gathering = {one.loader for one in iterations if one.backwards >= most}
     for one in iterations:
@@ -145,8 +143,8 @@ def _sharers(waiting: list[Iteration]) -> list[Iteration]:
     return [one for one in waiting if times[one.number] == 1]
 
 
-def _last_backward(diary: ProcessLog) -> int:
-    return max((row.t for row in diary.rows if row.kind == wire.BACKWARD), default=0)
+def _last_backward(log: ProcessLog) -> int:
+    return max((row.t for row in log.rows if row.kind == wire.BACKWARD), default=0)
 
 
 def _largest_is_main(iterations: list[Iteration]) -> None:

@@ -15,7 +15,7 @@ NUMBERED = ("length", "batch_size", "num_workers", "prefetch_factor", "line")
 
 
 def read_loaders(
-    diaries: list[ProcessLog], cwd: str = "", mask: Mask | None = None
+    logs: list[ProcessLog], cwd: str = "", mask: Mask | None = None
 ) -> tuple[list[Loader], Numbering]:
     """The loaders of all processes and the key of each numbered construction.
 
@@ -24,18 +24,18 @@ def read_loaders(
     """
     loaders: dict[tuple[object, ...], Loader] = {}
     numbering: Numbering = {}
-    built = {f"{one.pid}:{fact.get('thing')}": fact for one in diaries for fact in one.facts if _builds(fact)}
-    for diary in diaries:
-        for fact in diary.facts:
+    built = {f"{one.pid}:{fact.get('thing')}": fact for one in logs for fact in one.facts if _builds(fact)}
+    for log in logs:
+        for fact in log.facts:
             if fact.get("fact") != "loader":
                 continue
             origin = built.get(str(fact.get("origin")))
             if origin is not None:
                 fact = fact | {name: origin.get(name) for name in CONSTRUCTION}
-            identity = _identity(diary.pid, fact)
+            identity = _identity(log.pid, fact)
             if identity not in loaders:
-                loaders[identity] = _loader(f"{diary.pid}:{len(loaders) + 1}", diary.pid, fact, cwd, mask)
-            numbering[diary.pid, int(fact.get("thing", 0))] = loaders[identity].key
+                loaders[identity] = _loader(f"{log.pid}:{len(loaders) + 1}", log.pid, fact, cwd, mask)
+            numbering[log.pid, int(fact.get("thing", 0))] = loaders[identity].key
     return list(loaders.values()), numbering
 
 

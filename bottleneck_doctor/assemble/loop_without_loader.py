@@ -34,16 +34,16 @@ from .steps import (
 
 
 def read_outside(
-    diary: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
+    log: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
 ) -> list[Outside]:
     """The loop that trains without a loader on its thread, if there is one."""
-    passes = diary.of(wire.PASS)
+    passes = log.of(wire.PASS)
     if len(passes) < 2:
         return []
     thread = passes[0].thread
-    marks, away = read_marks(diary, thread), _evaluated(thread, iterations)
-    stretches = list(_stretches(diary, thread, marks, away))
-    result = Outside(diary.pid, thread, passes[-1].a - passes[0].a, body=body)
+    marks, away = read_marks(log, thread), _evaluated(thread, iterations)
+    stretches = list(_stretches(log, thread, marks, away))
+    result = Outside(log.pid, thread, passes[-1].a - passes[0].a, body=body)
     unseen = Unseen.of(stretches)
     for one in stretches:
         _append(result, one, unseen, marks, origin)
@@ -58,14 +58,14 @@ def read_outside(
     return [result] if result.t else []
 
 
-def find_body(diary: ProcessLog, cwd: str) -> LoopBody | None:
+def find_body(log: ProcessLog, cwd: str) -> LoopBody | None:
     """The innermost loop around the backward pass, where its source could be read."""
-    return read_body(places_told(diary, "loop"), cwd)
+    return read_body(places_told(log, "loop"), cwd)
 
 
-def places_told(diary: ProcessLog, fact: str) -> list[Location]:
+def places_told(log: ProcessLog, fact: str) -> list[Location]:
     """The lines in which the training stood, the innermost first."""
-    chains = [one.get("chain") for one in diary.facts if one.get("fact") == fact]
+    chains = [one.get("chain") for one in log.facts if one.get("fact") == fact]
     calls = [call for chain in chains if isinstance(chain, list) for call in chain]
     return [Location(str(file), int(line), str(name)) for file, line, name in calls]
 
@@ -114,14 +114,14 @@ class SamplingInterval:
         return Used(self.gap.b, max(0, self.gap.duration - self.gap.b)), self.first
 
 
-def _stretches(diary: ProcessLog, thread: int, marks: Marks, away: Sums) -> list[SamplingInterval]:
-    passes = [row for row in diary.of(wire.PASS) if row.thread == thread]
-    gaps = {row.a: _without_hooked(row, marks) for row in diary.of(wire.FORWARD) if row.thread == thread}
-    ends = {row.a: row for row in diary.of(wire.AFTER_LOOK) if row.thread == thread}
-    returns = {row.a: row for row in diary.of(wire.FORWARDED) if row.thread == thread}
-    backwards = sorted(row.t for row in diary.of(wire.BACKWARD) if row.thread == thread)
-    looks = {row.t: row.duration for row in diary.by_kind.get(wire.LOOK, ()) if row.thread == thread}
-    queued = {row.t: row.duration for row in diary.of(wire.QUEUED) if row.thread == thread}
+def _stretches(log: ProcessLog, thread: int, marks: Marks, away: Sums) -> list[SamplingInterval]:
+    passes = [row for row in log.of(wire.PASS) if row.thread == thread]
+    gaps = {row.a: _without_hooked(row, marks) for row in log.of(wire.FORWARD) if row.thread == thread}
+    ends = {row.a: row for row in log.of(wire.AFTER_LOOK) if row.thread == thread}
+    returns = {row.a: row for row in log.of(wire.FORWARDED) if row.thread == thread}
+    backwards = sorted(row.t for row in log.of(wire.BACKWARD) if row.thread == thread)
+    looks = {row.t: row.duration for row in log.by_kind.get(wire.LOOK, ()) if row.thread == thread}
+    queued = {row.t: row.duration for row in log.of(wire.QUEUED) if row.thread == thread}
 
     def used(before: Row, row: Row) -> Used:
         ours = looks.get(before.t, 0)

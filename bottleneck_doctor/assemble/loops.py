@@ -16,28 +16,26 @@ EPOCHS_AT_MOST = 256
 
 
 def read_loops(
-    diary: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
+    log: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
 ) -> list[Loop]:
     """One loop per (thread, loader, role)."""
     groups: dict[tuple[int, str, str], list[Iteration]] = {}
     for one in iterations:
         groups.setdefault((one.thread, one.loader, one.role), []).append(one)
-    loops = [_loop(diary, one_after_another(group), iterations, origin) for group in groups.values()]
+    loops = [_loop(log, one_after_another(group), iterations, origin) for group in groups.values()]
     return [replace(loop, body=body) if loop.role == "train" else loop for loop in loops]
 
 
-def _loop(diary: ProcessLog, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
+def _loop(log: ProcessLog, group: list[Iteration], everything: list[Iteration], origin: int) -> Loop:
     first = group[0]
     points = line_up(group)
     away = evaluations(first, everything) if first.role == "train" else _between(group, everything)
     others = waits_for_others(group, everything) if first.role == "train" else sums([])
-    table = tabulate(
-        points, read_marks(diary, first.thread), Gone(away, _looks(diary, group)), others, origin
-    )
+    table = tabulate(points, read_marks(log, first.thread), Gone(away, _looks(log, group)), others, origin)
     total = sum(one.batches for one in group)
     return Loop(
         loader=first.loader,
-        pid=diary.pid,
+        pid=log.pid,
         thread=first.thread,
         role=first.role,
         steps=total,
@@ -52,10 +50,10 @@ def _loop(diary: ProcessLog, group: list[Iteration], everything: list[Iteration]
     )
 
 
-def _looks(diary: ProcessLog, group: list[Iteration]) -> Sums:
+def _looks(log: ProcessLog, group: list[Iteration]) -> Sums:
     """What our own close looks took of the loop's time, by the arrival that they belong to."""
     mine = {arrival.t for one in group for arrival in one.arrivals}
-    return sums((row.t, row.duration) for row in diary.of(wire.LOOK) if row.t in mine)
+    return sums((row.t, row.duration) for row in log.of(wire.LOOK) if row.t in mine)
 
 
 def evaluations(first: Iteration, everything: list[Iteration]) -> Sums:

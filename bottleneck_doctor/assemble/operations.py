@@ -15,25 +15,21 @@ OPERATIONS_AT_MOST = 64
 FULL = 2  # the generation whose collection visits every object
 
 
-def read_operations(diary: ProcessLog, origin: int) -> list[Operation]:
+def read_operations(log: ProcessLog, origin: int) -> list[Operation]:
     """The heaviest operations of one process."""
-    sites = {fact.get("site"): fact for fact in diary.facts if fact.get("fact") == "site"}
+    sites = {fact.get("site"): fact for fact in log.facts if fact.get("fact") == "site"}
     groups: dict[tuple[str, int, int], list[Row]] = {}
-    for row in diary.rows:
+    for row in log.rows:
         if row.kind == wire.OPERATION and 0 <= row.c < len(wire.OPERATIONS):
             groups.setdefault((wire.OPERATIONS[row.c], row.thing, row.thread), []).append(row)
         elif row.kind == wire.COLLECTION:
             groups.setdefault(("collection", FULL if row.a >= FULL else 0, row.thread), []).append(row)
-    found = [_operation(diary, key, rows, sites, origin) for key, rows in groups.items()]
+    found = [_operation(log, key, rows, sites, origin) for key, rows in groups.items()]
     return sorted(found, key=lambda operation: -operation.total_s)[:OPERATIONS_AT_MOST]
 
 
 def _operation(
-    diary: ProcessLog,
-    key: tuple[str, int, int],
-    rows: list[Row],
-    sites: dict[Any, dict[str, Any]],
-    origin: int,
+    log: ProcessLog, key: tuple[str, int, int], rows: list[Row], sites: dict[Any, dict[str, Any]], origin: int
 ) -> Operation:
     kind, which, thread = key
     longest = sorted(rows, key=lambda row: -row.duration)[:EVENTS_AT_MOST]
@@ -41,7 +37,7 @@ def _operation(
     site = sites.get(which, {}) if timed else {"function": "full" if which == FULL else "young"}
     return Operation(
         kind=kind,
-        pid=diary.pid,
+        pid=log.pid,
         thread=thread,
         name=str(site.get("function", "")),
         count=sum(max(1, row.d) for row in rows),
@@ -54,18 +50,18 @@ def _operation(
     )
 
 
-def read_operators(diary: ProcessLog) -> list[Operator]:
+def read_operators(log: ProcessLog) -> list[Operator]:
     """The table that a torch.profiler window left."""
-    lines = (fact for fact in diary.facts if fact.get("fact") == "operator")
+    lines = (fact for fact in log.facts if fact.get("fact") == "operator")
     return [
         Operator(str(fact.get("name")), float(fact.get("calls", 0)), float(fact.get("self_cpu_s", 0)))
         for fact in lines
     ][:64]
 
 
-def read_windows(diary: ProcessLog, origin: int) -> list[InstrumentWindow]:
+def read_windows(log: ProcessLog, origin: int) -> list[InstrumentWindow]:
     """When torch.profiler ran in this process."""
-    rows = diary.of(wire.WINDOWED)
+    rows = log.of(wire.WINDOWED)
     return [
         InstrumentWindow("torch.profiler", (row.t - origin) * S, (row.t + row.duration - origin) * S)
         for row in rows

@@ -11,12 +11,12 @@ from ..model.profile import Profile
 from ..model.run import Gap, Machine, Order, Process, Run
 from .computing import hold_up, read_computing
 from .device import Traced, find_untraced, read_devices, read_drivers, read_traces, settle
-from .elapsed import read_crews, read_elapsed, read_startups
+from .elapsed import read_elapsed, read_fetchers, read_startups
 from .excerpts import read_excerpts
 from .fetches import (
     FETCHES_AT_MOST,
-    Fetchers,
-    find_crews,
+    Fetcher,
+    find_fetchers,
     read_fetches,
     read_hot_files,
     read_making,
@@ -31,7 +31,7 @@ from .loops import read_loops
 from .operations import read_operations, read_operators, read_windows
 from .processes import read_processes, read_trial
 from .ranks import read_collectives, read_ranks
-from .rows import ProcessLog, read_diaries
+from .rows import ProcessLog, read_logs
 from .samples import read_blocked, read_series, read_stacks
 from .source_calls import Mask
 from .sources import read_sources
@@ -62,33 +62,33 @@ class Remains:
 
 def assemble(remains: Remains) -> Profile:
     """Facts only; whatever is missing becomes a gap, never an error."""
-    diaries = read_diaries(remains.folder) if remains.folder is not None else []
+    logs = read_logs(remains.folder) if remains.folder is not None else []
     origin = remains.origin_ns
-    loaders, numbering = read_loaders(diaries, remains.run.cwd, remains.mask)
-    crews = find_crews(diaries, numbering)
-    iterations = {diary.pid: read_iterations(diary, numbering) for diary in diaries}
-    bodies = {diary.pid: find_body(diary, remains.run.cwd) for diary in diaries}
-    windows = remains.windows + [window for diary in diaries for window in read_windows(diary, origin)]
-    loops = _loops(diaries, iterations, bodies, windows, origin)
-    payloads = [read_payload(key, members) for key, members in crews.items()]
-    repeats = [read_repeats(key, members) for key, members in crews.items()]
-    trainers = [diary for diary in diaries if not diary.first("worker")]
+    loaders, numbering = read_loaders(logs, remains.run.cwd, remains.mask)
+    fetchers = find_fetchers(logs, numbering)
+    iterations = {log.pid: read_iterations(log, numbering) for log in logs}
+    bodies = {log.pid: find_body(log, remains.run.cwd) for log in logs}
+    windows = remains.windows + [window for log in logs for window in read_windows(log, origin)]
+    loops = _loops(logs, iterations, bodies, windows, origin)
+    payloads = [read_payload(key, members) for key, members in fetchers.items()]
+    repeats = [read_repeats(key, members) for key, members in fetchers.items()]
+    trainers = [log for log in logs if not log.first("worker")]
     drivers = read_drivers(remains.samples, trainers)
     traces = read_traces(trainers, remains.folder)
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
-    processes = read_processes(diaries, numbering, origin) or remains.processes
+    processes = read_processes(logs, numbering, origin) or remains.processes
     found = [one for one in (device, *others) if one is not None]
     end = origin + round(remains.run.duration_s * 1e9)
-    working = read_crews(loaders, crews)
-    lives = [read_elapsed(diary, iterations[diary.pid], working, origin, end) for diary in trainers]
+    working = read_fetchers(loaders, fetchers)
+    lives = [read_elapsed(log, iterations[log.pid], working, origin, end) for log in trainers]
     operations = _operations(trainers, origin)
     stacks = read_stacks(remains.stacks, processes)
     outside = _outside(trainers, iterations, bodies, origin)
-    computing = read_computing(trainers, crews, origin)
-    tables = {diary.pid: _operators(diary, traces) for diary in trainers}
+    computing = read_computing(trainers, fetchers, origin)
+    tables = {log.pid: _operators(log, traces) for log in trainers}
     anatomies, operators, unheld = hold_up(computing.anatomies, tables, loops, outside)
-    silences = _silences(diaries, remains) + unheld + find_untraced(trainers, traces)
-    sampled = FETCHES_AT_MOST // max(1, min(64, len(crews)))
+    silences = _silences(logs, remains) + unheld + find_untraced(trainers, traces)
+    sampled = FETCHES_AT_MOST // max(1, min(64, len(fetchers)))
     return Profile(
         run=remains.run,
         machine=remains.machine,
@@ -96,12 +96,12 @@ def assemble(remains: Remains) -> Profile:
         loaders=loaders[:256],
         loops=loops,
         outside=outside,
-        fetches=[read_fetches(key, members, origin, sampled) for key, members in list(crews.items())[:64]],
+        fetches=[read_fetches(key, members, origin, sampled) for key, members in list(fetchers.items())[:64]],
         payloads=[payload for payload in payloads if payload],
         repeats=[repeat for repeat in repeats if repeat],
-        makings=[read_making(key, crew, diaries, numbering) for key, crew in list(crews.items())[:64]],
-        blocked=read_blocked(remains.samples, _loader_of(crews), origin),
-        hot_files=read_hot_files(diaries, remains.samples, _loader_of(crews)),
+        makings=[read_making(key, fetcher, logs, numbering) for key, fetcher in list(fetchers.items())[:64]],
+        blocked=read_blocked(remains.samples, _loader_of(fetchers), origin),
+        hot_files=read_hot_files(logs, remains.samples, _loader_of(fetchers)),
         operations=operations,
         stacks=stacks,
         operators=operators[:64],
@@ -109,20 +109,20 @@ def assemble(remains: Remains) -> Profile:
         series=read_series(remains.samples, origin),
         windows=windows[:64],
         ranks=read_ranks(trainers),
-        cost=_cost(diaries, remains.supervisor_cpu_s),
+        cost=_cost(logs, remains.supervisor_cpu_s),
         gaps=[*settle(remains.gaps, drivers, found, processes), *silences],
         startups=read_startups(trainers, origin)[:64],
         elapsed=[one for one in lives if one is not None][:64],
         device=device,
         other_devices=others,
-        excerpts=read_excerpts(loops, loaders, crews, diaries, iterations, windows, origin),
-        trial=read_trial(remains.order, diaries),
+        excerpts=read_excerpts(loops, loaders, fetchers, logs, iterations, windows, origin),
+        trial=read_trial(remains.order, logs),
         sources=read_sources(stacks, operations, remains.run.cwd, remains.mask),
     )
 
 
 def _loops(
-    diaries: list[ProcessLog],
+    logs: list[ProcessLog],
     iterations: dict[int, list[Iteration]],
     bodies: dict[int, LoopBody | None],
     windows: list[InstrumentWindow],
@@ -130,8 +130,8 @@ def _loops(
 ) -> list[Loop]:
     """The loops over loaders, those with most steps first; steps under torch.profiler are set aside. py-spy
     looks from outside, at some hundredths of a core: steps under it are like the others."""
-    asked = {one.pid: around(bodies[one.pid], places_told(one, "asked")) for one in diaries}
-    every = (read_loops(diary, iterations[diary.pid], origin, asked[diary.pid]) for diary in diaries)
+    asked = {one.pid: around(bodies[one.pid], places_told(one, "asked")) for one in logs}
+    every = (read_loops(log, iterations[log.pid], origin, asked[log.pid]) for log in logs)
     loops = sorted((loop for found in every for loop in found), key=lambda loop: -loop.steps)[:64]
     kept = _fitting(loops)
     spans = [(one.start_s, one.end_s) for one in windows if one.instrument == "torch.profiler"]
@@ -147,7 +147,7 @@ def _outside(
     origin: int,
 ) -> list[Outside]:
     """The loops without a loader."""
-    every = (read_outside(diary, iterations[diary.pid], origin, bodies[diary.pid]) for diary in trainers)
+    every = (read_outside(log, iterations[log.pid], origin, bodies[log.pid]) for log in trainers)
     return [loop for found in every for loop in found]
 
 
@@ -160,32 +160,32 @@ def _fitting(loops: list[Loop]) -> list[Loop]:
 
 
 def _operations(trainers: list[ProcessLog], origin: int) -> list[Operation]:
-    calls = (one for diary in trainers for one in read_operations(diary, origin) + read_collectives(diary))
+    calls = (one for log in trainers for one in read_operations(log, origin) + read_collectives(log))
     return list(calls)[:128]
 
 
-def _operators(diary: ProcessLog, traces: dict[int, Traced]) -> list[Operator]:
+def _operators(log: ProcessLog, traces: dict[int, Traced]) -> list[Operator]:
     """What a process's step was made of: by its trace, which knows the device's time, or by its own table."""
-    traced = traces.get(diary.pid)
-    return traced.table.operators if traced is not None else read_operators(diary)
+    traced = traces.get(log.pid)
+    return traced.table.operators if traced is not None else read_operators(log)
 
 
-def _loader_of(crews: dict[str, list[Fetchers]]) -> dict[int, str]:
+def _loader_of(fetchers: dict[str, list[Fetcher]]) -> dict[int, str]:
     """Which loader a worker works for."""
-    return {crew.diary.pid: key for key, members in crews.items() for crew in members}
+    return {fetcher.log.pid: key for key, members in fetchers.items() for fetcher in members}
 
 
-def _cost(diaries: list[ProcessLog], supervisor_cpu_s: float | None) -> InstrumentCost:
-    busiest = max(diaries, key=lambda diary: diary.board.get("steps", 0), default=None)
+def _cost(logs: list[ProcessLog], supervisor_cpu_s: float | None) -> InstrumentCost:
+    busiest = max(logs, key=lambda log: log.board.get("steps", 0), default=None)
     steps = busiest.board.get("steps", 0) if busiest else 0
     per_step = busiest.board["cost_ns"] * 1e-9 / steps if busiest and steps > 0 else None
     return InstrumentCost(agent_s_per_step=per_step, supervisor_cpu_s=supervisor_cpu_s)
 
 
-def _silences(diaries: list[ProcessLog], remains: Remains) -> list[Gap]:
+def _silences(logs: list[ProcessLog], remains: Remains) -> list[Gap]:
     """What the agents could not say."""
     gaps = []
-    if not diaries and remains.folder is not None:
+    if not logs and remains.folder is not None:
         gaps.append(
             Gap(
                 "hooks",
@@ -194,7 +194,7 @@ def _silences(diaries: list[ProcessLog], remains: Remains) -> list[Gap]:
                 "add `import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()` to the script",
             )
         )
-    dropped = sum(max(0, diary.board.get("dropped", 0)) for diary in diaries)
+    dropped = sum(max(0, log.board.get("dropped", 0)) for log in logs)
     if dropped:
         gaps.append(Gap("rows", f"{dropped} rows found no room and were dropped", "free space under TMPDIR"))
     return gaps

@@ -17,20 +17,20 @@ PARALLEL_AT_MOST = 128
 COLLECTIVES_AT_MOST = 64  # lines and modules per process
 
 
-def read_ranks(diaries: list[ProcessLog]) -> Ranks:
+def read_ranks(logs: list[ProcessLog]) -> Ranks:
     """All wrapped models and the backward passes of all processes."""
-    parallel = [one for diary in diaries for one in _parallel(diary)]
-    passes = [one for diary in diaries for one in _passes(diary)]
+    parallel = [one for log in logs for one in _parallel(log)]
+    passes = [one for log in logs for one in _passes(log)]
     return Ranks(parallel[:PARALLEL_AT_MOST], passes[:PARALLEL_AT_MOST])
 
 
-def _parallel(diary: ProcessLog) -> list[Parallel]:
-    facts = [fact for fact in diary.facts if fact.get("fact") == "parallel"]
-    books = {fact.get("model"): fact for fact in diary.facts if fact.get("fact") == "ddp_books"}
+def _parallel(log: ProcessLog) -> list[Parallel]:
+    facts = [fact for fact in log.facts if fact.get("fact") == "parallel"]
+    books = {fact.get("model"): fact for fact in log.facts if fact.get("fact") == "ddp_books"}
     shared = [fact for fact in facts if fact.get("kind") == "ddp"]
     sharded = [fact for fact in facts if fact.get("kind") == "fsdp"]
     whole = [fact for fact in facts if fact.get("kind") != "fsdp"] + ([_sharded(sharded)] if sharded else [])
-    return [_wrapped(diary.pid, fact, books.get(_place(shared, fact), {})) for fact in whole]
+    return [_wrapped(log.pid, fact, books.get(_place(shared, fact), {})) for fact in whole]
 
 
 def _sharded(groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -75,12 +75,12 @@ def _wrapped(pid: int, fact: dict[str, Any], books: dict[str, Any]) -> Parallel:
     )
 
 
-def _passes(diary: ProcessLog) -> list[Passes]:
-    rows = diary.of(wire.EXCHANGE)
-    steps = [row for row in diary.of(wire.OPTIMIZER) if rows and row.t + row.duration >= rows[0].t]
+def _passes(log: ProcessLog) -> list[Passes]:
+    rows = log.of(wire.EXCHANGE)
+    steps = [row for row in log.of(wire.OPTIMIZER) if rows and row.t + row.duration >= rows[0].t]
     groups = ((bool(which), [row for row in rows if row.thing == which]) for which in (0, 1))
     each = len(rows) / len(steps) if steps else 0.0
-    return [_averaged(diary.pid, shared, found, steps, each) for shared, found in groups if found]
+    return [_averaged(log.pid, shared, found, steps, each) for shared, found in groups if found]
 
 
 def _averaged(pid: int, shared: bool, rows: list[Row], steps: list[Row], each: float) -> Passes:
@@ -104,13 +104,13 @@ def _within(row: Row, steps: list[Row], begins: list[int]) -> bool:
     return place >= 0 and row.t < steps[place].t + steps[place].duration
 
 
-def read_collectives(diary: ProcessLog) -> list[Operation]:
+def read_collectives(log: ProcessLog) -> list[Operation]:
     """The lines of a process that call collectives, the costliest first."""
-    sites = {fact.get("site"): fact for fact in diary.facts if fact.get("fact") == "site"}
+    sites = {fact.get("site"): fact for fact in log.facts if fact.get("fact") == "site"}
     groups: dict[tuple[int, int], list[Row]] = {}
-    for row in diary.of(wire.COLLECTIVE):
+    for row in log.of(wire.COLLECTIVE):
         groups.setdefault((row.thing, row.thread), []).append(row)
-    found = [_operation(diary.pid, key[1], rows, sites.get(key[0], {})) for key, rows in groups.items()]
+    found = [_operation(log.pid, key[1], rows, sites.get(key[0], {})) for key, rows in groups.items()]
     return sorted(found, key=lambda operation: -operation.total_s)[:COLLECTIVES_AT_MOST]
 
 

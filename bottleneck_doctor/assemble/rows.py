@@ -82,15 +82,15 @@ BOARD = {
 }  # fmt: skip
 
 
-def read_diaries(folder: Path) -> list[ProcessLog]:
+def read_logs(folder: Path) -> list[ProcessLog]:
     """All processes of a run, oldest first; of more than can be held those that train, and the first others.
     Files of another version or without a header are left out."""
     found = sorted((head for path in folder.glob("*.rows") if (head := _head(path))), key=_FileHeader.order)
     found = found[:FILES_AT_MOST]
     most = max(OTHERS_ROWS_AT_LEAST, ROWS_AT_MOST - sum(head.rows for head in found if head.trains))
     one_in = 1 + sum(head.rows for head in found if not head.trains) // most
-    diaries = [diary for head in found if (diary := _read(head, 1 if head.trains else one_in)) is not None]
-    return sorted(diaries, key=lambda diary: diary.start_ns)
+    logs = [log for head in found if (log := _read(head, 1 if head.trains else one_in)) is not None]
+    return sorted(logs, key=lambda log: log.start_ns)
 
 
 @dataclass(frozen=True)

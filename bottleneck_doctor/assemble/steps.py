@@ -108,25 +108,25 @@ class Marks:
     usage: dict[int, Row]  # by the instant of the look that it belongs to
 
 
-def read_marks(diary: ProcessLog, thread: int) -> Marks:
+def read_marks(log: ProcessLog, thread: int) -> Marks:
     """Index the rows of one thread."""
 
     def of(kind: int, which: int | None = None) -> Sums:
-        rows = (row for row in diary.rows if row.kind == kind and row.thread == thread)
+        rows = (row for row in log.rows if row.kind == kind and row.thread == thread)
         return sums((row.t, row.duration) for row in rows if which is None or row.c == which)
 
     checkpoint, logging, copy = (of(wire.OPERATION, place) for place in range(3))  # not "flush"
-    whole, exchange = of(wire.BACKWARD), sums(exchanges(diary, thread))
-    passes = [row for row in diary.rows if row.kind == wire.BACKWARD and row.thread == thread]
+    whole, exchange = of(wire.BACKWARD), sums(exchanges(log, thread))
+    passes = [row for row in log.rows if row.kind == wire.BACKWARD and row.thread == thread]
     backward = sums((row.t, row.duration - exchange.between(row.t, row.t + row.duration)) for row in passes)
-    steps = [row for row in diary.rows if row.kind == wire.OPTIMIZER and row.thread == thread]
+    steps = [row for row in log.rows if row.kind == wire.OPTIMIZER and row.thread == thread]
     closures = _within_closures(steps, sorted(passes, key=lambda row: row.t))
     optimizer = sums((row.t, row.duration - taken) for row, taken in zip(steps, closures, strict=True))
-    queue = sums((row.t, max(0, row.b)) for row in diary.rows if row.kind == wire.FETCH)
+    queue = sums((row.t, max(0, row.b)) for row in log.rows if row.kind == wire.FETCH)
     inside = sums((row.t, int(whole.between(row.t, row.t + row.duration) > 0)) for row in steps)
     collect = of(wire.COLLECTION)
     zeroed = of(wire.ZEROED)
-    usage = {row.t: row for row in diary.rows if row.kind == wire.USAGE and row.thread == thread}
+    usage = {row.t: row for row in log.rows if row.kind == wire.USAGE and row.thread == thread}
     return Marks(
         backward, optimizer, checkpoint, logging, copy, collect, queue, exchange, inside, zeroed, usage
     )
@@ -142,13 +142,13 @@ def _within_closures(steps: list[Row], passes: list[Row]) -> Iterator[int]:
         yield min(step.duration, last - step.t)
 
 
-def exchanges(diary: ProcessLog, thread: int) -> list[tuple[int, int]]:
+def exchanges(log: ProcessLog, thread: int) -> list[tuple[int, int]]:
     """(instant, nanoseconds asleep) of everything in which a thread waited for other ranks; what a backward
     pass calls while it exchanges gradients is part of that exchange."""
-    passes = [row for row in diary.rows if row.kind == wire.EXCHANGE and row.thread == thread and row.thing]
+    passes = [row for row in log.rows if row.kind == wire.EXCHANGE and row.thread == thread and row.thing]
     inside = sums((row.t, 1) for row in passes)
     ends = sums((row.t + row.duration, 1) for row in passes)
-    calls = (row for row in diary.rows if row.kind == wire.COLLECTIVE and row.thread == thread)
+    calls = (row for row in log.rows if row.kind == wire.COLLECTIVE and row.thread == thread)
     apart = [row for row in calls if inside.between(0, row.t) == ends.between(0, row.t)]
     return [(row.t, asleep(row)) for row in passes + apart]
 

@@ -63,7 +63,7 @@ def _pages(shelves: dict[str, dict[str, str]], asked: str) -> list[str]:
     for shelf, texts in shelves.items():
         if asked in texts and shelf == "remedies":
             shown = show(asked)
-            found.append(remedy_page(asked, shown.findings, shown.cures))
+            found.append(remedy_page(asked, shown.findings, shown.proposals))
         elif asked in texts:
             found.append(page(asked, texts[asked]))
     return found

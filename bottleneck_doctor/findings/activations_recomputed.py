@@ -75,7 +75,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("memory left at the least", "memory_left_share", min(1.0, left / whole), "/proc/meminfo"),
     ]  # fmt: skip
     low, likely, high = (spared(scenario, part * share * own_s(scenario)) for part in SPARED)
-    cure = Proposal(
+    proposal = Proposal(
         id="checkpointing-off",
         title="keep activations instead of computing them twice",
         fix=Fix("call the blocks directly, all or as many as fit",
@@ -86,7 +86,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         risk="memory rises by the activations that are kept",
         treatments=(Treatment("recompute"),),
     )  # fmt: skip
-    return Finding(ID, "model.compute", evidence, [cure])
+    return Finding(ID, "model.compute", evidence, [proposal])
 
 
 def _repeats(stack: Stack) -> bool:

@@ -105,7 +105,7 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     call = loader_call(
         loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
     )
-    cure = Proposal(
+    proposal = Proposal(
         id="workers-auto",
         title=title or f"wait side by side: make batches in {count}",
         fix=Fix("let more workers wait at the same time", call, loader.location),
@@ -119,24 +119,26 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
             ),
         ),
     )
-    return [as_served(diagnosis, cure)]
+    return [as_served(diagnosis, proposal)]
 
 
-def as_served(diagnosis: Diagnosis, cure: Proposal) -> Proposal:
+def as_served(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
     """More workers; no more than a bound where they ask a server for far more at once than it was seen to
     serve, and where the loop's thread sleeps while threads of a decoder make its batch: what a second decoder
     leaves of the cores was not seen."""
-    inputs, scenario, change = diagnosis.inputs, diagnosis.scenario, cure.change
+    inputs, scenario, change = diagnosis.inputs, diagnosis.scenario, proposal.change
     if scenario is None or change is None:
-        return cure
+        return proposal
     most = gain(scenario, change)
     helped = scenario.workers == 0 and inputs.cpu < MOST * inputs.wall and inputs.other_cpu > inputs.cpu
     if helped:
         most = min(most, diagnosis.step_s * scenario.cores / (inputs.cpu + inputs.other_cpu))
     asked = (change.workers or 0) > MORE_AT_ONCE * max(1, scenario.workers)
     if not helped and not (asked and inputs.network >= SERVED_SHARE * making_s(inputs)):
-        return cure
-    return replace(cure, change=None, factor=(1.0, min(most, MORE_AT_ONCE), most), most=most, basis="bound")
+        return proposal
+    return replace(
+        proposal, change=None, factor=(1.0, min(most, MORE_AT_ONCE), most), most=most, basis="bound"
+    )
 
 
 def loader_with(loader: Loader, **arguments: object) -> Treatment:

@@ -75,8 +75,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("calls of empty_cache per step", "empty_cache_calls",
                  allocator.empty_cache_calls / allocator.steps, "hook on empty_cache"),
     ]  # fmt: skip
-    cure = _drop() if allocator.empty_cache_calls else _expand(diagnosis.scenario)
-    return Finding(ID, "device.memory", evidence, [cure])
+    proposal = _drop() if allocator.empty_cache_calls else _expand(diagnosis.scenario)
+    return Finding(ID, "device.memory", evidence, [proposal])
 
 
 def _drop() -> Proposal:

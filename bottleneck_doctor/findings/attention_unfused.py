@@ -70,7 +70,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < ATTENTION_SHARE or each < SOFTMAX_S or products < PRODUCTS * calls:
         return None
     whole = min(1.0, share + _scaling(diagnosis, each))
-    cure = Proposal(
+    proposal = Proposal(
         id="sdpa-attention",
         title="compute attention in one operator",
         fix=Fix("in place of product, softmax and product", SNIPPET),
@@ -81,8 +81,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         basis="bound",
     )
     timed = _timed(diagnosis, scenario, whole * own_s(scenario))
-    cure = as_timed(cure, timed) if timed is not None else cure
-    likely = gain(scenario, timed) if timed is not None else (cure.factor or (1.0, 1.0))[1]
+    proposal = as_timed(proposal, timed) if timed is not None else proposal
+    likely = gain(scenario, timed) if timed is not None else (proposal.factor or (1.0, 1.0))[1]
     if likely < WORTH:
         return None
     evidence = [
@@ -90,7 +90,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
         Evidence("what one of them takes", "softmax_s", each, PROFILER),
     ]
-    return Finding(ID, "model.compute", evidence, [cure])
+    return Finding(ID, "model.compute", evidence, [proposal])
 
 
 def _scaling(diagnosis: Diagnosis, softmax_s: float) -> float:
@@ -113,7 +113,7 @@ def _timed(diagnosis: Diagnosis, scenario: Scenario, measured_s: float) -> Chang
     return spared(scenario, measured_s - fused_s)
 
 
-TURN = StepCost(0.05, launch=0.001)
+COST = StepCost(0.05, launch=0.001)
 BY_HAND = [
     Operator("aten::bmm", 12.0, 0.016),
     Operator("aten::_softmax", 2.0, 0.006),
@@ -129,7 +129,7 @@ ROUTER = [Operator("aten::bmm", 12.0, 0.03), Operator("aten::_softmax", 6.0, 1e-
 
 def _case(table: list[Operator]) -> Diagnosis:
     """A transformer's step of 50 ms."""
-    return case_of(TURN, Computing(anatomies=[anatomy_like(TURN)]), table)
+    return case_of(COST, Computing(anatomies=[anatomy_like(COST)]), table)
 
 
 def cases() -> tuple[Case, ...]:

@@ -93,11 +93,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    cures = _cures(diagnosis, scenario, share, transforms)
-    return Finding(ID, "input.preprocess", evidence, cures, place_of(diagnosis))
+    proposals = _proposals(diagnosis, scenario, share, transforms)
+    return Finding(ID, "input.preprocess", evidence, proposals, place_of(diagnosis))
 
 
-def _cures(
+def _proposals(
     diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
 ) -> list[Proposal]:
     place, gone = place_of(diagnosis), Change(cpu=1 - share)

@@ -72,8 +72,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     if inputs.batches < BATCHES_AT_LEAST:
         return Abstention(ID, f"at least {BATCHES_AT_LEAST} timed fetches in the steady window")
-    cures = [cure for cure in _cures(scenario, loader) if cure.change and gain(scenario, cure.change) >= PAYS]
-    if not cures:
+    proposals = [
+        proposal
+        for proposal in _proposals(scenario, loader)
+        if proposal.change and gain(scenario, proposal.change) >= PAYS
+    ]
+    if not proposals:
         return None
     evidence = [
         Evidence("standard deviation of a batch's cost over its mean", "fetch_variation", inputs.variation,
@@ -82,7 +86,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *wait_evidence(diagnosis),
     ]  # fmt: skip
     known = [one for one in evidence if one.value is not None]
-    return Finding(ID, dearest(diagnosis, CAUSES), known, cures, loader.location)
+    return Finding(ID, dearest(diagnosis, CAUSES), known, proposals, loader.location)
 
 
 def _longest(diagnosis: Diagnosis) -> float | None:
@@ -90,7 +94,7 @@ def _longest(diagnosis: Diagnosis) -> float | None:
     return max(table.wall_s, default=None) if table is not None else None
 
 
-def _cures(scenario: Scenario, loader: Loader) -> list[Proposal]:
+def _proposals(scenario: Scenario, loader: Loader) -> list[Proposal]:
     depth = DEEPER * scenario.prefetch
     deeper = Proposal(
         id="prefetch-deeper",
@@ -131,10 +135,10 @@ def _inverse_erf(x: float) -> float:
 
 def _case(spread: float, workers: int = 4, batches: int = 400) -> Diagnosis:
     """Workers that sleep 20 ms on average; the loop needs 6 ms."""
-    works, turn = _works(spread), StepCost(0.0, 0.006)
-    scene = Scenario(works, (turn,), workers=workers, cores=2.0)
+    works, cost = _works(spread), StepCost(0.0, 0.006)
+    scene = Scenario(works, (cost,), workers=workers, cores=2.0)
     inputs = inputs_of(BatchCost(0.0005, wait=0.02), workers, 0.01, variation=spread, batches=batches)
-    return patient(BatchCost(0.0005, wait=0.02), turn, workers=workers, inputs=inputs, scenario=scene)
+    return patient(BatchCost(0.0005, wait=0.02), cost, workers=workers, inputs=inputs, scenario=scene)
 
 
 def cases() -> tuple[Case, ...]:

@@ -82,8 +82,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *([Evidence("share of multiprocessors with work while busy", "sm_active_share", filled, ACTIVE)]
           if filled is not None else []),
     ]  # fmt: skip
-    cure = _larger(diagnosis, diagnosis.scenario, times, filled if sparse and filled else 1.0)
-    return Finding(ID, "device.underfilled" if sparse else "host.launch", evidence, [cure])
+    proposal = _larger(diagnosis, diagnosis.scenario, times, filled if sparse and filled else 1.0)
+    return Finding(ID, "device.underfilled" if sparse else "host.launch", evidence, [proposal])
 
 
 def _times(peak: float) -> int:

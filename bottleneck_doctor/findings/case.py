@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
-from ..analyse.device_replay import device_turn, runs_ahead
+from ..analyse.device_replay import device_cost, runs_ahead
 from ..analyse.replay import step_seconds
 from ..analyse.verdict import Trust, decide
 from ..model.code import Location
@@ -55,7 +55,7 @@ PLACE = Location("train.py", 12, "main")
 
 def patient(
     work: BatchCost,
-    turn: StepCost,
+    cost: StepCost,
     workers: int = 0,
     cores: float = 2.0,
     inputs: Inputs | None = None,
@@ -66,16 +66,16 @@ def patient(
     profile: Profile | None = None,
     steps: int = 400,
 ) -> Diagnosis:
-    """A steady run whose every step is the same; what is not given follows from ``work`` and ``turn``."""
-    scene = scenario or Scenario((work,), (turn,), workers=workers, cores=cores)
+    """A steady run whose every step is the same; what is not given follows from ``work`` and ``cost``."""
+    scene = scenario or Scenario((work,), (cost,), workers=workers, cores=cores)
     step_s = step_seconds(scene)
-    own = sum(astuple(turn))
-    cpu = turn.compute + turn.python + turn.launch
+    own = sum(astuple(cost))
+    cpu = cost.compute + cost.python + cost.launch
     wait = max(0.0, step_s - own)
     row = step or Step(
-        t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=turn.checkpoint,
-        logging=turn.logging, collect=turn.collect, copy=0.0, compute=cpu + turn.idle,
-        exchange=turn.comm + turn.straggler,
+        t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=cost.checkpoint,
+        logging=cost.logging, collect=cost.collect, copy=0.0, compute=cpu + cost.idle,
+        exchange=cost.comm + cost.straggler,
         cpu=cpu, queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
     )  # fmt: skip
     photos = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000, location=PLACE)
@@ -131,12 +131,12 @@ def accelerated(
     Without a beat the device was seen by the driver only, and the loop's 20 ms belong to nobody known.
     """
     view = DeviceView(facts or DeviceFacts(), driver or DriverView(), beat)
-    turn = device_turn(beat or DeviceStepBreakdown(0, 0.0, 0.0))
-    turn = turn if beat is not None else replace(turn, idle=0.02)
+    cost = device_cost(beat or DeviceStepBreakdown(0, 0.0, 0.0))
+    cost = cost if beat is not None else replace(cost, idle=0.02)
     batch = work or BatchCost(1e-3)
     ahead = runs_ahead(view, wait_s)
-    scene = Scenario((batch,), (turn,), workers=2, cores=4.0, ahead=ahead)
-    base = patient(batch, turn, workers=2, cores=4.0, scenario=scene, loader=loader)
+    scene = Scenario((batch,), (cost,), workers=2, cores=4.0, ahead=ahead)
+    base = patient(batch, cost, workers=2, cores=4.0, scenario=scene, loader=loader)
     host = HostLoad(
         4.0, job_cores=1.0, foreign_cores=0.0, accelerated=True, device_busy=view.driver.kernel_share
     )

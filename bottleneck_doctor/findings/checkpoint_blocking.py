@@ -85,7 +85,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         "checkpoint-blocking",
         "host.checkpoint",
         evidence,
-        _cures(diagnosis, diagnosis.scenario, place),
+        _proposals(diagnosis, diagnosis.scenario, place),
         place,
     )
 
@@ -97,7 +97,7 @@ def _place(saves: list[Operation]) -> Location | None:
     return min(near, key=lambda one: one.line, default=None)
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, place: Location | None) -> list[Proposal]:
     line = quoted(diagnosis, place) or "torch.save(model.state_dict(), path)"
     less = Proposal(
         id="checkpoint-less",

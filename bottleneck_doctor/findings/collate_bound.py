@@ -92,8 +92,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    cure = _smaller(scenario, loader) if torchs else _vectorise(scenario, loader, least)
-    return Finding(ID, "input.collate", evidence, [cure], loader.location)
+    proposal = _smaller(scenario, loader) if torchs else _vectorise(scenario, loader, least)
+    return Finding(ID, "input.collate", evidence, [proposal], loader.location)
 
 
 def _copy_share(diagnosis: Diagnosis) -> float:
@@ -130,16 +130,16 @@ def _smaller(scenario: Scenario, loader: Loader) -> Proposal:
 
 OWN = Loader("1:1", "dataloader", 1, "Sentences", batch_size=128, collate="pad_lists", location=PLACE)
 PICTURES = replace(OWN, dataset="Pictures", collate="default_collate")
-WORK, TURN = BatchCost(0.002, collate=0.01), StepCost(0.0, 0.001)
+WORK, COST = BatchCost(0.002, collate=0.01), StepCost(0.0, 0.001)
 BYTES = 4e5
 
 
 def _case(
-    work: BatchCost = WORK, loader: Loader = OWN, turn: StepCost = TURN, size: float = BYTES
+    work: BatchCost = WORK, loader: Loader = OWN, cost: StepCost = COST, size: float = BYTES
 ) -> Diagnosis:
     """Two workers; padding 128 sentences takes 10 ms, the loop 1 ms."""
     inputs = inputs_of(work, 2, 0.006, samples=128.0)
-    base = patient(work, turn, workers=2, inputs=inputs, loader=loader)
+    base = patient(work, cost, workers=2, inputs=inputs, loader=loader)
     return replace(base, profile=replace(base.profile, payloads=[Payload("1:1", 8, 2.0, size)]))
 
 
@@ -156,7 +156,7 @@ def cases() -> tuple[Case, ...]:
         Case("collating is a tenth of the work", _case(BatchCost(0.01, 0.001)), "silent"),
         Case("one copy is all that it does", _case(size=3e7), "silent"),
         Case("rows of memory are stacked", _case(BatchCost(0.001, 0.001), PICTURES), "silent"),
-        Case("the loop has other things to do", _case(turn=StepCost(0.0, 0.05)), "silent"),
+        Case("the loop has other things to do", _case(cost=StepCost(0.0, 0.05)), "silent"),
         Case("no fetch was timed", replace(_case(), inputs=Inputs()), "abstains"),
     )
 

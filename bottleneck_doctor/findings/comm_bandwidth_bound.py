@@ -105,28 +105,30 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if rank_missing(diagnosis):
         evidence.append(Evidence("ranks whose waits were not seen: some of this may be waiting for them",
                                  "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
-    return Finding(ID, "comm.allreduce", evidence, _cures(diagnosis, diagnosis.scenario), line_of(diagnosis))
+    return Finding(
+        ID, "comm.allreduce", evidence, _proposals(diagnosis, diagnosis.scenario), line_of(diagnosis)
+    )
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
     model, place = wrapped(diagnosis), line_of(diagnosis)
     divided = sharded(diagnosis)
-    cures = []
+    proposals = []
     if divided is not None:
         code = MICRO_BATCH if divided.kind == "zero" else BATCH
-        cures += [_doubled(diagnosis, code, place), *ranks.cures(diagnosis, scenario, divided, place)]
+        proposals += [_doubled(diagnosis, code, place), *ranks.proposals(diagnosis, scenario, divided, place)]
     elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
-        cures.append(_doubled(diagnosis, BATCH, place))
+        proposals.append(_doubled(diagnosis, BATCH, place))
     if model is not None:
-        cures.append(_seldom(diagnosis, place))
+        proposals.append(_seldom(diagnosis, place))
         far = rank_missing(diagnosis) > 0
         if (far or model.backend == "nccl") and not model.comm_hook:
-            cures.append(_packed(scenario, model, place))
+            proposals.append(_packed(scenario, model, place))
         if far:
-            cures += [_faster(scenario), _together(scenario)]
+            proposals += [_faster(scenario), _together(scenario)]
         if model.backend == "gloo" and diagnosis.host.accelerated:
-            cures.append(_nccl(scenario))
-    return cures
+            proposals.append(_nccl(scenario))
+    return proposals
 
 
 def _seldom(diagnosis: Diagnosis, place: Location | None) -> Proposal:

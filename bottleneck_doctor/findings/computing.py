@@ -138,7 +138,7 @@ def is_product(name: str) -> bool:
 
 def own_s(scenario: Scenario) -> float:
     """Seconds per step that the loop computes and calls operators."""
-    return fmean(turn.compute + turn.launch for turn in scenario.turns)
+    return fmean(cost.compute + cost.launch for cost in scenario.costs)
 
 
 def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
@@ -169,15 +169,15 @@ def built_at(optimizer: Optimizer) -> Location | None:
 
 
 def case_of(
-    turn: StepCost, computing: Computing, table: list[Operator] | None = None, work: BatchCost | None = None
+    cost: StepCost, computing: Computing, table: list[Operator] | None = None, work: BatchCost | None = None
 ) -> Diagnosis:
-    """A run of process 1 whose loop takes ``turn``, with these facts about how it computes."""
-    sick = patient(work or BatchCost(2e-4), turn)
+    """A run of process 1 whose loop takes ``cost``, with these facts about how it computes."""
+    sick = patient(work or BatchCost(2e-4), cost)
     return replace(sick, profile=replace(sick.profile, computing=computing, operators=table or []))
 
 
-def anatomy_like(turn: StepCost, operators: int = 200, large: float = 0.8) -> DispatchBreakdown:
+def anatomy_like(cost: StepCost, operators: int = 200, large: float = 0.8) -> DispatchBreakdown:
     """The profiled step of such a turn: ``large`` is the share of operators' time in large ones."""
-    whole = turn.compute + turn.python + turn.launch
-    return DispatchBreakdown(1, operators, whole, whole, turn.compute + turn.launch / 2, turn.compute,
-                   large * turn.compute, turn.launch / 2, turn.python)  # fmt: skip
+    whole = cost.compute + cost.python + cost.launch
+    return DispatchBreakdown(1, operators, whole, whole, cost.compute + cost.launch / 2, cost.compute,
+                   large * cost.compute, cost.launch / 2, cost.python)  # fmt: skip

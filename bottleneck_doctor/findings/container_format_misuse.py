@@ -144,7 +144,7 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
     left = (CAUTIOUS, min(CAUTIOUS, 2 / ratio), 1 / ratio)
     changes = [Change(storage=one) if asleep else Change(cpu=1 - unpacking * (1 - one)) for one in left]
     place = hottest_place(diagnosis)
-    cure = Proposal("rechunk", "store the data in chunks that fit the samples",
+    proposal = Proposal("rechunk", "store the data in chunks that fit the samples",
                 Fix("rewrite the file once", CHUNKS, place),
                 factor=spread(scenario, *changes),
                 basis="bound", apply="convert", effort="hours",
@@ -153,9 +153,13 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
     if asleep:
         text = "bytes read from storage for each that the batch holds"
     evidence = [Evidence(text, "overread", ratio, TASK_IO), *line_evidence(diagnosis)]
-    cures = [cure] if asleep or not _fits(diagnosis, delivered) else [_held(scenario, unpacking, place), cure]
+    proposals = (
+        [proposal]
+        if asleep or not _fits(diagnosis, delivered)
+        else [_held(scenario, unpacking, place), proposal]
+    )
     cause = "input.storage" if asleep else "input.preprocess"
-    return Finding(ID, cause, evidence + wait_evidence(diagnosis), cures, place)
+    return Finding(ID, cause, evidence + wait_evidence(diagnosis), proposals, place)
 
 
 def _fits(diagnosis: Diagnosis, delivered: float) -> bool:

@@ -68,7 +68,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share = share_of(diagnosis, is_convolution)
     if share < CONVOLUTION_SHARE or not kernels or any(one.kernels_channels_last for one in known):
         return None
-    cure = Proposal(
+    proposal = Proposal(
         id="channels-last",
         title="lay the channels of a pixel side by side in memory",
         fix=Fix("before the loop, and on each batch of images", SNIPPET),
@@ -82,14 +82,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     timed = times_as_fast(diagnosis, ("convolution",), "channels last", share * own_s(scenario))
     if timed is not None:
         parts = (Change(compute=1 - part * share * (1 - 1 / timed)) for part in (0.0, KEPT, 1.0))
-        cure = replace(cure, factor=spread(scenario, *parts), most=None, basis="calibrated")
-    if cure.factor is None or cure.factor[1] < WORTH:
+        proposal = replace(proposal, factor=spread(scenario, *parts), most=None, basis="calibrated")
+    if proposal.factor is None or proposal.factor[1] < WORTH:
         return None
     evidence = [
         Evidence("share of the operators' time in convolutions", "convolution_share", share, PROFILER),
         Evidence("convolution weights that lie channels first", "kernels", float(kernels), "the optimizer"),
     ]
-    return Finding(ID, "model.compute", evidence, [cure])
+    return Finding(ID, "model.compute", evidence, [proposal])
 
 
 def is_convolution(name: str) -> bool:
@@ -97,7 +97,7 @@ def is_convolution(name: str) -> bool:
     return "conv" in name
 
 
-TURN = StepCost(0.04, launch=0.001)
+COST = StepCost(0.04, launch=0.001)
 CONVOLUTIONS = [
     Operator("aten::convolution_backward", 6.0, 0.022),
     Operator("aten::mkldnn_convolution", 6.0, 0.01),
@@ -108,7 +108,7 @@ IMAGES = Optimizer(1, "SGD", "torch", 20, 10**6, device="cpu", kernels=6)
 
 def _case(one: Optimizer = IMAGES, table: list[Operator] = CONVOLUTIONS) -> Diagnosis:
     """A convolutional network's step of 40 ms."""
-    return case_of(TURN, Computing(optimizers=[one], anatomies=[anatomy_like(TURN)]), table)
+    return case_of(COST, Computing(optimizers=[one], anatomies=[anatomy_like(COST)]), table)
 
 
 def cases() -> tuple[Case, ...]:

@@ -94,8 +94,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share, large = share_of(diagnosis, is_product), _large(diagnosis)
     if share < PRODUCT_SHARE or large < LARGE_SHARE:
         return None
-    offered = _cures(diagnosis, scenario, share, bool(known.amx))
-    cures = [cure for cure in offered if cure.factor and cure.factor[2] >= WORTH]
+    offered = _proposals(diagnosis, scenario, share, bool(known.amx))
+    proposals = [proposal for proposal in offered if proposal.factor and proposal.factor[2] >= WORTH]
     evidence = [
         Evidence("share of the operators' time in products and convolutions", "product_share", share,
                  PROFILER),
@@ -103,7 +103,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  PROFILER),
         Evidence("AMX, which multiplies tiles of bfloat16, is there", "amx", float(known.amx), SETTINGS),
     ]  # fmt: skip
-    return Finding(ID, "model.compute", evidence, cures) if cures else None
+    return Finding(ID, "model.compute", evidence, proposals) if proposals else None
 
 
 def _large(diagnosis: Diagnosis) -> float:
@@ -115,7 +115,7 @@ def _large(diagnosis: Diagnosis) -> float:
     return min(1.0, found.large_s / max(found.own_s, 1e-12))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) -> list[Proposal]:
     """What either may bring at most: as timed, else as published."""
     autocast, medium = (
         times_as_fast(diagnosis, LAYERS, way, share * own_s(scenario)) for way in ("bfloat16", "rounded")
@@ -142,7 +142,7 @@ def _cures(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) ->
     ]
 
 
-TURN = StepCost(0.02, launch=0.001)
+COST = StepCost(0.02, launch=0.001)
 PRODUCTS = [Operator("aten::addmm", 6.0, 0.008), Operator("aten::mm", 12.0, 0.009)]
 SMALL = [Operator("aten::addmm", 60.0, 0.008), Operator("aten::mm", 120.0, 0.009)]
 ABLE = ScriptSettings(1, matmul_precision="highest", autocast=False, amx=True, avx512_bf16=True)
@@ -153,8 +153,8 @@ def _case(
 ) -> Diagnosis:
     """A model of large products, 20 ms a step."""
     weights = Optimizer(1, "AdamW", "torch", 8, 10**7, fused=True, device="cpu", dtype=dtype)
-    facts = Computing(switches=[known], optimizers=[weights], anatomies=[anatomy_like(TURN)])
-    return case_of(TURN, facts, table)
+    facts = Computing(switches=[known], optimizers=[weights], anatomies=[anatomy_like(COST)])
+    return case_of(COST, facts, table)
 
 
 def cases() -> tuple[Case, ...]:

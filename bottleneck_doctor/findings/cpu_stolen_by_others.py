@@ -74,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
     evidence.append(Evidence("share of their running time that makers of batches wait for a core",
                              "fetch_queue_share", queue, "schedstat"))  # fmt: skip
-    cure = Proposal(
+    proposal = Proposal(
         id="isolate-cpus",
         title="give the job cores of its own",
         fix=Fix("pin the job and the others to different cores, or ask the scheduler for a machine alone",
@@ -85,7 +85,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )  # fmt: skip
     verdict = diagnosis.verdict  # where cores are not what is short, the theft is not the verdict's cause
     cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
-    return Finding("cpu-stolen-by-others", cause, evidence, [cure])
+    return Finding("cpu-stolen-by-others", cause, evidence, [proposal])
 
 
 def _case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:

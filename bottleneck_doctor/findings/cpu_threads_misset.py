@@ -68,7 +68,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "a profiled step: whether operators are large enough to be divided")
     if not judged.trouble or judged.factor[2] < WORTH:
         return None
-    cure = _cure(judged) if judged.timed is None else as_timed(_cure(judged), judged.timed)
+    proposal = _proposal(judged) if judged.timed is None else as_timed(_proposal(judged), judged.timed)
     known = (
         ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
         ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
@@ -78,7 +78,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
     )  # fmt: skip
     evidence = [Evidence(*one) for one in known if one[2] is not None]
-    return Finding(ID, "model.threads", evidence, [cure])
+    return Finding(ID, "model.threads", evidence, [proposal])
 
 
 def held_share(diagnosis: Diagnosis) -> float:
@@ -89,7 +89,7 @@ def held_share(diagnosis: Diagnosis) -> float:
     return held / walls if walls > 0 else 0.0
 
 
-def _cure(judged: Threads) -> Proposal:
+def _proposal(judged: Threads) -> Proposal:
     count = judged.wanted
     return Proposal(
         id="set-threads",
@@ -105,7 +105,7 @@ def _cure(judged: Threads) -> Proposal:
     )  # fmt: skip
 
 
-TURN = StepCost(0.02)
+COST = StepCost(0.02)
 TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
 
 
@@ -117,11 +117,11 @@ def _case(
     handed_down: str = "1",
 ) -> Diagnosis:
     """A model that computes for 20 ms on four cores; batches come for nothing."""
-    anatomies = [anatomy_like(TURN, large=large)] if large is not None else []
+    anatomies = [anatomy_like(COST, large=large)] if large is not None else []
     facts = Computing(
         switches=[ScriptSettings(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
     )
-    sick = case_of(TURN, facts, TABLE if large is not None else [])
+    sick = case_of(COST, facts, TABLE if large is not None else [])
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
     return replace(
         sick, profile=replace(sick.profile, processes=[trainer]),

@@ -75,15 +75,15 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the kernels' time in convolutions", "convolution_share", share, WINDOW),
         Evidence("new shapes of convolutions per hundred steps", "convolution_shapes", shapes, WINDOW),
     ]
-    cure = _off(diagnosis.scenario, share) if tuned else _on(diagnosis, diagnosis.scenario, share)
-    return Finding(ID, "device.compute", evidence, [cure])
+    proposal = _off(diagnosis.scenario, share) if tuned else _on(diagnosis, diagnosis.scenario, share)
+    return Finding(ID, "device.compute", evidence, [proposal])
 
 
 def _on(diagnosis: Diagnosis, scenario: Scenario, share: float) -> Proposal:
     kernels_s = sum(one.device_s for one in _kernels(diagnosis))
     timed = times_as_fast(diagnosis, ("convolution",), "tuned", share * kernels_s)
-    cure = _on_by_range(scenario, share)
-    return cure if timed is None else as_timed(cure, Change(device=saving(share, timed)))
+    proposal = _on_by_range(scenario, share)
+    return proposal if timed is None else as_timed(proposal, Change(device=saving(share, timed)))
 
 
 def _kernels(diagnosis: Diagnosis) -> list[Kernels]:

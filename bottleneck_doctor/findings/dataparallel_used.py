@@ -59,10 +59,10 @@ def examine(diagnosis: Diagnosis) -> Finding | None:
     place = Location(model.file, model.line, model.function) if model.file else None
     said = "devices that one process drives through nn.DataParallel"
     evidence = [Evidence(said, "devices", float(model.devices), "hook on DataParallel")]
-    return Finding(ID, "comm.allreduce", evidence, [_cure(model.devices, place)], place)
+    return Finding(ID, "comm.allreduce", evidence, [_proposal(model.devices, place)], place)
 
 
-def _cure(count: int, place: Location | None) -> Proposal:
+def _proposal(count: int, place: Location | None) -> Proposal:
     return Proposal(
         id="use-ddp",
         title=f"start one process per device: DistributedDataParallel on {count} ranks",

@@ -96,7 +96,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *exchange_evidence(diagnosis),
     ]
     place = line_of(diagnosis)
-    return Finding(ID, "comm.allreduce", evidence, [_cure(round(every), change, place)], place)
+    return Finding(ID, "comm.allreduce", evidence, [_proposal(round(every), change, place)], place)
 
 
 def _seldom(diagnosis: Diagnosis, shared: Passes, left: float) -> Change:
@@ -106,7 +106,7 @@ def _seldom(diagnosis: Diagnosis, shared: Passes, left: float) -> Change:
     return Change(comm=left, compute=1 - copied / compute)
 
 
-def _cure(count: int, change: Change, place: Location | None) -> Proposal:
+def _proposal(count: int, change: Change, place: Location | None) -> Proposal:
     return Proposal(
         id="ddp-no-sync",
         title=f"exchange gradients once in {count} passes, when the optimizer is about to step",

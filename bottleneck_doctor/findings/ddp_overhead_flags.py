@@ -75,8 +75,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not evidence:
         return None
     place = line_of(diagnosis)
-    cures = [_view(diagnosis, passes, place)] if copies else []
-    return Finding(ID, "comm.allreduce", evidence, cures, place)
+    proposals = [_view(diagnosis, passes, place)] if copies else []
+    return Finding(ID, "comm.allreduce", evidence, proposals, place)
 
 
 def _searching(model: Parallel) -> list[Evidence]:

@@ -83,7 +83,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [Evidence(f"{text} is on", name, 1.0, SETTINGS) for text, name, _, _ in found]
     evidence += _checks(diagnosis)
-    cure = Proposal(
+    proposal = Proposal(
         id="drop-debug",
         title=f"switch {what[0]} off",
         fix=Fix("once the bug is found", what[3]),
@@ -94,7 +94,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         basis="bound",
         treatments=(Treatment("debug", {"drop": what[1]}),) if what[1] in DROPPED else (),
     )
-    return Finding(ID, "model.compute" if "anomaly" in what[0] else "host.python", evidence, [cure])
+    return Finding(ID, "model.compute" if "anomaly" in what[0] else "host.python", evidence, [proposal])
 
 
 def _found(
@@ -133,7 +133,7 @@ def _checks(diagnosis: Diagnosis) -> list[Evidence]:
     return [Evidence("searches for NaN in a step", "nan_checks", count, PROFILER)] if count else []
 
 
-TURN = StepCost(0.006, launch=0.002)
+COST = StepCost(0.006, launch=0.002)
 CHECKED = [
     Operator("aten::mm", 20.0, 0.002),
     Operator("aten::any", 60.0, 8e-4),
@@ -143,8 +143,8 @@ CHECKED = [
 
 def _case(known: ScriptSettings | None, table: list[Operator] = CHECKED) -> Diagnosis:
     """A step of 8 ms."""
-    facts = Computing(switches=[known] if known else [], anatomies=[anatomy_like(TURN)])
-    return case_of(TURN, facts, table)
+    facts = Computing(switches=[known] if known else [], anatomies=[anatomy_like(COST)])
+    return case_of(COST, facts, table)
 
 
 def cases() -> tuple[Case, ...]:

@@ -156,8 +156,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    cures = _cures(diagnosis, codec, oversize or 0.0)
-    return Finding(ID, "input.preprocess", evidence, cures, hottest_place(diagnosis))
+    proposals = _proposals(diagnosis, codec, oversize or 0.0)
+    return Finding(ID, "input.preprocess", evidence, proposals, hottest_place(diagnosis))
 
 
 def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
@@ -201,7 +201,7 @@ def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
     return max(finished, CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec])
 
 
-def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Proposal]:
     """Decode once; store what is cheap to decode; decode fewer pixels; decode them faster."""
     needed = OVERSIZE / max(oversize, OVERSIZE)
     slow = codec == "a slow codec"
@@ -212,14 +212,14 @@ def _cures(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Proposal]:
     factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
     ranged = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
     ranged += [_threaded(diagnosis)] if codec else []
-    cures = [timed for cure in ranged for timed in _as_timed(diagnosis, cure)]
+    proposals = [timed for proposal in ranged for timed in _as_timed(diagnosis, proposal)]
     if not one_epoch(diagnosis) and fits_memory(diagnosis, _kept_bytes(diagnosis, codec)):
         inputs = diagnosis.inputs
         spared_s = max(inputs.decode, _resizing_s(diagnosis))
         change = remembering(inputs, _finished_bytes(diagnosis), spared_s)
         kept = keeping(diagnosis, "decoded")
-        cures.append(replace(_cure(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
-    return cures
+        proposals.append(replace(_proposal(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
+    return proposals
 
 
 def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Proposal:
@@ -228,40 +228,40 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
     size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
     factor = spread(diagnosis.scenario, low, likely, high)
-    return replace(_cure(diagnosis, name), factor=factor, basis="bound")
+    return replace(_proposal(diagnosis, name), factor=factor, basis="bound")
 
 
-def _as_timed(diagnosis: Diagnosis, cure: Proposal) -> list[Proposal]:
+def _as_timed(diagnosis: Diagnosis, proposal: Proposal) -> list[Proposal]:
     """The cure with what was timed on the training's own pictures, where it was; no cure where that way gains
     nothing."""
     rows, used, count = decoding(diagnosis, VARIANTS)
-    smaller = rows.get(SMALLER.get(cure.id, ""))
+    smaller = rows.get(SMALLER.get(proposal.id, ""))
     if smaller is not None and "resized" in rows:
-        return _as_shrunk(diagnosis, cure, count, rows["resized"], smaller)
-    ways = TIMED.get(cure.id, ())
+        return _as_shrunk(diagnosis, proposal, count, rows["resized"], smaller)
+    ways = TIMED.get(proposal.id, ())
     others = [one for name, one in rows.items() if name in ways and name != used]
     if not others:
-        return [cure]
+        return [proposal]
     best = min(others, key=lambda one: one.cpu_s)
     left, size = best.cpu_s / rows[used].cpu_s, best.size_bytes / max(rows[used].size_bytes, 1.0)
-    title = f"{cure.title}: {best.variant}" if cure.id == "decoder-swap" else cure.title
+    title = f"{proposal.title}: {best.variant}" if proposal.id == "decoder-swap" else proposal.title
     change = _costing(diagnosis.inputs, left, size)
-    if cure.id == "dali-pipeline":
+    if proposal.id == "dali-pipeline":
         change = _in_threads(diagnosis, change)
-    timed = replace(cure, title=title, change=change, factor=None, most=None, basis="calibrated")
+    timed = replace(proposal, title=title, change=change, factor=None, most=None, basis="calibrated")
     assert diagnosis.scenario is not None, "what is timed is replayed"
     return [timed] if gain(diagnosis.scenario, change) > 1 else []
 
 
 def _as_shrunk(
-    diagnosis: Diagnosis, cure: Proposal, count: float, now: Calibration, then: Calibration
+    diagnosis: Diagnosis, proposal: Proposal, count: float, now: Calibration, then: Calibration
 ) -> list[Proposal]:
     """What was timed of decoding and resizing ``count`` pictures is spared of making a batch (resizing has no
     hook), of which they take no more than all."""
     share = min(1.0, count * now.cpu_s / diagnosis.inputs.fetching)
     left = max(LEAST_LEFT, 1 - share * (1 - then.cpu_s / now.cpu_s))
     change = Change(cpu=min(1.0, left), storage=then.size_bytes / max(now.size_bytes, 1.0))
-    return [replace(cure, change=change, factor=None, most=None, basis="calibrated")]
+    return [replace(proposal, change=change, factor=None, most=None, basis="calibrated")]
 
 
 def _resizing_s(diagnosis: Diagnosis) -> float:
@@ -276,10 +276,10 @@ def _threaded(diagnosis: Diagnosis) -> Proposal:
     assert diagnosis.scenario is not None, "a range is replayed"
     costs = (_costing(diagnosis.inputs, one) for one in (1.0, 0.5))
     likely, high = (_in_threads(diagnosis, one) for one in costs)
-    cure = _cure(diagnosis, "dali-pipeline")
-    snippet = cure.fix.snippet.replace("THREADS", str(_cores(diagnosis)))
+    proposal = _proposal(diagnosis, "dali-pipeline")
+    snippet = proposal.fix.snippet.replace("THREADS", str(_cores(diagnosis)))
     factor = spread(diagnosis.scenario, Change(), likely, high)
-    return replace(cure, fix=replace(cure.fix, snippet=snippet), factor=factor, basis="bound")
+    return replace(proposal, fix=replace(proposal.fix, snippet=snippet), factor=factor, basis="bound")
 
 
 def _in_threads(diagnosis: Diagnosis, change: Change) -> Change:
@@ -290,19 +290,19 @@ def _cores(diagnosis: Diagnosis) -> int:
     return max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
 
 
-def _cure(diagnosis: Diagnosis, name: str) -> Proposal:
+def _proposal(diagnosis: Diagnosis, name: str) -> Proposal:
     title, apply, snippet, risk = WAYS[name]
     fix = Fix(title, snippet, place_of(diagnosis))
     return Proposal(name, title, fix, apply=apply, effort="hours", risk=risk)
 
 
-WORK, TURN = BatchCost(0.03), StepCost(0.0, 0.003)
+WORK, COST = BatchCost(0.03), StepCost(0.0, 0.003)
 PHOTOS = inputs_of(WORK, 2, 0.015, decode=0.024, read_bytes=32 * 4e5)
 
 
 def _case(suffix: str, inputs: Inputs = PHOTOS, memory: int | None = None) -> Diagnosis:
     """Photos of 224 x 224 from larger files; two workers decode for 24 of 30 ms a batch."""
-    base = patient(WORK, TURN, workers=2, inputs=inputs)
+    base = patient(WORK, COST, workers=2, inputs=inputs)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
     hot, repeats = [HotFiles("1:1", 60, 0, {suffix: 60})], [Repeats("1:1", 64, 32, 0, 150_528.0)]
     return replace(base, profile=replace(base.profile, hot_files=hot, repeats=repeats, machine=machine))

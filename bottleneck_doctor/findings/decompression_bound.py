@@ -113,9 +113,9 @@ def _store(diagnosis: Diagnosis, scenario: Scenario, making: Making) -> Proposal
     )
 
 
-def _case(unpack_s: float, memory: int | None = 64 << 30, turn: StepCost = StepCost(0.0, 0.002)) -> Diagnosis:  # noqa: B008
+def _case(unpack_s: float, memory: int | None = 64 << 30, cost: StepCost = StepCost(0.0, 0.002)) -> Diagnosis:  # noqa: B008
     """Two workers, 20 ms of CPU a batch, of which so much unpacks 2 MB."""
-    base = patient(BatchCost(0.02), turn, workers=2)
+    base = patient(BatchCost(0.02), cost, workers=2)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
     makings = [Making("1:1", 400, unpack_s, 2e6)]
     return replace(base, profile=replace(base.profile, makings=makings, machine=machine))
@@ -127,7 +127,7 @@ def cases() -> tuple[Case, ...]:
         Case("gzip files in the page cache", _case(0.016), "fires", "reencode-offline"),
         Case("no memory for them unpacked", _case(0.016, None), "fires", "reencode-offline"),
         Case("another preparation dominates", _case(0.003), "silent"),
-        Case("the workers keep up", _case(0.016, turn=StepCost(0.0, 0.03)), "silent"),
+        Case("the workers keep up", _case(0.016, cost=StepCost(0.0, 0.03)), "silent"),
         Case("no fetch was timed", replace(_case(0.016), inputs=Inputs()), "abstains"),
     )
 

@@ -72,7 +72,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     most = max(one.tiny / one.looked for one in found)
     hit = 1 - (1 - most) ** LANES
-    cure = Proposal(
+    proposal = Proposal(
         id="flush-denormals",
         title="let the CPU take such numbers for zero",
         fix=Fix("first lines of the script, before any thread", "torch.set_flush_denormal(True)"),
@@ -83,7 +83,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         basis="bound",
         treatments=(Treatment("denormals"),),
     )
-    if cure.factor is None or cure.factor[1] < WORTH:
+    if proposal.factor is None or proposal.factor[1] < WORTH:
         return None
     evidence = [
         Evidence(f"share of the {one.kind} below the normal range", "denormal_share", one.tiny / one.looked,
@@ -92,10 +92,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]  # fmt: skip
     evidence.append(Evidence("share of the operators' time that is pointwise", "pointwise_share", pointwise,
                              PROFILER))  # fmt: skip
-    return Finding(ID, "model.compute", evidence, [cure])
+    return Finding(ID, "model.compute", evidence, [proposal])
 
 
-TURN = StepCost(0.02, launch=0.001)
+COST = StepCost(0.02, launch=0.001)
 TABLE = [Operator("aten::mul", 20.0, 0.009), Operator("aten::mm", 4.0, 0.004)]
 PRODUCTS = [Operator("aten::mm", 20.0, 0.018)]
 
@@ -103,7 +103,7 @@ PRODUCTS = [Operator("aten::mm", 20.0, 0.018)]
 def _case(tiny: int | None, table: list[Operator] = TABLE, looked: int = 20_000) -> Diagnosis:
     """A step of 20 ms, half of it pointwise."""
     sampled = [Denormals(1, "parameters", looked, tiny)] if tiny is not None else []
-    return case_of(TURN, Computing(denormals=sampled, anatomies=[anatomy_like(TURN)]), table)
+    return case_of(COST, Computing(denormals=sampled, anatomies=[anatomy_like(COST)]), table)
 
 
 def cases() -> tuple[Case, ...]:

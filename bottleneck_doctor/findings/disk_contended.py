@@ -161,13 +161,13 @@ READ = inputs_of(WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=20.0)
 def _case(
     strangers: float | None,
     work: BatchCost = WORK,
-    turn: StepCost = LOOP,
+    cost: StepCost = LOOP,
     busy: float = 1.0,
     saves: tuple[Operation, ...] = (),
 ) -> Diagnosis:
     """The job moves 90 MB/s and strangers so much; None = nobody counted."""
     base = patient(
-        work, turn, workers=1, operations=saves, inputs=replace(READ, storage=work.storage, cpu=work.cpu)
+        work, cost, workers=1, operations=saves, inputs=replace(READ, storage=work.storage, cpu=work.cpu)
     )
     scene = replace(base.scenario or Scenario((), ()), stored=0.8)
     times = [0.0, 50.0, 100.0]

@@ -68,7 +68,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     missing = blind(diagnosis, ID)
     if missing is not None or scenario is None or found is None:
         return missing
-    launch = fmean(turn.launch for turn in scenario.turns)
+    launch = fmean(cost.launch for cost in scenario.costs)
     share = 1 - 1 / gain(scenario, Change(launch=0))
     outside = 1 - min(1.0, optimizer_s(diagnosis, scenario) / max(launch, 1e-12))
     if share < LAUNCH_SHARE or outside < OUTSIDE_SHARE:
@@ -78,10 +78,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("operators in the profiled step", "operators_per_step", float(found.operators), PROFILER),
         Evidence("what calling one takes", "launch_s", launch / max(found.operators, 1), PROFILER),
     ]
-    return Finding(ID, "host.launch", evidence, _cures(diagnosis, scenario, outside))
+    return Finding(ID, "host.launch", evidence, _proposals(diagnosis, scenario, outside))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Proposal]:
     low, likely, high = (Change(launch=1 - outside * (1 - left)) for left in FUSED)
     merge = Proposal(
         id="fuse-operators",
@@ -114,11 +114,11 @@ LARGE = StepCost(0.02, launch=0.001)
 TABLE = [Operator("aten::addmm", 30.0, 2e-4), Operator("aten::add_", 60.0, 1e-4)]
 
 
-def _case(turn: StepCost, optimizer: float = 0.0, found: DispatchBreakdown | None = None) -> Diagnosis:
-    """A loop that takes ``turn``; ``optimizer`` is the optimizer's share of it."""
-    seen = found or anatomy_like(turn, 1500, 0.0)
-    sick = case_of(turn, Computing(anatomies=[seen]), TABLE)
-    own = turn.compute + turn.launch
+def _case(cost: StepCost, optimizer: float = 0.0, found: DispatchBreakdown | None = None) -> Diagnosis:
+    """A loop that takes ``cost``; ``optimizer`` is the optimizer's share of it."""
+    seen = found or anatomy_like(cost, 1500, 0.0)
+    sick = case_of(cost, Computing(anatomies=[seen]), TABLE)
+    own = cost.compute + cost.launch
     steps = [replace(step, optimizer=optimizer * own, compute=(1 - optimizer) * own) for step in sick.steps]
     return replace(sick, steps=steps)
 

@@ -73,8 +73,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     seconds = (
         (1 - touched) * part * (optimizer_s(diagnosis, scenario) + sum(one.self_cpu_s for one in filled))
     )
-    cure = _cure(scenario, known[0], seconds, (1 - touched) * part)
-    if cure.factor is None or cure.factor[1] < WORTH:
+    proposal = _proposal(scenario, known[0], seconds, (1 - touched) * part)
+    if proposal.factor is None or proposal.factor[1] < WORTH:
         return None
     evidence = [
         Evidence("share of the tables' rows that a step gave a gradient", "touched_share", touched, ROWS),
@@ -92,7 +92,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if filled:
         taken = sum(one.self_cpu_s for one in filled)
         evidence.append(Evidence("time a step fills tensors with zeros", "fill_s", taken, PROFILER))
-    return Finding(ID, "model.compute", evidence, [cure], built_at(known[0]))
+    return Finding(ID, "model.compute", evidence, [proposal], built_at(known[0]))
 
 
 def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
@@ -107,7 +107,7 @@ def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
     ]
 
 
-def _cure(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float) -> Proposal:
+def _proposal(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float) -> Proposal:
     low, likely, high = (
         replace(spared(scenario, share * seconds), paging=1 - share * part) for share in SPARED
     )
@@ -121,7 +121,7 @@ def _cure(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float)
     )
 
 
-TURN = StepCost(0.02, launch=0.001)
+COST = StepCost(0.02, launch=0.001)
 ADAM = Optimizer(1, "Adam", "torch", 12, 20_500_000, fused=True, device="cpu", file="train.py", line=9)
 FEW = GradientRows(1, 20_000_000, 1_250_000, 1000, 4)
 
@@ -129,7 +129,7 @@ FEW = GradientRows(1, 20_000_000, 1_250_000, 1000, 4)
 def _case(rows: GradientRows | None, share: float = 0.6) -> Diagnosis:
     """A step of 20 ms, of which the optimizer takes a share."""
     facts = Computing(optimizers=[ADAM], gradient_rows=[rows] if rows else [])
-    sick = case_of(TURN, facts, [Operator("aten::fill_", 4.0, 0.001)])
+    sick = case_of(COST, facts, [Operator("aten::fill_", 4.0, 0.001)])
     steps = [
         replace(step, optimizer=share * step.wall, compute=step.compute - share * step.wall)
         for step in sick.steps

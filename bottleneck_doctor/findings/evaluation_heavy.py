@@ -103,10 +103,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if trained_on:
         evidence.append(Evidence("it goes over the data that the training uses"))
     place = None if loader is None or trained_on else loader.location
-    cures = _less(diagnosis, whole, loader, place)
-    cures += _unrecorded(diagnosis, place) if recorded else []
-    cures += _workers(diagnosis, loader) if loader is not None and not trained_on else []
-    return Finding("evaluation-heavy", CAUSE, evidence, cures, place)
+    proposals = _less(diagnosis, whole, loader, place)
+    proposals += _unrecorded(diagnosis, place) if recorded else []
+    proposals += _workers(diagnosis, loader) if loader is not None and not trained_on else []
+    return Finding("evaluation-heavy", CAUSE, evidence, proposals, place)
 
 
 def _within_loop(diagnosis: Diagnosis) -> Finding:

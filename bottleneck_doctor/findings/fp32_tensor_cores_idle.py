@@ -104,7 +104,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
     ]  # fmt: skip
-    return Finding(ID, "device.compute", evidence, _cures(diagnosis, diagnosis.scenario, view))
+    return Finding(ID, "device.compute", evidence, _proposals(diagnosis, diagnosis.scenario, view))
 
 
 def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
@@ -115,12 +115,12 @@ def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
     return idle / whole if whole > 0 else 0.0
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> list[Proposal]:
     newer = (view.facts.capability or (0, 0)) >= FIRST_WITH_TF32
     mixed = view.facts.switches is not None and view.facts.switches.autocast
     asked = view.facts.switches is not None and view.facts.switches.matmul_precision in ("high", "medium")
-    cures = [_tf32(diagnosis, scenario, view)] if newer and not asked else []
-    return cures if mixed else [*cures, _amp(diagnosis, scenario, view, newer)]
+    proposals = [_tf32(diagnosis, scenario, view)] if newer and not asked else []
+    return proposals if mixed else [*proposals, _amp(diagnosis, scenario, view, newer)]
 
 
 def _plain_s(view: DeviceView, kinds: tuple[str, ...]) -> float:
@@ -131,10 +131,10 @@ def _plain_s(view: DeviceView, kinds: tuple[str, ...]) -> float:
 def _tf32(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> Proposal:
     """Timed are the products: convolutions may use TF32 already, unless the script forbids it."""
     timed = times_as_fast(diagnosis, ("product",), "rounded", _plain_s(view, ("matmul",)))
-    cure = _tf32_by_range(scenario, _plain(view, ("matmul", "convolution")))
+    proposal = _tf32_by_range(scenario, _plain(view, ("matmul", "convolution")))
     if timed is None:
-        return cure
-    return as_timed(cure, Change(device=saving(_plain(view, ("matmul",)), timed)))
+        return proposal
+    return as_timed(proposal, Change(device=saving(_plain(view, ("matmul",)), timed)))
 
 
 def _tf32_by_range(scenario: Scenario, share: float) -> Proposal:

@@ -81,11 +81,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  "product_s", worst.device_s, WINDOW),
     ]  # fmt: skip
     busy = max(view.beat.busy_s if view.beat else 0.0, all_took)
-    cure = _pad(diagnosis.scenario, took / busy, times)
+    proposal = _pad(diagnosis.scenario, took / busy, times)
     timed = times_as_fast(diagnosis, ("product",), "padded", all_took)
     if timed is not None:
-        cure = as_timed(cure, Change(device=saving(all_took / busy, timed)))
-    return Finding(ID, "device.compute", evidence, [cure])
+        proposal = as_timed(proposal, Change(device=saving(all_took / busy, timed)))
+    return Finding(ID, "device.compute", evidence, [proposal])
 
 
 def _aligned(product: Product) -> bool:

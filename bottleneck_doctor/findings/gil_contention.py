@@ -85,10 +85,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]
     cause = "input.preprocess" if scenario.feeders else "host.python"
     most = max(factor[2], gain(scenario, Change(python=0.0, launch=0.0)))
-    return Finding(ID, cause, evidence, [_cure(factor, most, seen)], seen.location)
+    return Finding(ID, cause, evidence, [_proposal(factor, most, seen)], seen.location)
 
 
-def _cure(factor: tuple[float, float, float], most: float, seen: LockWait) -> Proposal:
+def _proposal(factor: tuple[float, float, float], most: float, seen: LockWait) -> Proposal:
     return Proposal(
         id="processes-not-threads",
         title="let that thread's work be done by a process, or less often",

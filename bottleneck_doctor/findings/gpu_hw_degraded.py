@@ -69,12 +69,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not slow and not narrow:
         return None
     evidence = _clocks(driver) if slow else []
-    cures = [_cool(diagnosis, scenario, view, driver.clock_share)] if slow else []
+    proposals = [_cool(diagnosis, scenario, view, driver.clock_share)] if slow else []
     if narrow:
         evidence += _link(driver)
     if narrow and driver.link_share is not None and is_clocked(scenario):
-        cures.append(_reseat(driver.link_share))
-    return Finding(ID, "device.throttled" if slow else "device.transfer", evidence, cures)
+        proposals.append(_reseat(driver.link_share))
+    return Finding(ID, "device.throttled" if slow else "device.transfer", evidence, proposals)
 
 
 def _clocks(driver: DriverView) -> list[Evidence]:

@@ -65,7 +65,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if driver.our_share is None or taken < STRANGERS:
         return Finding(ID, "device.shared", evidence)
     evidence.append(Evidence("share of its busy time that they take", "foreign_busy_share", taken, DRIVER))
-    cure = Proposal(
+    proposal = Proposal(
         id="exclusive-gpu",
         title="train on a device of its own",
         fix=Fix("choose a free device, or ask the scheduler for one alone", ALONE),
@@ -73,7 +73,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         apply="admin",
         risk="the others may be yours, and needed",
     )
-    return Finding(ID, "device.shared", evidence, [cure])
+    return Finding(ID, "device.shared", evidence, [proposal])
 
 
 GIB = 2.0**30  # bytes, for the cases

@@ -89,9 +89,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    cures = [_cheaper(diagnosis, scenario), _grow(diagnosis, scenario), _warning(scenario, loader)]
+    proposals = [_cheaper(diagnosis, scenario), _grow(diagnosis, scenario), _warning(scenario, loader)]
     known = [one for one in evidence if one.value is not None]
-    return Finding(ID, dearest(diagnosis, CAUSES), known, cures, hottest_place(diagnosis))
+    return Finding(ID, dearest(diagnosis, CAUSES), known, proposals, hottest_place(diagnosis))
 
 
 def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Proposal:
@@ -138,11 +138,11 @@ def _warning(scenario: Scenario, loader: Loader) -> Proposal:
 
 
 def _case(
-    work: BatchCost, turn: StepCost, workers: int, job: float | None, foreign: float = 0.0
+    work: BatchCost, cost: StepCost, workers: int, job: float | None, foreign: float = 0.0
 ) -> Diagnosis:
     """A run on two cores of which the job keeps ``job`` busy, and strangers ``foreign``."""
     host = HostLoad(cores=2.0, job_cores=job, foreign_cores=foreign)
-    return replace(patient(work, turn, workers=workers, cores=2.0 - foreign), host=host)
+    return replace(patient(work, cost, workers=workers, cores=2.0 - foreign), host=host)
 
 
 FEW = StepCost(0.0, 0.002)

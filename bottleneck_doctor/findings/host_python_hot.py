@@ -96,7 +96,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     missing = _blind(diagnosis)
     if missing is not None or scenario is None:
         return missing
-    python = fmean(turn.python for turn in scenario.turns)
+    python = fmean(cost.python for cost in scenario.costs)
     share = 1 - 1 / gain(scenario, Change(python=0))
     if share < PYTHON_SHARE or (hot is not None and hot.purpose.what == LOG):
         return None  # what is logged is a finding of its own
@@ -112,13 +112,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(Evidence(SEEN[hot.purpose.what]))
     if hot.purpose.repeats:
         evidence.append(Evidence("it runs in a loop within the step"))
-    return Finding(ID, "host.python", evidence, _cures(diagnosis, scenario, hot), hot.line)
+    return Finding(ID, "host.python", evidence, _proposals(diagnosis, scenario, hot), hot.line)
 
 
 def _blind(diagnosis: Diagnosis) -> Abstention | None:
     """Where no step was profiled, stacks that saw who held the interpreter's lock are enough."""
-    turns = diagnosis.scenario.turns if diagnosis.scenario is not None else ()
-    return None if any(turn.python > 0 for turn in turns) else blind(diagnosis, ID)
+    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
+    return None if any(cost.python > 0 for cost in costs) else blind(diagnosis, ID)
 
 
 def hottest(diagnosis: Diagnosis) -> Hot | None:
@@ -151,7 +151,7 @@ def _located(frame: str) -> Location:
     return Location(file, int(line) if line.isdigit() else 0, name)
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:
     """Only what the source proves: that the line loops, and that it is a measure."""
     loop = diagnosis.loop
     allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
@@ -219,9 +219,9 @@ SOURCES = [
 TORCH = "run (/x/site-packages/torch/autograd/graph.py:9)"
 
 
-def _case(turn: StepCost, line: int = 30, below: str = "confusion (metrics.py:8)") -> Diagnosis:
-    """A loop whose Python, model and calls take ``turn``, seen at a line and in what it calls."""
-    sick = case_of(turn, Computing(anatomies=[anatomy_like(turn)]), [Operator("aten::mm", 3.0, 0.003)])
+def _case(cost: StepCost, line: int = 30, below: str = "confusion (metrics.py:8)") -> Diagnosis:
+    """A loop whose Python, model and calls take ``cost``, seen at a line and in what it calls."""
+    sick = case_of(cost, Computing(anatomies=[anatomy_like(cost)]), [Operator("aten::mm", 3.0, 0.003)])
     main = f"<module> (train.py:{line})"
     stacks = [
         Stack(1, "trainer", "MainThread", [main, below], 80),

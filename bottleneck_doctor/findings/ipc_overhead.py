@@ -96,9 +96,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     known = switches(diagnosis)
     by_name = known is not None and known.sharing == "file_system"
-    cures = [_as_timed(diagnosis, cure) for cure in _cures(scenario, payload, loader, by_name)]
-    cures += without_workers(diagnosis, "moving these batches takes longer than making them")
-    if not cures:
+    proposals = [
+        _as_timed(diagnosis, proposal) for proposal in _proposals(scenario, payload, loader, by_name)
+    ]
+    proposals += without_workers(diagnosis, "moving these batches takes longer than making them")
+    if not proposals:
         return None
     evidence = [
         Evidence(
@@ -111,12 +113,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("CPU time for a worker to send a batch", "send_cpu_s", scenario.serialise, "thread CPU"),
         *wait_evidence(diagnosis)[:1],
     ]
-    return Finding(ID, "input.ipc", evidence, cures, loader.location)
+    return Finding(ID, "input.ipc", evidence, proposals, loader.location)
 
 
 def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
     """A pool of the script's own pickles what it made and sends it through a pipe."""
-    cure = Proposal(
+    proposal = Proposal(
         id="return-tensors",
         title="send less: what the step needs, as tensors in shared memory",
         fix=Fix("cut, crop and convert in the pool's function, not behind it", POOL, diagnosis.source),
@@ -127,34 +129,36 @@ def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
     )
     text = "share of the pool's time at work in which it sends"
     share = Evidence(text, "sending_share", scenario.sending, "stack samples")
-    return Finding(ID, "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [cure], diagnosis.source)
+    return Finding(ID, "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [proposal], diagnosis.source)
 
 
-def _cures(scenario: Scenario, payload: Payload, loader: Loader, by_name: bool) -> list[Proposal]:
+def _proposals(scenario: Scenario, payload: Payload, loader: Loader, by_name: bool) -> list[Proposal]:
     """What the batch's content allows. Costs are those of the loop and the worker together; ``by_name``:
     tensors are shared so already."""
     now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
     each_s = max(0.0, scenario.hand_over - HAND_OVER_S) / max(payload.tensors, 1.0)
-    cures = []
+    proposals = []
     if payload.pipe_bytes - ENVELOPE * payload.tensors > PIPE_ROOM:
         tensors_s = TENSOR_S * (payload.tensors + 1)
         left_s = HAND_OVER_S + tensors_s + payload.pipe_bytes * SHARED_S_PER_BYTE
         fix = Fix("turn arrays into tensors in the collate function", TO_TENSORS, loader.location)
-        cures.append(
-            _cure(loader, "return-tensors", "let batches leave the workers as tensors", fix, left_s / now_s)
+        proposals.append(
+            _proposal(
+                loader, "return-tensors", "let batches leave the workers as tensors", fix, left_s / now_s
+            )
         )
     elif payload.tensors > 2:
         left_s = HAND_OVER_S + max(each_s, TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
         fix = Fix("pack in the collate function, split in the loop", PACK, loader.location)
-        cures.append(
-            _cure(loader, "pack-tensors", "send one packed tensor instead of many", fix, left_s / now_s)
+        proposals.append(
+            _proposal(loader, "pack-tensors", "send one packed tensor instead of many", fix, left_s / now_s)
         )
     if payload.tensors > TENSORS and not by_name:
         spared_s = (1 - BY_NAME) * each_s * payload.tensors
         fix = Fix("choose torch's other way of sharing", BY_FILE, loader.location)
         title = "share tensors by name instead of by file descriptor"
-        cures.append(_cure(loader, "sharing-file-system", title, fix, 1 - spared_s / now_s))
-    return cures
+        proposals.append(_proposal(loader, "sharing-file-system", title, fix, 1 - spared_s / now_s))
+    return proposals
 
 
 TIMED = {"return-tensors": "as tensors", "pack-tensors": "packed", "sharing-file-system": "by name"}
@@ -169,7 +173,7 @@ TERMS = {
 }
 
 
-def _cure(loader: Loader, name: str, title: str, fix: Fix, left: float) -> Proposal:
+def _proposal(loader: Loader, name: str, title: str, fix: Fix, left: float) -> Proposal:
     apply, risk = TERMS[name]
     ways = {
         "return-tensors": (Treatment("arrays", {"where": meant(loader)}),),
@@ -179,31 +183,31 @@ def _cure(loader: Loader, name: str, title: str, fix: Fix, left: float) -> Propo
     return Proposal(name, title, fix, change, apply=apply, risk=risk, treatments=ways.get(name, ()))
 
 
-def _as_timed(diagnosis: Diagnosis, cure: Proposal) -> Proposal:
+def _as_timed(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
     """The cure with what ``--calibrate`` timed of it, where it did."""
-    change = moving(diagnosis, TIMED[cure.id])
-    return cure if change is None else replace(cure, change=change, basis="calibrated")
+    change = moving(diagnosis, TIMED[proposal.id])
+    return proposal if change is None else replace(proposal, change=change, basis="calibrated")
 
 
-WORK, TURN = BatchCost(0.002), StepCost(0.003)
+WORK, COST = BatchCost(0.002), StepCost(0.003)
 ARRAYS = Payload("1:1", 10, 0.0, 0.0, 1e7, 1e7, 0.01)
 MANY = Payload("1:1", 10, 200.0, 3e5, 0.0, 14e3, 0.01)
 EVENTS = Payload("1:1", 10, 1000.0, 6e4, 0.0, 122e3, 0.06)
 SMALL = Payload("1:1", 10, 2.0, 2e3, 0.0, 400.0, 0.0003)
 
 
-def _case(payload: Payload, hand_over: float, turn: StepCost = TURN) -> Diagnosis:
+def _case(payload: Payload, hand_over: float, cost: StepCost = COST) -> Diagnosis:
     """Two workers; the loop needs 3 ms for a batch, and what it takes to receive it."""
-    scene = Scenario((WORK,), (turn,), workers=2, cores=2.0)
+    scene = Scenario((WORK,), (cost,), workers=2, cores=2.0)
     scene = replace(scene, hand_over=hand_over, serialise=payload.serialise_cpu_s)
-    base = patient(WORK, turn, workers=2, scenario=scene)
+    base = patient(WORK, cost, workers=2, scenario=scene)
     return replace(base, profile=replace(base.profile, payloads=[payload]))
 
 
 def _sending(share: float) -> Diagnosis:
     """A pool that feeds a loop without a loader."""
-    scene = Scenario((BatchCost(0.001, wait=0.004),), (TURN,), cores=2.0, feeders=1, sending=share)
-    return replace(patient(BatchCost(0.005), TURN, scenario=scene), loader=None)
+    scene = Scenario((BatchCost(0.001, wait=0.004),), (COST,), cores=2.0, feeders=1, sending=share)
+    return replace(patient(BatchCost(0.005), COST, scenario=scene), loader=None)
 
 
 def cases() -> tuple[Case, ...]:

@@ -80,20 +80,20 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     compared, equal = making_of(diagnosis.profile, loader).firstlings
     working = _working(fetches_of(diagnosis.profile, loader.key))
     evidence: list[Evidence] = []
-    cures: list[Proposal] = []
+    proposals: list[Proposal] = []
     if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
         text = "share of the workers' first batches that another worker gave as well"
         evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
         evidence.append(
             Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
         )
-        cures.append(_shard(diagnosis, loader))
+        proposals.append(_shard(diagnosis, loader))
     if working and working < loader.num_workers and waits(diagnosis):
         text = f"workers of {loader.num_workers} that fetched anything to speak of"
         evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
-        cures.append(_reshard(diagnosis, loader, scenario, working))
+        proposals.append(_reshard(diagnosis, loader, scenario, working))
     if evidence:
-        return Finding(ID, "input.preprocess", evidence, cures, place_of(diagnosis))
+        return Finding(ID, "input.preprocess", evidence, proposals, place_of(diagnosis))
     return None if compared else Abstention(ID, "comparable first batches from at least two workers")
 
 

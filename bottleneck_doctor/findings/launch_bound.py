@@ -84,10 +84,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
           if foreign >= CROWDED_CORES else []),
     ]  # fmt: skip
     compiled = view.facts.switches is not None and view.facts.switches.compiled
-    cures = [_graphs(diagnosis.scenario)] if compiled else [
+    proposals = [_graphs(diagnosis.scenario)] if compiled else [
         _compile(diagnosis.scenario), _graphs(diagnosis.scenario)
     ]  # fmt: skip
-    return Finding(ID, "host.launch", evidence, cures)
+    return Finding(ID, "host.launch", evidence, proposals)
 
 
 def median_s(kernels: list[Kernels]) -> float:

@@ -86,7 +86,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s or is_indexing(diagnosis.inputs, loader):
         return None
     best = best_setting(scenario)
-    cure = Proposal(
+    proposal = Proposal(
         id="workers-auto",
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
         fix=Fix("give the loader workers and keep them between epochs",
@@ -101,8 +101,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
-    cures = [*reserve_cores(diagnosis), as_served(diagnosis, cure)]
-    return Finding(ID, diagnosis.verdict.cause, evidence, cures, loader.location)
+    proposals = [*reserve_cores(diagnosis), as_served(diagnosis, proposal)]
+    return Finding(ID, diagnosis.verdict.cause, evidence, proposals, loader.location)
 
 
 def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
@@ -122,7 +122,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     place = marked.location if marked is not None else diagnosis.source
     best = best_setting(scenario)
     one = Change(workers=1, startup=0.0)
-    cure = Proposal(
+    proposal = Proposal(
         id="workers-auto",
         title="move the making of batches into the data set of a DataLoader with workers",
         fix=Fix("make the function the data set's `__getitem__` or `__iter__`",
@@ -133,13 +133,13 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
         "random draws come from other streams; memory grows with each worker",
     )  # fmt: skip
-    cures = [cure, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
+    proposals = [proposal, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
     function = place.function if place is not None else ""
     by = f" by {function}" if function else ""
     text = f"batches are made{by} in the loop's own thread"
     seen = [*line_evidence(diagnosis), *wait_evidence(diagnosis)]
     evidence = [Evidence(text, "", None, "stack samples"), *seen]
-    return Finding(ID, diagnosis.verdict.cause, evidence, cures, place)
+    return Finding(ID, diagnosis.verdict.cause, evidence, proposals, place)
 
 
 def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
@@ -150,7 +150,7 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     own = max(0.0, diagnosis.step_s - diagnosis.wait_s)
     more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
     left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
-    cure = Proposal(
+    proposal = Proposal(
         id="workers-auto",
         title="fill the queue from several threads: what they sleep in passes side by side",
         fix=Fix("two to four threads that share the samples' order and fill one queue", THREADS, place),
@@ -161,7 +161,7 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     text = "threads that make batches beside the loop, which waits for them in a queue"
     evidence = [Evidence(text, "feeders", float(feeders.count + feeders.asleep), "stack samples"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
-    return Finding(ID, diagnosis.verdict.cause, evidence, [cure, *_at_hand(diagnosis, place)], place)
+    return Finding(ID, diagnosis.verdict.cause, evidence, [proposal, *_at_hand(diagnosis, place)], place)
 
 
 def _asleep(inputs: Inputs) -> float:
@@ -193,8 +193,8 @@ def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     the thread itself would mostly sleep."""
     scenario = diagnosis.scenario
     assert scenario is not None
-    turns = scenario.turns
-    idle, own = sum(turn.idle for turn in turns), sum(turn.idle + turn.compute for turn in turns)
+    costs = scenario.costs
+    idle, own = sum(cost.idle for cost in costs), sum(cost.idle + cost.compute for cost in costs)
     if idle < IDLE_SHARE * own and _asleep(diagnosis.inputs) < MOSTLY:
         return []
     ahead = Change(workers=1, prefetch=4)

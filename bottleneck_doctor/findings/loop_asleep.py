@@ -63,7 +63,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < ASLEEP_SHARE:
         return None
     place = _place(diagnosis)
-    cure = Proposal(
+    proposal = Proposal(
         id="ask-ahead",
         title="ask in a thread, and let the step go on",
         fix=Fix("start it early, take its result where it is needed", SNIPPET, place),
@@ -74,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         basis="bound",
     )
     evidence = [Evidence("share of the step asleep in lines of the loop", "asleep_share", share, STACKS)]
-    return Finding(ID, "input.wait", evidence, [cure], place)
+    return Finding(ID, "input.wait", evidence, [proposal], place)
 
 
 def _place(diagnosis: Diagnosis) -> Location | None:

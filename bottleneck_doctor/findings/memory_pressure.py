@@ -75,8 +75,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     short, growing = is_short(shortage), growth >= GROWTH_BYTES and _lasts_s(diagnosis, growth) < DAY_S
     if not short and not growing:
         return None
-    cures = (_relief(diagnosis, shortage) if short else []) + (_frugality(diagnosis) if growing else [])
-    return Finding(ID, "host.memory", _evidence(diagnosis, shortage, growth), cures, place_of(diagnosis))
+    proposals = (_relief(diagnosis, shortage) if short else []) + (_frugality(diagnosis) if growing else [])
+    return Finding(ID, "host.memory", _evidence(diagnosis, shortage, growth), proposals, place_of(diagnosis))
 
 
 def growth_per_step(diagnosis: Diagnosis) -> float:
@@ -99,8 +99,8 @@ def _lasts_s(diagnosis: Diagnosis, growth: float) -> float:
 
 
 def _evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[Evidence]:
-    turns = diagnosis.scenario.turns if diagnosis.scenario is not None else ()
-    stall = fmean([turn.memory for turn in turns]) if turns else 0.0
+    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
+    stall = fmean([cost.memory for cost in costs]) if costs else 0.0
     known = (
         ("time per step that the loop waits for pages", "memory_stall_s", stall or None, "faults, pressure"),
         ("pages per step that the loop waited for", "loop_faults", shortage.loop_faults, COUNTERS),
@@ -141,11 +141,11 @@ def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
 
 def _frugality(diagnosis: Diagnosis) -> list[Proposal]:
     """Against memory that grows: nothing gets faster, but the run lives."""
-    cures = [Proposal("release-references", "find what is kept from step to step, and let it go",
+    proposals = [Proposal("release-references", "find what is kept from step to step, and let it go",
                   Fix("keep numbers, not tensors with their graphs", RELEASE), factor=NOTHING)]  # fmt: skip
     if diagnosis.loader is not None and diagnosis.loader.num_workers:
         place = place_of(diagnosis)
-        cures += [
+        proposals += [
             Proposal("columnar-numpy", "keep lists of paths and labels in arrays",
                  Fix("each worker copies what it touches, and counting references touches", COLUMNS, place),
                  factor=NOTHING, effort="hours"),
@@ -153,15 +153,15 @@ def _frugality(diagnosis: Diagnosis) -> list[Proposal]:
                  Fix("put the table into shared memory before workers start", SHARED, place),
                  factor=NOTHING, effort="hours"),
         ]  # fmt: skip
-    return cures
+    return proposals
 
 
 TIMES = [float(second) for second in range(0, 41, 2)]
 
 
-def _case(turn: StepCost, left: float = 1e9, **per_s: float) -> Diagnosis:
+def _case(cost: StepCost, left: float = 1e9, **per_s: float) -> Diagnosis:
     """Forty seconds of steady steps; counters grow by so much per second."""
-    base = patient(BatchCost(0.001), turn)
+    base = patient(BatchCost(0.001), cost)
     values = {name: [t * value for t in TIMES] for name, value in per_s.items()}
     values["memory_available_bytes"] = [left for _ in TIMES]
     series = Series(TIMES, {name: list(column) for name, column in values.items()})

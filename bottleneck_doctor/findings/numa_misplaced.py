@@ -62,7 +62,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("nodes of the machine", "numa_nodes", float(nodes), "sysfs"),
     ]
     low, likely, high = (Change(cpu=left, collate=left, compute=left) for left in CPU_LEFT)
-    cure = Proposal(
+    proposal = Proposal(
         id="numa-bind",
         title="keep threads and memory of each process on one node",
         fix=Fix("bind each process, one per node", "numactl --cpunodebind=0 --membind=0 python train.py"),
@@ -73,15 +73,15 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         risk="a process that needs more cores or memory than a node has becomes slower",
         treatments=(Treatment("numa"),),
     )
-    return Finding(ID, diagnosis.verdict.cause, evidence, [cure])
+    return Finding(ID, diagnosis.verdict.cause, evidence, [proposal])
 
 
 MODEL = StepCost(0.01)
 
 
-def _case(remote: float | None, nodes: int = 2, turn: StepCost = MODEL) -> Diagnosis:
+def _case(remote: float | None, nodes: int = 2, cost: StepCost = MODEL) -> Diagnosis:
     """A model that computes on the CPU of a machine with two sockets."""
-    base = patient(BatchCost(1e-4), turn)
+    base = patient(BatchCost(1e-4), cost)
     machine = replace(base.profile.machine, numa_nodes=nodes)
     series = Series([6.0], {"numa_remote_share": [remote]}) if remote is not None else Series()
     return replace(base, profile=replace(base.profile, machine=machine, series=series))
@@ -92,7 +92,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("half of the memory is elsewhere", _case(0.5), "fires", "numa-bind"),
         Case("a tenth is", _case(0.1), "silent"),
-        Case("the CPU does not matter", _case(0.5, turn=StepCost(0.0, 0.05)), "silent"),
+        Case("the CPU does not matter", _case(0.5, cost=StepCost(0.0, 0.05)), "silent"),
         Case("one node", _case(None, nodes=1), "silent"),
         Case("pages were not looked at", _case(None), "abstains"),
     )

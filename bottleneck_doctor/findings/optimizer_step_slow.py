@@ -73,8 +73,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     slow = [one for one in known if _loops(one)]
     part = sum(one.elements for one in slow) / max(1, sum(one.elements for one in known))
     seconds = part * optimizer_s(diagnosis, scenario)
-    cure = _timed(diagnosis, scenario, slow, seconds) or _cure(scenario, slow[0], seconds) if slow else None
-    if cure is None or _likely(scenario, cure) < WORTH:
+    proposal = (
+        _timed(diagnosis, scenario, slow, seconds) or _proposal(scenario, slow[0], seconds) if slow else None
+    )
+    if proposal is None or _likely(scenario, proposal) < WORTH:
         return None
     evidence = [
         Evidence("share of the step in the optimizer", "optimizer_share", share, "hooks around step"),
@@ -83,7 +85,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step that the loop waits for data", "data_wait_fraction",
                  step_share(diagnosis, "wait"), waited(diagnosis)),
     ]  # fmt: skip
-    return Finding(ID, "host.launch", evidence, [cure], built_at(slow[0]))
+    return Finding(ID, "host.launch", evidence, [proposal], built_at(slow[0]))
 
 
 def _loops(one: Optimizer) -> bool:
@@ -104,8 +106,8 @@ def _rate(one: Optimizer) -> Factor | None:
     return (1 + likely) / 2, likely, HOPEFUL * likely
 
 
-def _likely(scenario: Scenario, cure: Proposal) -> float:
-    return gain(scenario, cure.change) if cure.change else (cure.factor or (1.0, 1.0))[1]
+def _likely(scenario: Scenario, proposal: Proposal) -> float:
+    return gain(scenario, proposal.change) if proposal.change else (proposal.factor or (1.0, 1.0))[1]
 
 
 def _timed(
@@ -120,7 +122,7 @@ def _timed(
     return as_timed(_offer(slow[0], best), spared(scenario, seconds * (1 - 1 / known[best])))
 
 
-def _cure(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | None:
+def _proposal(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | None:
     fused = _rate(one)
     rate = fused or (FOREACH if _is_small(one) else None)
     if rate is None:
@@ -145,12 +147,12 @@ def _offer(one: Optimizer, word: str) -> Proposal:
 
 
 ADAM = Optimizer(1, "AdamW", "torch", 200, 800_000, fusible=True, device="cpu", file="train.py", line=9)
-TURN = StepCost(0.006, launch=0.004)
+COST = StepCost(0.006, launch=0.004)
 
 
-def _case(one: Optimizer | None, share: float = 0.4, turn: StepCost = TURN) -> Diagnosis:
+def _case(one: Optimizer | None, share: float = 0.4, cost: StepCost = COST) -> Diagnosis:
     """A step of 10 ms, of which the optimizer takes a share."""
-    sick = case_of(turn, Computing(optimizers=[one] if one else []))
+    sick = case_of(cost, Computing(optimizers=[one] if one else []))
     steps = [
         replace(step, optimizer=share * step.wall, compute=step.compute - share * step.wall)
         for step in sick.steps

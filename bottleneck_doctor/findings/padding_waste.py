@@ -82,7 +82,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("batches that were looked into", "padding_batches", float(found.batches), SOURCE),
         Evidence("share of the step that the model computes", "compute_share", computing, "replay"),
     ]
-    return Finding(ID, "model.compute", evidence, _cures(diagnosis, factor))
+    return Finding(ID, "model.compute", evidence, _proposals(diagnosis, factor))
 
 
 def _padding(diagnosis: Diagnosis) -> Padding | None:
@@ -96,7 +96,7 @@ def _factor(scenario: Scenario, real: float) -> tuple[float, float, float]:
     return spread(scenario, Change(), likely, Change(compute=real))
 
 
-def _cures(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Proposal]:
     location = diagnosis.loader.location if diagnosis.loader is not None else None
     risk = "batches are drawn in another order; a compiled model may want fixed shapes"
     titles = (
@@ -111,14 +111,14 @@ def _cures(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Pro
     ]  # fmt: skip
 
 
-TURN = StepCost(0.02)
+COST = StepCost(0.02)
 TABLE = [Operator("aten::mm", 8.0, 0.015)]
 
 
-def _case(found: Padding | None, table: list[Operator] = TABLE, turn: StepCost = TURN) -> Diagnosis:
+def _case(found: Padding | None, table: list[Operator] = TABLE, cost: StepCost = COST) -> Diagnosis:
     """Sentences under a model that computes for 20 ms."""
-    facts = Computing(anatomies=[anatomy_like(turn)], paddings=[found] if found else [])
-    return case_of(turn, facts, table)
+    facts = Computing(anatomies=[anatomy_like(cost)], paddings=[found] if found else [])
+    return case_of(cost, facts, table)
 
 
 def cases() -> tuple[Case, ...]:
@@ -130,7 +130,7 @@ def cases() -> tuple[Case, ...]:
         Case("a tenth is padding", _case(replace(half, padded=10_000)), "silent"),
         Case("the padding is packed away", _case(half, packed), "silent"),
         Case("no rows of tokens", _case(None), "silent"),
-        Case("the model hardly computes", _case(half, turn=StepCost(0.001, 0.02)), "silent"),
+        Case("the model hardly computes", _case(half, cost=StepCost(0.001, 0.02)), "silent"),
         Case("no step was profiled", _case(half, []), "abstains"),
     )
 

@@ -89,7 +89,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("bytes of memory left", "memory_left_bytes", left, "meminfo, control group"),
     ]
     evidence = _evidence(passes) + sizes + wait_evidence(diagnosis)
-    return Finding(ID, "input.storage", evidence, _cures(diagnosis, size, left), place_of(diagnosis))
+    return Finding(ID, "input.storage", evidence, _proposals(diagnosis, size, left), place_of(diagnosis))
 
 
 def _evidence(passes: list[Pass]) -> list[Evidence]:
@@ -114,7 +114,7 @@ def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
     return min(size, hot.bytes) if hot is not None and hot.bytes and hot.files < FILES_KNOWN else size
 
 
-def _cures(diagnosis: Diagnosis, size: float, left: float) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, size: float, left: float) -> list[Proposal]:
     """All of it in memory if it fits, else a fixed part that is never thrown out."""
     scenario, place = diagnosis.scenario, place_of(diagnosis)
     assert scenario is not None

@@ -79,9 +79,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]  # fmt: skip
     made = [one for one in blocking if one.made]
     moved = [one for one in blocking if not one.made]
-    cures = [_pin(diagnosis, diagnosis.scenario, moved)] if moved else []
-    cures += [_build(diagnosis, diagnosis.scenario, made, not moved)] if made else []
-    return Finding(ID, "device.transfer", evidence, cures, place(worst.file, worst.line))
+    proposals = [_pin(diagnosis, diagnosis.scenario, moved)] if moved else []
+    proposals += [_build(diagnosis, diagnosis.scenario, made, not moved)] if made else []
+    return Finding(ID, "device.transfer", evidence, proposals, place(worst.file, worst.line))
 
 
 def _build(diagnosis: Diagnosis, scenario: Scenario, made: list[DeviceCopy], all_of_them: bool) -> Proposal:

@@ -72,23 +72,23 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     scenario = diagnosis.scenario
     if scenario is None:
         return Abstention(ID, "steps of a training loop")
-    turn_s, batch_s = fmean(turn.paging for turn in scenario.turns), _batch_s(diagnosis)
+    cost_s, batch_s = fmean(cost.paging for cost in scenario.costs), _batch_s(diagnosis)
     change = _without(scenario, batch_s, 0.0)
     if gain(scenario, change) < WORTH:
         return None
-    evidence = _evidence(diagnosis, turn_s, batch_s)
-    cures = [_keep(diagnosis, scenario, batch_s)] if _is_plain(diagnosis) else []
+    evidence = _evidence(diagnosis, cost_s, batch_s)
+    proposals = [_keep(diagnosis, scenario, batch_s)] if _is_plain(diagnosis) else []
     place, seen = _place(diagnosis)
-    if turn_s >= SHARE * diagnosis.step_s and (place is None or seen >= MOSTLY):
+    if cost_s >= SHARE * diagnosis.step_s and (place is None or seen >= MOSTLY):
         if place is not None:
             text = "share of the loop's samples in its own code, outside of the model"
             evidence.append(Evidence(text, "hottest_share", seen, STACKS))
-        cures.append(_reuse(scenario, place))
-        return Finding(ID, "host.memory", evidence, cures, place)
+        proposals.append(_reuse(scenario, place))
+        return Finding(ID, "host.memory", evidence, proposals, place)
     cause = "input.preprocess" if gain(scenario, replace(change, paging=1.0)) >= WORTH else "model.compute"
     if diagnosis.verdict.cause == "host.memory":
         cause = "host.memory"
-    return Finding(ID, cause, evidence, cures) if cures else None
+    return Finding(ID, cause, evidence, proposals) if proposals else None
 
 
 def _batch_s(diagnosis: Diagnosis) -> float:
@@ -117,11 +117,11 @@ def _is_plain(diagnosis: Diagnosis) -> bool:
     return not any(name.startswith(("MALLOC_", "GLIBC_", "LD_PRELOAD")) for name in names)
 
 
-def _evidence(diagnosis: Diagnosis, turn_s: float, batch_s: float) -> list[Evidence]:
+def _evidence(diagnosis: Diagnosis, cost_s: float, batch_s: float) -> list[Evidence]:
     inputs, step_s, evidence = diagnosis.inputs, diagnosis.step_s, []
-    if turn_s >= 0.01 * step_s:
+    if cost_s >= 0.01 * step_s:
         text = "share of the step in which the kernel maps pages"
-        evidence.append(Evidence(text, "paging_share", turn_s / step_s, SOURCE))
+        evidence.append(Evidence(text, "paging_share", cost_s / step_s, SOURCE))
         faults = [step.faults for step in diagnosis.steps if step.faults is not None]
         if faults:
             evidence.append(Evidence("pages newly mapped in a step", "minor_faults", fmean(faults), SOURCE))

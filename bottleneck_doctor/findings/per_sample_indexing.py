@@ -98,8 +98,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("samples in a batch", "batch_samples", inputs.samples, "hooks on fetch"),
         *wait_evidence(diagnosis),
     ]
-    cures = [_gather(loader, gathered), _sampler(loader, sampled)]
-    return Finding(ID, "input.indexing", evidence, cures, loader.location)
+    proposals = [_gather(loader, gathered), _sampler(loader, sampled)]
+    return Finding(ID, "input.indexing", evidence, proposals, loader.location)
 
 
 def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s: float) -> Change:
@@ -158,7 +158,7 @@ def _sampler(loader: Loader, change: Change) -> Proposal:
 CALL = {"batch_size": "1024", "shuffle": "True"}
 ROWS = Loader("1:1", "dataloader", 1, "TensorDataset", tensor_dataset=True, collate="default_collate")
 TABLE = replace(ROWS, batch_size=1024, dataset_length=100_000, arguments=CALL, location=PLACE)
-WORK, TURN = BatchCost(0.0026, collate=0.002), StepCost(0.001)
+WORK, COST = BatchCost(0.0026, collate=0.002), StepCost(0.001)
 
 
 def _case(
@@ -166,7 +166,7 @@ def _case(
 ) -> Diagnosis:
     """Batches of 1024 rows of 16 floats: 4.6 ms to pick and stack, 1 ms to use."""
     inputs = inputs_of(work, workers, 0.006, samples=1024.0)
-    base = patient(work, TURN, workers=workers, inputs=inputs, loader=loader)
+    base = patient(work, COST, workers=workers, inputs=inputs, loader=loader)
     payloads = [Payload("1:1", 8, tensors, 1024 * 64.0)] if tensors else []
     return replace(base, profile=replace(base.profile, payloads=payloads))
 

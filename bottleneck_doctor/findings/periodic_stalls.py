@@ -84,8 +84,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     text = f"share of the loop's samples at {named(place)}, which is not done in each step"
     evidence.append(Evidence(text, "seldom_share", share, STACKS))
     evidence.append(Evidence("nothing that is trained needs what this line makes"))
-    cure = _less(diagnosis.scenario, rhythm, place, quoted(diagnosis, place))
-    return Finding(ID, "host.python", evidence, [cure], place)
+    proposal = _less(diagnosis.scenario, rhythm, place, quoted(diagnosis, place))
+    return Finding(ID, "host.python", evidence, [proposal], place)
 
 
 def _seldom(diagnosis: Diagnosis, rhythm: Rhythm) -> tuple[Location, float] | None:
@@ -127,9 +127,9 @@ def _with(scenario: Scenario, rhythm: Rhythm, left: float) -> Change:
     queue, took = rhythm.queue_s or 0.0, rhythm.each_s
     computed = took - queue if rhythm.cpu_s is None else rhythm.cpu_s
     kept = _kept(
-        fmean(turn.compute + turn.python + turn.launch for turn in scenario.turns), computed, rhythm, left
+        fmean(cost.compute + cost.python + cost.launch for cost in scenario.costs), computed, rhythm, left
     )
-    awake = _kept(fmean(turn.idle for turn in scenario.turns), took - queue - computed, rhythm, left)
+    awake = _kept(fmean(cost.idle for cost in scenario.costs), took - queue - computed, rhythm, left)
     return Change(compute=kept, python=kept, launch=kept, idle=awake)
 
 

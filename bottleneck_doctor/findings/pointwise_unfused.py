@@ -78,8 +78,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step in which the device is busy", "gpu_busy_fraction",
                  of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
     ]  # fmt: skip
-    cures = [_compile(diagnosis.scenario, share), _modules(diagnosis.scenario, share)]
-    return Finding(ID, "device.compute", evidence, cures)
+    proposals = [_compile(diagnosis.scenario, share), _modules(diagnosis.scenario, share)]
+    return Finding(ID, "device.compute", evidence, proposals)
 
 
 def _compile(scenario: Scenario, share: float) -> Proposal:

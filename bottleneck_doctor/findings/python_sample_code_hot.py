@@ -195,12 +195,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ways = ["aug-reorder", *(one for one in ways if does != LOOPS or one != "columnar-numpy")]
     fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
     shares = {"precompute-deterministic": max(share, least_cpu_share(_function_of(line, lines), inputs))}
-    cures = [
-        _cure(one, scenario, line, shares.get(one, share), does) for one in ways or ["cheaper-preprocess"]
+    proposals = [
+        _proposal(one, scenario, line, shares.get(one, share), does) for one in ways or ["cheaper-preprocess"]
     ]
     if not ways and not fed_back:
-        cures = [replace(cures[0], title=LESS, fix=replace(cures[0].fix, snippet=FEWER))]
-    return Finding(ID, "input.preprocess", evidence, cures, line.location)
+        proposals = [replace(proposals[0], title=LESS, fix=replace(proposals[0].fix, snippet=FEWER))]
+    return Finding(ID, "input.preprocess", evidence, proposals, line.location)
 
 
 def _function_of(line: LineShare, lines: HotLines) -> LineShare:
@@ -316,7 +316,7 @@ def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: st
     return bool(does) and RANDOM.search(source.text) is None
 
 
-def _cure(id: str, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
+def _proposal(id: str, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
     title, apply, snippet = WAYS[id]
     title = TITLES.get(does, title) if id == "columnar-numpy" else title
     spared = SPARED.get(id, KEPT if does == PARSES else WRITTEN_ANEW)

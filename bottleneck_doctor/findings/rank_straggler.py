@@ -79,8 +79,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     steady = balance.slowest is None or balance.slowest >= SAME
     if not steady and _crowded(diagnosis, balance):
         return None
-    cures = _cures(diagnosis, balance, steady)
-    return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), cures, line_of(diagnosis))
+    proposals = _proposals(diagnosis, balance, steady)
+    return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), proposals, line_of(diagnosis))
 
 
 def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
@@ -109,7 +109,7 @@ def _name(rank: int | None, pid: int) -> str:
     return f"process {pid}" if rank is None else f"rank {rank}"
 
 
-def _cures(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Proposal]:
     """Nothing is predicted on the slowest rank itself: what it waits for is its own to find."""
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
     if mine <= 0 or share_of(diagnosis, "straggler") <= 0:

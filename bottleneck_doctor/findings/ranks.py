@@ -29,7 +29,7 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(model)"
 STAGE_0 = '"zero_optimization": {"stage": 0}'
 
 
-def cures(
+def proposals(
     diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Location | None
 ) -> list[Proposal]:
     """Those of which something is left to gain, without the order."""
@@ -159,8 +159,8 @@ def share_of(diagnosis: Diagnosis, *parts: str) -> float:
 
 def mean_of(diagnosis: Diagnosis, *parts: str) -> float:
     """Seconds of parts of the loop's turn, per step."""
-    turns = diagnosis.scenario.turns if diagnosis.scenario is not None else ()
-    return fmean(sum(getattr(turn, part) for part in parts) for turn in turns) if turns else 0.0
+    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
+    return fmean(sum(getattr(cost, part) for part in parts) for cost in costs) if costs else 0.0
 
 
 def line_of(diagnosis: Diagnosis) -> Location | None:
@@ -242,7 +242,7 @@ PASSES = Passes(1, True, 400, 0, 1.0, 0.008, 0.009, 0.0, 0.001)
 
 
 def pair(
-    turn: StepCost,
+    cost: StepCost,
     slower: float = 0.0,
     model: Parallel | None = MODEL,
     passes: tuple[Passes, ...] = (PASSES,),
@@ -251,10 +251,10 @@ def pair(
 ) -> Diagnosis:
     """Two ranks in step, as a finding's case: the other one's own work takes ``slower`` seconds longer, in
     every step, or where it is ``rotating`` in every second one, this rank's in those between."""
-    sick = patient(BatchCost(2e-4), turn)
+    sick = patient(BatchCost(2e-4), cost)
     loop = sick.loop
     assert loop is not None
-    slept = turn.comm + turn.straggler
+    slept = cost.comm + cost.straggler
     mine, other = _loops(loop, sick.step_s, slept, slower, rotating)
     trainers = [Process(pid, 0, "trainer", 0.0, rank=pid - 1, world_size=world) for pid in (1, 2)]
     ranks = Ranks([model] if model is not None else [], list(passes))
@@ -264,9 +264,9 @@ def pair(
 
 def _loops(loop: Loop, step_s: float, slept: float, slower: float, rotating: bool) -> tuple[Loop, Loop]:
     count = 60
-    turns = [rotating and place % 2 == 1 for place in range(count)]
-    waits = [slept - slower if flipped else slept for flipped in turns]
-    others = [slept if flipped else slept - slower for flipped in turns]
+    costs = [rotating and place % 2 == 1 for place in range(count)]
+    waits = [slept - slower if flipped else slept for flipped in costs]
+    others = [slept if flipped else slept - slower for flipped in costs]
     tables = [
         StepTable(
             t=[step_s * (place + 1) for place in range(count)], steps=[1] * count, wall_s=[step_s] * count,

@@ -74,7 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
         Evidence("graph breaks met meanwhile", "graph_breaks", float(breaks), COUNTERS),
     ]
-    cure = Proposal(
+    proposal = Proposal(
         id="compile-dynamic",
         title="compile once for all shapes",
         fix=Fix("where the model is compiled", SNIPPET),
@@ -84,7 +84,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         basis="amdahl",
         treatments=(Treatment("dynamic"),),
     )
-    return Finding(ID, "host.python", evidence, [cure])
+    return Finding(ID, "host.python", evidence, [proposal])
 
 
 def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, float] | None:
@@ -105,12 +105,12 @@ def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, f
     )
 
 
-TURN = StepCost(0.02)
+COST = StepCost(0.02)
 
 
 def _case(found: Compilation | None) -> Diagnosis:
     """400 steps of 20 ms that end at 10 s."""
-    sick = case_of(TURN, Computing(compilations=[found] if found else []))
+    sick = case_of(COST, Computing(compilations=[found] if found else []))
     return replace(sick, steps=[replace(sick.steps[0], t=2.0 + 0.02 * place) for place in range(400)])
 
 

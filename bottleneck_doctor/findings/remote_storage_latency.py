@@ -70,8 +70,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [*wait_evidence(diagnosis),
                 Evidence("wait for the network per sample", "network_wait_s", each_s, "wait channels"),
                 *_mounts(diagnosis)]  # fmt: skip
-    cures = more_workers(diagnosis) + _larger(diagnosis) + _local(diagnosis, each_s)
-    return Finding("remote-storage-latency", "input.network", evidence, cures, place_of(diagnosis))
+    proposals = more_workers(diagnosis) + _larger(diagnosis) + _local(diagnosis, each_s)
+    return Finding("remote-storage-latency", "input.network", evidence, proposals, place_of(diagnosis))
 
 
 def _mounts(diagnosis: Diagnosis) -> list[Evidence]:

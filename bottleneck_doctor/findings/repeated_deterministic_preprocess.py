@@ -100,11 +100,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *wait_evidence(diagnosis),
     ]
     known = [one for one in evidence if one.value is not None]
-    cures = _cures(diagnosis, scenario, repeats, keep)
-    return Finding(ID, "input.preprocess", known, cures, hottest_place(diagnosis))
+    proposals = _proposals(diagnosis, scenario, repeats, keep)
+    return Finding(ID, "input.preprocess", known, proposals, hottest_place(diagnosis))
 
 
-def _cures(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
     """In memory where everything fits; else on a disk that nobody has measured."""
     place, fits = place_of(diagnosis), fits_memory(diagnosis, repeats.sample_bytes)
     halfway = replace(keep, storage=1.0, network=1.0, wait=1.0)

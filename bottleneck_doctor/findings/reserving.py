@@ -70,7 +70,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         said += "\n" + loader_call(loader, num_workers=best, persistent_workers=True)
     else:
         said += f"\nDataLoader(dataset, batch_size=None, num_workers={best}, persistent_workers=True)"
-    cure = Proposal(
+    proposal = Proposal(
         id="reserve-cores",
         title=f"keep cores for the model: {title}",
         fix=Fix("let workers and threads together be no more than the cores", said,
@@ -82,14 +82,16 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
     )  # fmt: skip
     if timed is None:  # what one thread takes is then a guess, and it is ordered by the worst one
         return [
-            replace(cure, factor=(min(1.0, factor[0]), factor[0], factor[2]), most=factor[2], basis="bound")
+            replace(
+                proposal, factor=(min(1.0, factor[0]), factor[0], factor[2]), most=factor[2], basis="bound"
+            )
         ]
-    return [replace(cure, factor=None, change=changes[0], basis="calibrated")]
+    return [replace(proposal, factor=None, change=changes[0], basis="calibrated")]
 
 
 def _timed(diagnosis: Diagnosis, scenario: Scenario, large: float | None) -> float | None:
     """Times as long as the model's computing takes with one thread, where that was timed."""
-    own_s = fmean(turn.compute for turn in scenario.turns)
+    own_s = fmean(cost.compute for cost in scenario.costs)
     faster = times_as_fast(diagnosis, LAYERS, ONE, own_s)
     if faster is None:
         return None

@@ -93,10 +93,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
         Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"),
     ]
-    return Finding(ID, "input.indexing", evidence, [_cure(gone, loader)], loader.location)
+    return Finding(ID, "input.indexing", evidence, [_proposal(gone, loader)], loader.location)
 
 
-def _cure(gone: Change, loader: Loader) -> Proposal:
+def _proposal(gone: Change, loader: Loader) -> Proposal:
     return Proposal(
         id="sampler-vectorise",
         title="draw the indices of an epoch in one call",

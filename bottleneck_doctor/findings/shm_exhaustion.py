@@ -68,8 +68,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if limit > 0:
         evidence.append(Evidence("share of its descriptors that a process used", "descriptor_share",
                                  used / limit, "/proc/PID/fd"))  # fmt: skip
-    cures = (_more_room() if tight else []) + (_more_files() if crowded else [])
-    return Finding(ID, "input.ipc", evidence, cures + _fewer_slots(loader), loader.location)
+    proposals = (_more_room() if tight else []) + (_more_files() if crowded else [])
+    return Finding(ID, "input.ipc", evidence, proposals + _fewer_slots(loader), loader.location)
 
 
 def _room(diagnosis: Diagnosis) -> float | None:

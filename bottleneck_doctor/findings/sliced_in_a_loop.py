@@ -66,18 +66,18 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     taken = sum(one.self_cpu_s for one in slices)
     taken += sum(one.self_cpu_s * min(1.0, count / max(one.calls, 1.0)) for one in whole)
     share = min(1.0, taken / max(profiled.own_s, 1e-12))
-    cure = _cure(scenario, share * own_s(scenario))
-    if share < SHARE or cure.factor is None or cure.factor[1] < WORTH:
+    proposal = _proposal(scenario, share * own_s(scenario))
+    if share < SHARE or proposal.factor is None or proposal.factor[1] < WORTH:
         return None
     evidence = [
         Evidence("slices in a step that have a gradient", "slices_per_step", count, PROFILER),
         Evidence("share of the operators' time that fills and adds up gradients for them", "slice_share",
                  share, PROFILER),
     ]  # fmt: skip
-    return Finding(ID, "model.compute", evidence, [cure])
+    return Finding(ID, "model.compute", evidence, [proposal])
 
 
-def _cure(scenario: Scenario, seconds: float) -> Proposal:
+def _proposal(scenario: Scenario, seconds: float) -> Proposal:
     # what they fill was mapped for them
     low, likely, high = (replace(spared(scenario, part * seconds), paging=1 - part) for part in SPARED)
     return Proposal(
@@ -90,7 +90,7 @@ def _cure(scenario: Scenario, seconds: float) -> Proposal:
     )
 
 
-TURN = StepCost(0.1, launch=0.005)
+COST = StepCost(0.1, launch=0.005)
 TABLE = [
     Operator("aten::select_backward", 700.0, 0.002),
     Operator("aten::fill_", 710.0, 0.02),
@@ -100,7 +100,7 @@ TABLE = [
 
 def _case(table: list[Operator]) -> Diagnosis:
     """A step of 105 ms."""
-    return case_of(TURN, Computing(anatomies=[anatomy_like(TURN, 4000)]), table)
+    return case_of(COST, Computing(anatomies=[anatomy_like(COST, 4000)]), table)
 
 
 def cases() -> tuple[Case, ...]:

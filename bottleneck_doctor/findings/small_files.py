@@ -100,8 +100,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [Evidence(*one) for one in known] + wait_evidence(diagnosis)
     evidence += read_evidence(diagnosis, reads) if inputs.storage_bytes else []
     streams = streams_of(reads) if inputs.storage_bytes else None
-    cures = _cures(diagnosis, opens) + more_workers(diagnosis, streams)
-    return Finding("small-files", cause, evidence, cures, place_of(diagnosis))
+    proposals = _proposals(diagnosis, opens) + more_workers(diagnosis, streams)
+    return Finding("small-files", cause, evidence, proposals, place_of(diagnosis))
 
 
 def _system(inputs: Inputs) -> float:
@@ -116,7 +116,7 @@ def _beside_reads(inputs: Inputs) -> float:
     return max(0.0, system - inputs.reading) / inputs.fetching
 
 
-def _cures(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
     """One large file for many; and, where a second file comes with each sample, its content kept."""
     scenario, place, system = diagnosis.scenario, place_of(diagnosis), _beside_reads(diagnosis.inputs)
     assert scenario is not None
@@ -128,16 +128,16 @@ def _cures(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
              basis="bound",
              risk="order: shuffle shards and a buffer; each worker needs shards of its own")  # fmt: skip
     timed = timed_packed(diagnosis, system)
-    cures = [replace(pack, factor=spread(scenario, *timed), basis="calibrated") if timed else pack]
+    proposals = [replace(pack, factor=spread(scenario, *timed), basis="calibrated") if timed else pack]
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
-        cures.append(
+        proposals.append(
             Proposal("cache-metadata", "read labels and file lists once only",
                  Fix("keep what the side files hold in memory", REMEMBER, place),
                  factor=spread(scenario, Change(), kept, kept), effort="hours",
                  risk="assumes that all but one of a sample's files are small enough to be kept")
         )  # fmt: skip
-    return cures
+    return proposals
 
 
 COLD = BatchCost(0.002, storage=0.02)

@@ -75,10 +75,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("the run with instant preparations would have taken", "without_s", max(0.0, run.duration_s - own)),
     )  # fmt: skip
     evidence = [Evidence(*one, CLOCKS) for one in known]
-    return Finding(ID, "host.python", evidence, _cures(diagnosis, start, own), place_of(diagnosis))
+    return Finding(ID, "host.python", evidence, _proposals(diagnosis, start, own), place_of(diagnosis))
 
 
-def _cures(diagnosis: Diagnosis, start: Startup, own: float) -> list[Proposal]:
+def _proposals(diagnosis: Diagnosis, start: Startup, own: float) -> list[Proposal]:
     """What is not imports is work of the script's own: most often, finding the data."""
     index = Proposal("cache-index", "keep the list of files and labels instead of making it at every start",
                  Fix("save what the scan found", INDEX, place_of(diagnosis)), factor=NOTHING,

@@ -71,7 +71,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     evidence = [Evidence(*one, LINE) for one in known]
     kept = _kept(drift)
-    cure = Proposal(
+    proposal = Proposal(
         id="bound-what-grows",
         title="keep what each step adds to and searches from growing",
         fix=Fix(f"find what grows with the number of steps ({part})", KEEP),
@@ -80,7 +80,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         risk="whatever reads the old entries no longer finds them",
         basis="amdahl",
     )
-    return Finding(ID, CAUSES.get(drift.part, "host.python"), evidence, [cure])
+    return Finding(ID, CAUSES.get(drift.part, "host.python"), evidence, [proposal])
 
 
 CAUSES = {

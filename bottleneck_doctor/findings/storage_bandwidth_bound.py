@@ -83,13 +83,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         )
     if reads.pace not in ("device", "limit") or is_overread(diagnosis.inputs, reads):
         return None
-    cures = [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
+    proposals = [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
     if diagnosis.loader is not None and not diagnosis.loader.num_workers:
-        cures += more_workers(
+        proposals += more_workers(
             diagnosis, reads.readers, "read the next batch while the model works on this one"
         )
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
-    return Finding("storage-bandwidth-bound", "input.storage", evidence, cures, place_of(diagnosis))
+    return Finding("storage-bandwidth-bound", "input.storage", evidence, proposals, place_of(diagnosis))
 
 
 def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
@@ -100,12 +100,12 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
         return []
     low, likely, high = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
     factor = spread(diagnosis.scenario, low, likely, high)
-    cure = staging(diagnosis, "copy the data set to a local NVMe disk, or into memory if it fits", factor)
+    proposal = staging(diagnosis, "copy the data set to a local NVMe disk, or into memory if it fits", factor)
     change = from_memory(diagnosis)
     if change is None:
-        return [cure]
+        return [proposal]
     title = "copy the data set into memory, where it fits (tmpfs: /dev/shm)"
-    return [replace(cure, title=title, change=change, factor=None, most=None, basis="calibrated")]
+    return [replace(proposal, title=title, change=change, factor=None, most=None, basis="calibrated")]
 
 
 WORK = BatchCost(0.002, storage=0.06)

@@ -94,11 +94,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     reads = judge_reads(diagnosis)
     if reads.pace not in ("latency", *UNSURE) and not is_overread(diagnosis.inputs, reads):
         return None
-    cures = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads)
+    proposals = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads)
     wasted = are_small_files(diagnosis.inputs) or is_overread(diagnosis.inputs, reads)
-    cures += [] if wasted else _faster(diagnosis, reads)
+    proposals += [] if wasted else _faster(diagnosis, reads)
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
-    return Finding("storage-latency-bound", "input.storage", evidence, cures, place_of(diagnosis))
+    return Finding("storage-latency-bound", "input.storage", evidence, proposals, place_of(diagnosis))
 
 
 def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:

@@ -120,9 +120,9 @@ def moving(diagnosis: Diagnosis, variant: str) -> Change | None:
     measured = scenario.hand_over
     if not measured or not 1 / AGREES <= rows["now"].cpu_s / measured <= AGREES:
         return None
-    turn = sum(one.compute for one in scenario.turns) / len(scenario.turns)
+    cost = sum(one.compute for one in scenario.costs) / len(scenario.costs)
     more_s = using[variant].cpu_s - using["now"].cpu_s  # less, as a rule: fresh pages are dear to touch
-    left = max(LEAST_LEFT, 1 + more_s / turn) if turn > 0 else 1.0
+    left = max(LEAST_LEFT, 1 + more_s / cost) if cost > 0 else 1.0
     ipc = min(1.0, rows[variant].seconds / rows["now"].seconds)
     kept = diagnosis.loader is not None and diagnosis.loader.persistent_workers
     return Change(ipc=ipc, compute=left, startup=ipc if kept else 1.0)  # no births: an epoch begins by moving
@@ -157,6 +157,6 @@ def seconds_of(diagnosis: Diagnosis, subject: str, way: str) -> float | None:
     return next((one.seconds for one in known if (one.loader, one.subject, one.variant) == wanted), None)
 
 
-def as_timed(cure: Proposal, change: Change) -> Proposal:
+def as_timed(proposal: Proposal, change: Change) -> Proposal:
     """The cure with what was timed in place of its range."""
-    return replace(cure, change=change, factor=None, most=None, basis="calibrated")
+    return replace(proposal, change=change, factor=None, most=None, basis="calibrated")

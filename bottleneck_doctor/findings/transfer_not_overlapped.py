@@ -90,13 +90,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]  # fmt: skip
     where = place(largest.file, largest.line)
     aside = sum(one.bytes for one in copies if one.side_stream) > moved / 2  # that was done already
-    cures = (
+    proposals = (
         [] if aside else [_ahead(diagnosis, diagnosis.scenario, beat, max(engine, beat.transfer_s), where)]
     )
     wide = sum(one.bytes for one in copies if one.dtype in WIDE)
     if wide > moved / 2:
-        cures.append(_smaller(diagnosis.scenario, wide / moved, where))
-    return Finding(ID, "device.transfer", evidence, cures, where)
+        proposals.append(_smaller(diagnosis.scenario, wide / moved, where))
+    return Finding(ID, "device.transfer", evidence, proposals, where)
 
 
 def _ahead(

@@ -84,10 +84,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence += [Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", value, "wait channels")
                  for kind, value in sorted(inputs.waits.items(), key=lambda item: -item[1])]  # fmt: skip
     lock = lock_share(diagnosis)
-    cures = (
+    proposals = (
         _unlock(diagnosis, lock) if takes_turns(diagnosis) else more_workers(diagnosis) + _thread(diagnosis)
     )
-    return Finding("waiting-on-something-else", "input.wait", evidence, cures, place_of(diagnosis))
+    return Finding("waiting-on-something-else", "input.wait", evidence, proposals, place_of(diagnosis))
 
 
 def _thread(diagnosis: Diagnosis) -> list[Proposal]:

@@ -89,29 +89,29 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
         ("workers started", "workers_started", float(started)),
     )  # fmt: skip
     evidence = [Evidence(*one, HOOK) for one in known]
-    cures = []
+    proposals = []
     again = 1 - 1 / max(1, life.beginnings)  # of the beginnings are not the first
     later_s = max(0.0, life.starting_s - life.first_start_s)
     later_s += again * (life.starting_evaluation_s + life.stopping_s)
     if life.beginnings > 1 and later_s > 0:
         once = _once if loader.persistent_workers else _persist
-        cures.append(_of_the_run(once(Scenario((), ()), loader), whole.run_s, later_s, later_s))
+        proposals.append(_of_the_run(once(Scenario((), ()), loader), whole.run_s, later_s, later_s))
     few = max(1, floor(diagnosis.profile.machine.cores))
     spared = whole.starting_s * (1 - few / loader.num_workers)
     alone = _spared_by_none(diagnosis, whole.starting_s)
     if alone > max(spared, later_s):
-        cures.append(_of_the_run(_fewer(loader, 0), whole.run_s, alone, whole.starting_s))
+        proposals.append(_of_the_run(_fewer(loader, 0), whole.run_s, alone, whole.starting_s))
     elif spared > 0 and later_s < MOST * whole.starting_s:
-        cures.append(_of_the_run(_fewer(loader, few), whole.run_s, spared, whole.starting_s))
-    return Finding(ID, CAUSE, evidence, cures, loader.location)
+        proposals.append(_of_the_run(_fewer(loader, few), whole.run_s, spared, whole.starting_s))
+    return Finding(ID, CAUSE, evidence, proposals, loader.location)
 
 
-def _of_the_run(cure: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
+def _of_the_run(proposal: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
     """The cure with what it brings the whole run."""
     factor = tuple(run_s / max(run_s - one, 1e-2 * run_s) for one in (0.7 * spared_s, spared_s, most_s))
     low, likely, high = factor
     return replace(
-        cure, title=f"{cure.title} (gain of the whole run)", change=None, factor=(low, likely, high),
+        proposal, title=f"{proposal.title} (gain of the whole run)", change=None, factor=(low, likely, high),
         basis="amdahl", scope="run",
     )  # fmt: skip
 
@@ -161,11 +161,13 @@ def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
             else []
         ),
     ]
-    cures = [_hoist(scenario, loader)] if _abandoned(loop, loader) else []
-    cures.append(_once(scenario, loader) if loader.persistent_workers else _persist(scenario, loader))
+    proposals = [_hoist(scenario, loader)] if _abandoned(loop, loader) else []
+    proposals.append(_once(scenario, loader) if loader.persistent_workers else _persist(scenario, loader))
     # none need to start, which the replay of steps does not count
-    cures += without_workers(diagnosis, "the loop makes these batches faster than workers start", gain=1.0)
-    return Finding(ID, CAUSE, evidence, cures, loader.location)
+    proposals += without_workers(
+        diagnosis, "the loop makes these batches faster than workers start", gain=1.0
+    )
+    return Finding(ID, CAUSE, evidence, proposals, loader.location)
 
 
 def _abandoned(loop: Loop, loader: Loader) -> bool:
@@ -217,13 +219,13 @@ def _once(scenario: Scenario, loader: Loader) -> Proposal:
     )
 
 
-WORK, TURN = BatchCost(0.002), StepCost(0.0, 0.003)
+WORK, COST = BatchCost(0.002), StepCost(0.0, 0.003)
 
 
 def _case(steps: int, start: float, persistent: bool = False, started: int = 0) -> Diagnosis:
     """Two workers; epochs of so many steps of 3 ms, each with that many seconds to begin."""
-    scene = Scenario((WORK,), (TURN,), workers=2, cores=2.0, epoch_steps=steps, epoch_start=start)
-    base = patient(WORK, TURN, workers=2, scenario=scene)
+    scene = Scenario((WORK,), (COST,), workers=2, cores=2.0, epoch_steps=steps, epoch_start=start)
+    base = patient(WORK, COST, workers=2, scenario=scene)
     assert base.loader is not None
     loader = replace(base.loader, persistent_workers=persistent)
     loop = replace(loop_of(400), epochs=Epochs([0.0], [0.0], [0.0], [steps]))

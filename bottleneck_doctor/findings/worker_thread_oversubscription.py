@@ -107,7 +107,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     call = ONE_THREAD.format(
         call=loader_call(loader, worker_init_fn="one_thread").replace("'one_thread'", "one_thread")
     )
-    cure = Proposal(
+    proposal = Proposal(
         id="worker-threads-1",
         title="one thread for the libraries inside each worker",
         fix=Fix("limit the pools when a worker starts", call, loader.location),
@@ -116,7 +116,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         treatments=(Treatment("worker_threads"),),
         risk="sums in another order change the last digits",
     )
-    return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))
+    return Finding(ID, "input.oversubscribed", evidence, [proposal], hottest_place(diagnosis))
 
 
 def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
@@ -130,24 +130,24 @@ def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
         Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group"),
         *line_evidence(diagnosis),
     ]
-    cure = Proposal(
+    proposal = Proposal(
         id="worker-threads-1",
         title="as many threads or processes that make batches as there are cores, each with one thread",
         fix=Fix("limit them where they are started", OWN_POOL.format(count=count)),
         factor=(2 * gained / (1 + gained), gained, gained),
         risk="sums in another order change the last digits",
     )
-    return Finding(ID, "input.oversubscribed", evidence, [cure], hottest_place(diagnosis))
+    return Finding(ID, "input.oversubscribed", evidence, [proposal], hottest_place(diagnosis))
 
 
 def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
     """20 ms of CPU a batch in the fetching thread, and so much in a pool; the fetch queues for a core."""
-    work, turn = BatchCost(0.02 + pool), StepCost(0.0, 0.002)
+    work, cost = BatchCost(0.02 + pool), StepCost(0.0, 0.002)
     inputs = replace(
         inputs_of(BatchCost(0.02), workers, 0.02), other_cpu=pool, queue=queue, wall=0.02 + queue
     )
-    scene = Scenario((work,), (turn,), workers=workers, cores=2.0)
-    base = patient(work, turn, workers=workers, inputs=inputs, scenario=scene)
+    scene = Scenario((work,), (cost,), workers=workers, cores=2.0)
+    base = patient(work, cost, workers=workers, inputs=inputs, scenario=scene)
     return replace(base, host=replace(base.host, job_cores=None))
 
 

@@ -73,29 +73,29 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *wait_evidence(diagnosis),
     ]
-    cures = more_workers(diagnosis, title=f"make batches in {best.workers} worker processes")
-    return Finding(ID, dearest(diagnosis, CAUSES), evidence, cures, loader.location)
+    proposals = more_workers(diagnosis, title=f"make batches in {best.workers} worker processes")
+    return Finding(ID, dearest(diagnosis, CAUSES), evidence, proposals, loader.location)
 
 
-SLOW, TURN = BatchCost(0.0, wait=0.02), StepCost(0.0, 0.005)
+SLOW, COST = BatchCost(0.0, wait=0.02), StepCost(0.0, 0.005)
 UNTIMED = replace(inputs_of(SLOW, 1, 0.02), busy=None)
 
 
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("one worker waits 20 ms for each batch", patient(SLOW, TURN, 1), "fires", "workers-auto"),
+        Case("one worker waits 20 ms for each batch", patient(SLOW, COST, 1), "fires", "workers-auto"),
         Case(
             "one worker computes on one of two cores",
-            patient(BatchCost(0.02), TURN, 1),
+            patient(BatchCost(0.02), COST, 1),
             "fires",
             "workers-auto",
         ),
         Case("the cores are full", patient(BatchCost(0.02), StepCost(0.0, 0.002), 4), "silent"),
         Case("the workers keep up", patient(BatchCost(0.004), StepCost(0.0, 0.01), 1), "silent"),
-        Case("no workers at all", patient(SLOW, TURN), "silent"),
-        Case("nobody saw the workers", patient(SLOW, TURN, 1, inputs=UNTIMED), "abstains"),
-        Case("no fetch was timed", patient(SLOW, TURN, 1, inputs=Inputs()), "abstains"),
+        Case("no workers at all", patient(SLOW, COST), "silent"),
+        Case("nobody saw the workers", patient(SLOW, COST, 1, inputs=UNTIMED), "abstains"),
+        Case("no fetch was timed", patient(SLOW, COST, 1, inputs=Inputs()), "abstains"),
     )
 
 

@@ -78,10 +78,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     wide = scenario.threads >= THREADS_MARK
     if wide and queue is None and fewer < WORTH:
         return Abstention(ID, "how long the loop's thread waits for a core (schedstat)")
-    cures = [_fewer(scenario, loader)] if fewer >= WORTH else []
+    proposals = [_fewer(scenario, loader)] if fewer >= WORTH else []
     if wide and queue is not None and queue >= QUEUE_SHARE:
-        cures += reserve_cores(diagnosis)
-    if not cures:
+        proposals += reserve_cores(diagnosis)
+    if not proposals:
         return None
     evidence = [
         Evidence(
@@ -91,7 +91,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step that the loop waits for a core", "loop_queue_share", queue, "schedstat"),
     ]
     known = [one for one in evidence if one.value is not None]
-    return Finding(ID, "input.oversubscribed", known, cures, loader.location)
+    return Finding(ID, "input.oversubscribed", known, proposals, loader.location)
 
 
 def _queue_share(diagnosis: Diagnosis) -> float | None:
@@ -114,10 +114,10 @@ def _fewer(scenario: Scenario, loader: Loader) -> Proposal:
     )
 
 
-def _case(turn: StepCost, workers: int, threads: float, queue: float | None) -> Diagnosis:
+def _case(cost: StepCost, workers: int, threads: float, queue: float | None) -> Diagnosis:
     """A CPU model beside workers of 6 ms a batch, on two cores; the loop queues ``queue`` of 14 ms."""
-    scene = Scenario((BatchCost(0.006),), (turn,), workers=workers, cores=2.0, threads=threads)
-    base = patient(BatchCost(0.006), turn, workers=workers, scenario=scene)
+    scene = Scenario((BatchCost(0.006),), (cost,), workers=workers, cores=2.0, threads=threads)
+    base = patient(BatchCost(0.006), cost, workers=workers, scenario=scene)
     row: Step = replace(base.steps[0], wall=0.014, queue=queue)
     return replace(base, steps=[row] * len(base.steps))
 

@@ -119,7 +119,7 @@ class Scenario:
     """
 
     works: tuple[BatchCost, ...]
-    turns: tuple[StepCost, ...]
+    costs: tuple[StepCost, ...]
     workers: int = 0
     prefetch: int = 2
     in_order: bool = True
@@ -323,7 +323,7 @@ class Finding:
     id: str
     cause: str
     evidence: list[Evidence]
-    cures: list[Proposal] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
     location: Location | None = None
 
 

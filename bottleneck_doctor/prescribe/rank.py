@@ -23,7 +23,7 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
     In a short profiling run the start weighs more than it will in the training that comes after it.
     """
     whole = diagnosis.whole
-    best = next((offer for offer in ranked if offer.cure.scope == "step"), None)
+    best = next((offer for offer in ranked if offer.proposal.scope == "step"), None)
     if (
         best is None
         or best.finding is not finding
@@ -32,7 +32,7 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
         or best.told.likely < WORTH
     ):
         return []
-    text = f"gain of this whole run, with start-up and evaluation as they are, by {best.cure.id}"
+    text = f"gain of this whole run, with start-up and evaluation as they are, by {best.proposal.id}"
     return [Evidence(text, "run_speedup", in_run(whole, best.told.likely), SOURCE)]
 
 
@@ -53,7 +53,7 @@ class Offer(NamedTuple):
     are experience from elsewhere, and not told."""
 
     finding: Finding
-    cure: Proposal
+    proposal: Proposal
     low: float
     likely: float
     told: Speedup
@@ -69,38 +69,38 @@ def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
     best: dict[str, Offer] = {}
     better = partial(order, diagnosis)
     for finding in found:
-        for cure in finding.cures:
-            offer = _offer(diagnosis, finding, cure)
-            if cure.id not in best or better(offer) < better(best[cure.id]):
-                best[cure.id] = offer
+        for proposal in finding.proposals:
+            offer = _offer(diagnosis, finding, proposal)
+            if proposal.id not in best or better(offer) < better(best[proposal.id]):
+                best[proposal.id] = offer
     return sorted(best.values(), key=better)
 
 
-def _offer(diagnosis: Diagnosis, finding: Finding, cure: Proposal) -> Offer:
-    if cure.change is not None:
-        told = predict(diagnosis, cure.change, cure.basis)
-        return Offer(finding, cure, told.low, told.reach, told)
-    low, likely, high = cure.factor or (1.0, 1.0, 1.0)
-    told = Speedup(low, likely, high, cure.basis)
-    if cure.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
-        told = widened(diagnosis, low, likely, high, cure.basis)
-        low = told.low if cure.basis != "bound" else low
-    if cure.basis == "bound":
-        told = Speedup(1.0, None, _most(diagnosis, finding, cure), cure.basis)
-    return Offer(finding, cure, low, likely, told)
+def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
+    if proposal.change is not None:
+        told = predict(diagnosis, proposal.change, proposal.basis)
+        return Offer(finding, proposal, told.low, told.reach, told)
+    low, likely, high = proposal.factor or (1.0, 1.0, 1.0)
+    told = Speedup(low, likely, high, proposal.basis)
+    if proposal.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
+        told = widened(diagnosis, low, likely, high, proposal.basis)
+        low = told.low if proposal.basis != "bound" else low
+    if proposal.basis == "bound":
+        told = Speedup(1.0, None, _most(diagnosis, finding, proposal), proposal.basis)
+    return Offer(finding, proposal, low, likely, told)
 
 
-def _most(diagnosis: Diagnosis, finding: Finding, cure: Proposal) -> float:
+def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
     """The bound, with the error that it needs to hold: what is cured often makes the rest faster, too. But no
     remedy is told to bring more than a resource that is infinitely fast, or no data wait at all."""
-    most, fastest = cure.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
+    most, fastest = proposal.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
     if most is None:
         most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
         if finding.cause == "input.network":  # whose batches cost the same CPU from anywhere else
             most = diagnosis.causes.get(finding.cause, most)
         fastest = []
     most = max(1.0, most)
-    wide = widened(diagnosis, 1.0, most, most, cure.basis).high
+    wide = widened(diagnosis, 1.0, most, most, proposal.basis).high
     return max(most, min(wide, max(fastest, default=wide)))
 
 
@@ -110,19 +110,19 @@ def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int
 
     Steps that get faster leave evaluation as it was: what is compared is what either brings to both.
     """
-    finding, cure = offer.finding, offer.cure
+    finding, proposal = offer.finding, offer.proposal
     gained = offer.discounted
-    if cure.scope != "run":
+    if proposal.scope != "run":
         gained = with_evaluation(diagnosis.whole, gained)
     named = diagnosis.verdict.confidence != "low" and side_of(finding.cause) == side_of(
         diagnosis.verdict.cause
     )
     return (
-        promises_nothing(cure),
+        promises_nothing(proposal),
         not named,
         -floor(log(gained) / TIE),
-        EASE[cure.apply],
-        EFFORT.get(cure.effort, 1),
+        EASE[proposal.apply],
+        EFFORT.get(proposal.effort, 1),
         TRUST[offer.told.basis],
         -offer.likely,
     )
@@ -142,51 +142,51 @@ def _saved(speedup: float) -> float:
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     """Whether the remedy pays, or would hurt so much that it must be said."""
-    if promises_nothing(offer.cure):
+    if promises_nothing(offer.proposal):
         return True
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
     if offer.told.likely is None:
-        return offer.likely >= (WORTH_A_RISK if offer.cure.risk else least)
+        return offer.likely >= (WORTH_A_RISK if offer.proposal.risk else least)
     return offer.likely >= least or offer.likely <= HURTS
 
 
-def promises_nothing(cure: Proposal) -> bool:
+def promises_nothing(proposal: Proposal) -> bool:
     """Whether the cure says itself that no step need become faster: it averts a failure, shortens the run, or
     is a choice that may bring something and was not timed here."""
-    return cure.factor is not None and cure.factor[:2] == (1.0, 1.0)
+    return proposal.factor is not None and proposal.factor[:2] == (1.0, 1.0)
 
 
 def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
     """The remedies as the report shows them, with the staircase of combined speedups."""
     told = []
     together = Change()
-    for finding, cure, _, likely, speedup in ranked:
+    for finding, proposal, _, likely, speedup in ranked:
         combined = None
-        if cure.change is not None and likely > 1 and diagnosis.scenario is not None:
-            with_it = merge(together, cure.change)
+        if proposal.change is not None and likely > 1 and diagnosis.scenario is not None:
+            with_it = merge(together, proposal.change)
             if step_after(diagnosis.scenario, with_it) < PAYS_TOO * step_after(diagnosis.scenario, together):
                 together = with_it  # else it is an alternative to one above, or no longer worth it
                 combined = speedup_of(diagnosis.scenario, together)
         told.append(
             Remedy(
-                id=cure.id,
-                title=cure.title,
+                id=proposal.id,
+                title=proposal.title,
                 finding=finding.id,
                 predicted_speedup=speedup,
-                predicted_step_s=_step_after(diagnosis, cure, speedup),
+                predicted_step_s=_step_after(diagnosis, proposal, speedup),
                 combined_speedup=combined,
-                fix=cure.fix,
-                apply=cure.apply,
-                effort=cure.effort,
-                risk=cure.risk,
-                scope=cure.scope,
-                treatments=cure.treatments,
+                fix=proposal.fix,
+                apply=proposal.apply,
+                effort=proposal.effort,
+                risk=proposal.risk,
+                scope=proposal.scope,
+                treatments=proposal.treatments,
             )
         )
     return told
 
 
-def _step_after(diagnosis: Diagnosis, cure: Proposal, speedup: Speedup) -> float | None:
-    if cure.scope == "run":
+def _step_after(diagnosis: Diagnosis, proposal: Proposal, speedup: Speedup) -> float | None:
+    if proposal.scope == "run":
         return diagnosis.step_s
     return None if speedup.likely is None else diagnosis.step_s / max(speedup.likely, 1e-9)

@@ -48,7 +48,7 @@ class RemedyPage:
     """A remedy: the findings whose page offers it, and one cure from the cases of each that shows it."""
 
     findings: list[str] = field(default_factory=list)
-    cures: dict[str, Proposal] = field(default_factory=dict)
+    proposals: dict[str, Proposal] = field(default_factory=dict)
 
 
 @cache
@@ -64,19 +64,19 @@ def offered() -> dict[str, list[str]]:
 def show(remedy: str) -> RemedyPage:
     """The remedy with its cures; costs the cases of the findings that offer it."""
     findings = offered().get(remedy, [])
-    cures = {finding: cure for finding in findings if (cure := _cures(finding).get(remedy))}
-    return RemedyPage(findings, cures)
+    proposals = {finding: proposal for finding in findings if (proposal := _proposals(finding).get(remedy))}
+    return RemedyPage(findings, proposals)
 
 
 @cache
-def _cures(finding: str) -> dict[str, Proposal]:
+def _proposals(finding: str) -> dict[str, Proposal]:
     """One cure for each remedy that the finding's own cases come to."""
     found: dict[str, Proposal] = {}
     for module in modules():
         if module.FINDING.id == finding:
             for outcome in _outcomes(module):
-                for cure in outcome.cures:
-                    found.setdefault(cure.id, cure)
+                for proposal in outcome.proposals:
+                    found.setdefault(proposal.id, proposal)
     return found
 
 

@@ -65,15 +65,15 @@ def evaluation_offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]
 
 
 def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
-    cure, told = offer.cure, offer.told
-    if promises_nothing(cure):
-        return offer._replace(cure=replace(cure, title=f"{cure.title} ({OWN})", scope="run"))
+    proposal, told = offer.proposal, offer.told
+    if promises_nothing(proposal):
+        return offer._replace(proposal=replace(proposal, title=f"{proposal.title} ({OWN})", scope="run"))
     ends = (offer.low, offer.likely, told.low, told.high)
     low, likely, least, high = (with_faster_evaluation(diagnosis.whole, one) for one in ends)
-    title = f"{cure.title} ({OWN}; {TOGETHER})"
-    cure = replace(cure, title=title, change=None, factor=(low, likely, high), scope="run")
+    title = f"{proposal.title} ({OWN}; {TOGETHER})"
+    proposal = replace(proposal, title=title, change=None, factor=(low, likely, high), scope="run")
     told = Speedup(least, None if told.likely is None else likely, high, told.basis)
-    return Offer(offer.finding, cure, low, likely, told)
+    return Offer(offer.finding, proposal, low, likely, told)
 
 
 def ranked_together(diagnosis: Diagnosis, mine: list[Offer], others: list[Offer]) -> list[Offer]:
@@ -82,7 +82,7 @@ def ranked_together(diagnosis: Diagnosis, mine: list[Offer], others: list[Offer]
         return mine
     best: dict[str, Offer] = {}
     for offer in sorted([*others, *mine], key=partial(order, diagnosis)):
-        best.setdefault(offer.cure.id, offer)
+        best.setdefault(offer.proposal.id, offer)
     return list(best.values())
 
 
@@ -149,15 +149,15 @@ def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
 def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:
     """Findings that have a remedy to offer, or never had one; one that two loops share, of the loop whose
     loader it is offered for."""
-    paying = {offer.cure.id for offer in ranked}
+    paying = {offer.proposal.id for offer in ranked}
     offering = {id(offer.finding) for offer in ranked}
     twice = Counter(one.id for one in found)
     return [
         one
         for one in found
-        if not one.cures
+        if not one.proposals
         or id(one) in offering
-        or (twice[one.id] == 1 and any(cure.id in paying for cure in one.cures))
+        or (twice[one.id] == 1 and any(proposal.id in paying for proposal in one.proposals))
     ]
 
 

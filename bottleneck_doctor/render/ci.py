@@ -30,7 +30,7 @@ from .words import code, markdown
 LARGEST_BYTES = 1 << 20
 MOST_ROWS = 200
 MOST_VERDICTS = 5
-LENGTHS = Lengths(cures=3)
+LENGTHS = Lengths(remedies=3)
 MARKS = {HOLDS: "✅", EXCEEDED: "❌", CANNOT_SAY: "❔"}
 
 
@@ -93,9 +93,11 @@ def _verdicts(gate: Gate) -> Iterator[str]:
             continue
         told.add(said)
         lines = [f"**{markdown(said)}** ({code(one.profile)})", ""]
-        for rank, cure in enumerate(document.cures, start=1):
-            place = f" at {code(cure.place)}" if cure.place else ""
-            lines.append(f"{rank}. {markdown(cure.title)}: **{cure.likely}** ({markdown(cure.basis)}){place}")
+        for rank, block in enumerate(document.remedies, start=1):
+            place = f" at {code(block.place)}" if block.place else ""
+            lines.append(
+                f"{rank}. {markdown(block.title)}: **{block.likely}** ({markdown(block.basis)}){place}"
+            )
         yield "\n".join(lines).rstrip()
 
 
@@ -221,7 +223,9 @@ def _conditions(gate: Gate, workspace: str) -> Iterator[Annotation]:
             text = f"{_whose(one, gate)}{judgement_text(judgement)}"
             if judgement.status == EXCEEDED:
                 title = f"bdoc: {condition_text(judgement.condition)}"
-                yield Annotation("error", title, text + _remedy(one.report), *_blamed(one.report, workspace))
+                yield Annotation(
+                    "error", title, text + _best_remedy(one.report), *_blamed(one.report, workspace)
+                )
             elif judgement.status == CANNOT_SAY:
                 yield Annotation("warning", "bdoc: cannot say", text)
 
@@ -236,19 +240,19 @@ def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
                 if place[0] and (remedy.id, place) not in told:
                     told.add((remedy.id, place))
                     title = f"bdoc: {words.plain(remedy.id)}"
-                    yield Annotation("notice", title, _cure(remedy), *place)
+                    yield Annotation("notice", title, _remedy(remedy), *place)
 
 
 def _whose(one: Checked, gate: Gate) -> str:
     return f"{words.plain(one.profile)}: " if len(gate.checked) > 1 else ""
 
 
-def _remedy(report: Report) -> str:
+def _best_remedy(report: Report) -> str:
     best = next((remedy for remedy in report.remedies if remedy.predicted_speedup.reach > 1), None)
-    return f"\n{_cure(best)}" if best else ""
+    return f"\n{_remedy(best)}" if best else ""
 
 
-def _cure(remedy: Remedy) -> str:
+def _remedy(remedy: Remedy) -> str:
     title, fix = words.capital(words.plain(remedy.title)), words.plain(remedy.fix.text)
     return f"{title} ({words.promised(remedy.predicted_speedup)} predicted): {fix}"
 

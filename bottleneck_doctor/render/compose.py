@@ -155,7 +155,7 @@ LONGEST_COMMAND = 160
 
 def compose(report: Report, lengths: Lengths) -> Document:
     """The report in words."""
-    cures = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach >= 1]
+    remedies = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach >= 1]
     harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach < 1]
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
     users = [one for one in report.functions if one.users]
@@ -170,12 +170,14 @@ def compose(report: Report, lengths: Lengths) -> Document:
         step=_step(report),
         bars=_bars(report.budget, lengths.bars),
         phases=_phases(report, lengths.phases),
-        illnesses=[_illness(finding, report, lengths) for finding in findings[: lengths.findings]],
+        findings=[_finding(finding, report, lengths) for finding in findings[: lengths.findings]],
         more_findings=len(findings[lengths.findings :]),
-        cures=[_cure(remedy, report, lengths, rank) for rank, remedy in enumerate(cures[: lengths.cures])],
-        more_cures=len(cures[lengths.cures :]),
-        together=staircase(cures[: lengths.cures]),
-        warnings=[_cure(remedy, report, lengths, rank) for rank, remedy in enumerate(harms)],
+        remedies=[
+            _remedy(remedy, report, lengths, rank) for rank, remedy in enumerate(remedies[: lengths.remedies])
+        ],
+        more_remedies=len(remedies[lengths.remedies :]),
+        together=staircase(remedies[: lengths.remedies]),
+        warnings=[_remedy(remedy, report, lengths, rank) for rank, remedy in enumerate(harms)],
         gaps=[_gap(gap) for gap in report.quality.gaps[: lengths.gaps]],
         more_gaps=len(report.quality.gaps[lengths.gaps :]),
         unexamined=_unexamined(report),
@@ -292,7 +294,7 @@ def _phases(report: Report, longest: int) -> list[str]:
     return [*said, f"{words.counted(rest, 'more phase')}"] if rest else said
 
 
-def _illness(finding: ReportedFinding, report: Report, lengths: Lengths) -> FindingBlock:
+def _finding(finding: ReportedFinding, report: Report, lengths: Lengths) -> FindingBlock:
     points = [
         EvidenceLine(
             words.plain(evidence.text),
@@ -313,7 +315,7 @@ def _number(evidence: Evidence, report: Report) -> str:
     return words.quantity(evidence.metric, evidence.value, metric.unit if metric else "")
 
 
-def _cure(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> RemedyBlock:
+def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> RemedyBlock:
     """The remedy in words; a snippet of several lines only for the first ``lengths.snippets``."""
     speedup, fix = remedy.predicted_speedup, remedy.fix
     snippet = words.block(fix.snippet) if fix.snippet.strip() else []

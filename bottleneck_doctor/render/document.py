@@ -12,7 +12,7 @@ class Lengths:
     findings: int = 3
     points: int = 2
     bars: int = 6
-    cures: int = 3
+    remedies: int = 3
     gaps: int = 3
     phases: int = 3
     snippet: int = 12
@@ -28,7 +28,7 @@ class Lengths:
 
 
 WHOLE = Lengths(
-    findings=64, points=32, bars=64, cures=64, gaps=64, phases=64, snippet=80, snippets=64, risk=4096,
+    findings=64, points=32, bars=64, remedies=64, gaps=64, phases=64, snippet=80, snippets=64, risk=4096,
     functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64,
     ledger=64,
 )  # fmt: skip
@@ -124,10 +124,10 @@ class Document:
     step: str
     bars: list[Bar]
     phases: list[str]
-    illnesses: list[FindingBlock]
+    findings: list[FindingBlock]
     more_findings: int
-    cures: list[RemedyBlock]
-    more_cures: int
+    remedies: list[RemedyBlock]
+    more_remedies: int
     together: str
     warnings: list[RemedyBlock]
     gaps: list[str]

@@ -57,7 +57,7 @@ def markdown_page(document: Document, encoding: str) -> str:
         _budget(document),
         _ledger(document),
         _why(document),
-        _cures(document),
+        _remedies(document),
         _harms(document),
         *hottest(document),
         _metrics(document),
@@ -93,39 +93,39 @@ def _ledger(document: Document) -> str:
 
 def _why(document: Document) -> str:
     lines = ["### Why", ""]
-    for illness in document.illnesses:
-        place = f" ({code(illness.place)})" if illness.place else ""
-        lines.append(f"- **{markdown(illness.id)}**{place}")
-        for point in illness.points:
+    for finding in document.findings:
+        place = f" ({code(finding.place)})" if finding.place else ""
+        lines.append(f"- **{markdown(finding.id)}**{place}")
+        for point in finding.points:
             number = f": **{point.number}**" if point.number else ""
             sources = [code(point.metric) if point.metric else "", markdown(point.source)]
             source = f" ({', '.join(filter(None, sources))})" if any(sources) else ""
             lines.append(f"  - {markdown(point.text)}{number}{source}")
-    return "\n".join(lines) if document.illnesses else ""
+    return "\n".join(lines) if document.findings else ""
 
 
-def _cures(document: Document) -> str:
+def _remedies(document: Document) -> str:
     lines = ["### What to change", ""]
-    for rank, cure in enumerate(document.cures, start=1):
-        lines += _cure(rank, cure)
+    for rank, block in enumerate(document.remedies, start=1):
+        lines += _remedy(rank, block)
     if document.together:
         lines += ["", f"**{document.together}**"]
-    return "\n".join(lines) if document.cures else ""
+    return "\n".join(lines) if document.remedies else ""
 
 
-def _cure(rank: int, cure: RemedyBlock) -> list[str]:
-    head = f"{rank}. **{markdown(cure.title)}: {cure.likely}** ({markdown(cure.basis)})"
+def _remedy(rank: int, block: RemedyBlock) -> list[str]:
+    head = f"{rank}. **{markdown(block.title)}: {block.likely}** ({markdown(block.basis)})"
     inset = " " * (len(str(rank)) + 2)
-    place = f"{code(cure.place)} " if cure.place else ""
-    effort = f"effort: {cure.effort}" if cure.effort else ""
-    risk = f"risk: {cure.risk}" if cure.risk else ""
-    alternative = "adds nothing to those above" if cure.alternative else ""
-    terms = " · ".join(markdown(term) for term in (cure.apply, alternative, effort, risk) if term)
-    body = [f"{place}{markdown(cure.text)}".rstrip(), f"{code(cure.id)} {terms}".rstrip()]
+    place = f"{code(block.place)} " if block.place else ""
+    effort = f"effort: {block.effort}" if block.effort else ""
+    risk = f"risk: {block.risk}" if block.risk else ""
+    alternative = "adds nothing to those above" if block.alternative else ""
+    terms = " · ".join(markdown(term) for term in (block.apply, alternative, effort, risk) if term)
+    body = [f"{place}{markdown(block.text)}".rstrip(), f"{code(block.id)} {terms}".rstrip()]
     lines = [head, *(f"{inset}<br>{line}" for line in body if line)]
-    if cure.snippet:
-        marks = fence(cure.snippet)
-        lines += ["", *((inset + line).rstrip() for line in (f"{marks}python", *cure.snippet, marks)), ""]
+    if block.snippet:
+        marks = fence(block.snippet)
+        lines += ["", *((inset + line).rstrip() for line in (f"{marks}python", *block.snippet, marks)), ""]
     return lines
 
 

@@ -46,32 +46,32 @@ def page(name: str, text: str) -> str:
     return f"{name}\n\n{inspect.cleandoc(text)}\n"
 
 
-def remedy_page(name: str, findings: Sequence[str], cures: Mapping[str, Proposal]) -> str:
+def remedy_page(name: str, findings: Sequence[str], remedies: Mapping[str, Proposal]) -> str:
     """A remedy: who offers it, what it takes, what may go wrong, and the lines to write, as examples."""
     lines = [name, "", *_wrapped("offered by  ", ", ".join(findings))]
-    for cure in list(cures.values())[:1]:
-        lines += _wrapped("for example ", cure.title)
-        lines += _wrapped("apply       ", f"{cure.apply}: {APPLY.get(cure.apply, '')}")
-        lines += _wrapped("effort      ", f"{cure.effort}: {EFFORTS.get(cure.effort, '')}")
-    for risk in risks(cures):
+    for block in list(remedies.values())[:1]:
+        lines += _wrapped("for example ", block.title)
+        lines += _wrapped("apply       ", f"{block.apply}: {APPLY.get(block.apply, '')}")
+        lines += _wrapped("effort      ", f"{block.effort}: {EFFORTS.get(block.effort, '')}")
+    for risk in risks(remedies):
         lines += _wrapped("risk        ", risk)
-    for text, snippet in examples(cures):
+    for text, snippet in examples(remedies):
         lines += ["", f"{capital(text)}:", "", *(f"    {line}".rstrip() for line in snippet.splitlines())]
     lines += ["", f"When the advice is wrong: `bdoc explain {findings[0]}`"] if findings else []
     return "\n".join(lines) + "\n"
 
 
-def risks(cures: Mapping[str, Proposal]) -> list[str]:
+def risks(remedies: Mapping[str, Proposal]) -> list[str]:
     """What may go wrong, each risk once."""
-    return list(dict.fromkeys(cure.risk for cure in cures.values() if cure.risk not in ("", "none")))
+    return list(dict.fromkeys(block.risk for block in remedies.values() if block.risk not in ("", "none")))
 
 
-def examples(cures: Mapping[str, Proposal]) -> list[tuple[str, str]]:
+def examples(remedies: Mapping[str, Proposal]) -> list[tuple[str, str]]:
     """What to change and the lines to write; snippets that differ in their numbers alone once."""
     found: dict[str, tuple[str, str]] = {}
-    for cure in cures.values():
-        if cure.fix.snippet.strip():
-            found.setdefault(re.sub(r"\d+", "", cure.fix.snippet), (cure.fix.text, cure.fix.snippet))
+    for block in remedies.values():
+        if block.fix.snippet.strip():
+            found.setdefault(re.sub(r"\d+", "", block.fix.snippet), (block.fix.text, block.fix.snippet))
     return list(found.values())
 
 

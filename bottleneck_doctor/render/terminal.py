@@ -131,8 +131,8 @@ def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
     _verdict(sheet, document)
     _budget(sheet, document)
     _ledger(sheet, document)
-    _why(sheet, document.illnesses, document.more_findings)
-    _cures(sheet, document)
+    _why(sheet, document.findings, document.more_findings)
+    _remedies(sheet, document)
     draw_hottest(sheet, document)
     _foot(sheet, document)
     return sheet.drawn()
@@ -171,13 +171,13 @@ def _drawn(share: float, room: int) -> str:
     return "█" * full + "░" * (room - full)
 
 
-def _why(sheet: Sheet, illnesses: list[FindingBlock], more: int) -> None:
-    if not illnesses:
+def _why(sheet: Sheet, findings: list[FindingBlock], more: int) -> None:
+    if not findings:
         return
     sheet.heading(("why", "bold"), (_rest(more), "dim"))
-    for illness in illnesses:
-        sheet.line(illness.id, (f"  {illness.place}", "dim"), indent=2)
-        for point in illness.points:
+    for finding in findings:
+        sheet.line(finding.id, (f"  {finding.place}", "dim"), indent=2)
+        for point in finding.points:
             number = f": {point.number}" if point.number else ""
             source = point.source or point.metric
             sheet.line(
@@ -185,32 +185,32 @@ def _why(sheet: Sheet, illnesses: list[FindingBlock], more: int) -> None:
             )
 
 
-def _cures(sheet: Sheet, document: Document) -> None:
-    if document.cures:
-        sheet.heading(("what to change", "bold"), (f"  best first{_rest(document.more_cures)}", "dim"))
-    for rank, cure in enumerate(document.cures, start=1):
-        _cure(sheet, rank, cure)
+def _remedies(sheet: Sheet, document: Document) -> None:
+    if document.remedies:
+        sheet.heading(("what to change", "bold"), (f"  best first{_rest(document.more_remedies)}", "dim"))
+    for rank, block in enumerate(document.remedies, start=1):
+        _remedy(sheet, rank, block)
     sheet.line((document.together, "bold green"), indent=2)
-    if document.warnings and not document.cures:
+    if document.warnings and not document.remedies:
         sheet.heading(("what not to change", "bold"))
-    for cure in document.warnings:
-        hurt, basis = (f"  {cure.likely}", "bold red"), (f" ({cure.basis})", "dim")
-        sheet.line("would hurt: ", cure.title, hurt, basis, indent=2, lead="! ")
+    for block in document.warnings:
+        hurt, basis = (f"  {block.likely}", "bold red"), (f" ({block.basis})", "dim")
+        sheet.line("would hurt: ", block.title, hurt, basis, indent=2, lead="! ")
 
 
-def _cure(sheet: Sheet, rank: int, cure: RemedyBlock) -> None:
+def _remedy(sheet: Sheet, rank: int, block: RemedyBlock) -> None:
     """Three lines, and the snippet where it is long and was left in."""
-    expected, basis = (f"  {cure.likely}", "bold green"), (f" ({cure.basis})", "dim")
-    sheet.line((cure.title, "bold"), expected, basis, indent=2, lead=f"{rank}. ")
-    inline = cure.snippet[0] if len(cure.snippet) == 1 else cure.text
-    sheet.line((f"{cure.place}  " if cure.place else "", "cyan"), inline, indent=5)
-    for line in cure.snippet if len(cure.snippet) > 1 else []:
+    expected, basis = (f"  {block.likely}", "bold green"), (f" ({block.basis})", "dim")
+    sheet.line((block.title, "bold"), expected, basis, indent=2, lead=f"{rank}. ")
+    inline = block.snippet[0] if len(block.snippet) == 1 else block.text
+    sheet.line((f"{block.place}  " if block.place else "", "cyan"), inline, indent=5)
+    for line in block.snippet if len(block.snippet) > 1 else []:
         sheet.line(line, indent=7)
     terms = [
-        cure.id,
-        "adds nothing to those above" if cure.alternative else "",
-        f"effort: {cure.effort}" if cure.effort else "",
-        f"risk: {cure.risk}" if cure.risk else "",
+        block.id,
+        "adds nothing to those above" if block.alternative else "",
+        f"effort: {block.effort}" if block.effort else "",
+        f"risk: {block.risk}" if block.risk else "",
     ]
     sheet.line((" · ".join(filter(None, terms)), "dim"), indent=5)
 

@@ -12,7 +12,7 @@ import torch
 
 from bottleneck_doctor.agent import device_clock, device_copies, device_waits, importing, tensor_hooks
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 
 LOOP = "loop"
 
@@ -98,10 +98,10 @@ def look() -> Iterator[Any]:
 
 def rows_of(folder: Path, kind: int) -> list[Any]:
     """All rows of the process of that kind."""
-    return [row for diary in read_diaries(folder) for row in diary.rows if row.kind == kind]
+    return [row for log in read_logs(folder) for row in log.rows if row.kind == kind]
 
 
 def sites_of(folder: Path) -> dict[int, dict[str, Any]]:
     """What the agent wrote about the lines."""
-    (diary,) = read_diaries(folder)
-    return {fact["site"]: fact for fact in diary.facts if fact["fact"] == "site"}
+    (log,) = read_logs(folder)
+    return {fact["site"]: fact for fact in log.facts if fact["fact"] == "site"}

@@ -56,9 +56,9 @@ class Device:
     def describe(self): return {"kind": "cuda", "index": 0, "name": "simulated"}
 
     def tracer(self):
-        from _bdoc_agent import kineto
-        kineto.ACTIVITIES["simulated"] = "CPU"
-        return Tracer(kineto.Trace("simulated"))
+        from _bdoc_agent import trace_window
+        trace_window.ACTIVITIES["simulated"] = "CPU"
+        return Tracer(trace_window.Trace("simulated"))
 
 class Tracer:
     """The host's trace by kineto, and the device's work written into it."""

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent import device_clock, loop_without_loader, training, wire
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.watching import PRELUDE, watched
 
 
@@ -65,7 +65,7 @@ def device(tmp_path: Path) -> Iterator[Pretend]:
 
 
 def rows_of(folder: Path, kind: int) -> list[Any]:
-    return [row for diary in read_diaries(folder) for row in diary.rows if row.kind == kind]
+    return [row for log in read_logs(folder) for row in log.rows if row.kind == kind]
 
 
 def step(device: Pretend, wait_ns: int, work_ns: int) -> None:
@@ -107,8 +107,8 @@ def test_a_step_that_computes_on_a_stream_of_its_own_is_not_timed(device: Preten
     assert device_clock.begin() is not None
     assert device_clock.begin(True) is None
     assert state.accelerator is None
-    (diary,) = read_diaries(tmp_path)
-    assert "a stream of its own" in diary.first("device_silent")["why"]
+    (log,) = read_logs(tmp_path)
+    assert "a stream of its own" in log.first("device_silent")["why"]
 
 
 def test_a_step_is_written_once_the_device_has_come_past_it(device: Pretend, tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_of_a_device_that_is_always_far_behind_the_oldest_looks_are_written(
 
 FORKED = """
 import gc, os, sys
-from bottleneck_doctor.agent import device_clock, patch_training, pulse
-from bottleneck_doctor.agent.state import state
+from bottleneck_doctor.agent import device_clock, training
+from bottleneck_doctor.agent.state import begin, state
 
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -175,7 +175,7 @@ class Device:
     def passed(self, mark):
         return False
 
-pulse.begin(sys.argv[1])
+begin(sys.argv[1])
 state.accelerator = Device()
 for _ in range(3):
     device_clock.ask("loop", 7)
@@ -274,8 +274,8 @@ def test_a_device_that_refuses_is_left_alone_and_why_is_written(device: Pretend,
     device.mark = refuse  # type: ignore[method-assign]
     step(device, 0, 100)
     assert state.accelerator is None
-    (diary,) = read_diaries(tmp_path)
-    assert "events cannot be timed here" in str(diary.first("device_silent"))
+    (log,) = read_logs(tmp_path)
+    assert "events cannot be timed here" in str(log.first("device_silent"))
 
 
 SCRIPT = (

@@ -14,7 +14,7 @@ import pytest
 from bottleneck_doctor.agent import fetch as agent_fetch
 from bottleneck_doctor.agent import wire, worker
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,8 @@ def slow(index: int) -> bytes:
     return b"sample %d" % index
 
 
-def diary(folder: Path) -> ProcessLog:
-    return read_diaries(folder)[-1]
+def log(folder: Path) -> ProcessLog:
+    return read_logs(folder)[-1]
 
 
 def test_the_fetcher_is_as_it_was_afterwards(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_fetcher_is_as_it_was_afterwards(tmp_path: Path) -> None:
     dataset, collate = one.dataset, one.collate_fn
     assert agent_fetch._fetch(plain)(one, [0, 1]) == [b"sample 0", b"sample 1"]
     assert (one.dataset, one.collate_fn, state.in_fetch) == (dataset, collate, False)
-    (fetch,), (batch,) = diary(tmp_path).of(wire.FETCH), diary(tmp_path).of(wire.BATCH)
+    (fetch,), (batch,) = log(tmp_path).of(wire.FETCH), log(tmp_path).of(wire.BATCH)
     assert (batch.b, fetch.a <= fetch.duration) == (2, True)
 
 
@@ -77,14 +77,14 @@ def test_slow_fetches_are_all_looked_at(tmp_path: Path) -> None:
     fetch, one = agent_fetch._fetch(plain), fetcher(slow)
     for _ in range(4):
         fetch(one, [1])
-    assert len(diary(tmp_path).of(wire.FETCH)) == 4
+    assert len(log(tmp_path).of(wire.FETCH)) == 4
 
 
 def test_fast_fetches_are_looked_at_in_turns_and_all_counted(tmp_path: Path) -> None:
     fetch, one = agent_fetch._fetch(plain), fetcher(lambda index: index)
     for _ in range(20_000):
         fetch(one, [1])
-    looked = diary(tmp_path).of(wire.COUNT)
+    looked = log(tmp_path).of(wire.COUNT)
     assert 2 <= len(looked) < 2_000
     assert agent_fetch.ledger.fetches == 20_000
 
@@ -101,7 +101,7 @@ def test_pages_that_a_fetch_maps_are_counted(tmp_path: Path) -> None:
     fetch = agent_fetch._fetch(plain)
     for get in (slow, touched):
         fetch(fetcher(get), [0, 1])
-    few, many = (count.d for count in diary(tmp_path).of(wire.COUNT))
+    few, many = (count.d for count in log(tmp_path).of(wire.COUNT))
     assert many - few == pytest.approx(2000, abs=256)
 
 
@@ -110,17 +110,17 @@ def test_a_worker_whose_file_fills_up_looks_more_seldom(tmp_path: Path) -> None:
     fetch, one = agent_fetch._fetch(plain), fetcher(slow)
     for _ in range(8):
         fetch(one, [1])
-    assert len(diary(tmp_path).of(wire.FETCH)) == 2
+    assert len(log(tmp_path).of(wire.FETCH)) == 2
     for _ in range(8):
         worker._pickled(1, 0, 100)
-    assert len(diary(tmp_path).of(wire.PICKLE)) == 2
+    assert len(log(tmp_path).of(wire.PICKLE)) == 2
 
 
 def test_some_samples_are_remembered_by_their_bytes(tmp_path: Path) -> None:
     fetch, one = agent_fetch._fetch(plain), fetcher(slow, length=200)
     for _ in range(2):
         fetch(one, [0, 1, 4])
-    samples = diary(tmp_path).of(wire.SAMPLE)
+    samples = log(tmp_path).of(wire.SAMPLE)
     assert sorted(row.a for row in samples) == [0, 0, 4, 4]
     assert len({(row.a, row.b) for row in samples}) == 2, "the same index gave the same bytes"
 

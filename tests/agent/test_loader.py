@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import AGENT, PRELUDE, Told, loader_of, loops_over, plain, profile_of, said, watched
 
@@ -121,8 +121,8 @@ def profile(watched_run: Told) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def diary(watched_run: Told) -> ProcessLog:
-    return read_diaries(watched_run.folder)[0]
+def log(watched_run: Told) -> ProcessLog:
+    return read_logs(watched_run.folder)[0]
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_a_failing_data_set_raises_the_same_with_our_frames_added_at_most(
     assert re.sub(ours, "", texts[0]) == texts[1]
 
 
-def test_exhaustion_failure_and_neither_are_told_apart(diary: ProcessLog, profile: Profile) -> None:
-    number = {fact["dataset"]: fact["thing"] for fact in diary.facts if fact["fact"] == "loader"}
-    ends = {name: [row.b for row in diary.of(wire.END) if row.thing == number[name]] for name in number}
+def test_exhaustion_failure_and_neither_are_told_apart(log: ProcessLog, profile: Profile) -> None:
+    number = {fact["dataset"]: fact["thing"] for fact in log.facts if fact["fact"] == "loader"}
+    ends = {name: [row.b for row in log.of(wire.END) if row.thing == number[name]] for name in number}
     assert ends["Simple"][0] == 1
     assert ends["Fragile"] == [2]
     assert ends["Unfinished"] == []
@@ -177,9 +177,9 @@ def test_a_loader_built_anew_each_epoch_is_one_loader(profile: Profile) -> None:
     assert loop.epochs.batches == [4, 4]
 
 
-def test_the_board_says_how_much_was_trained_before_the_newest_epoch(diary: ProcessLog) -> None:
+def test_the_board_says_how_much_was_trained_before_the_newest_epoch(log: ProcessLog) -> None:
     """Of a loader that had been trained on before: those made anew each epoch come after it, untold."""
-    assert 5 + 4 + 4 - 1 <= diary.board["epoch_at"] <= 5 + 4 + 4
+    assert 5 + 4 + 4 - 1 <= log.board["epoch_at"] <= 5 + 4 + 4
 
 
 def test_an_iterable_data_set_is_known_as_one(profile: Profile) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.loop_without_loader import ALONE_FROM
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.launch.board import Board
 from bottleneck_doctor.model.loops import Outside
 from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
@@ -177,8 +177,8 @@ def test_each_backward_pass_is_a_step(runs: Any, name: str) -> None:
     steps = range(STEPS - ALONE_FROM - late, STEPS - ALONE_FROM + 5)
     assert sum(found.steps) == found.total
     assert found.total in steps
-    (diary,) = read_diaries(told.folder)
-    assert diary.board["trained"] in steps
+    (log,) = read_logs(told.folder)
+    assert log.board["trained"] in steps
 
 
 @pytest.mark.parametrize("name", list(LOOPS))
@@ -250,8 +250,8 @@ def test_without_a_module_there_is_no_such_gap(runs: Any, name: str) -> None:
 def test_looks_do_not_fall_on_the_same_step_of_each_round(tmp_path: Any) -> None:
     """Ranks that exchange in every fourth step are looked at in others, too."""
     told = watched(tmp_path, HEAD.replace(f"STEPS = {STEPS}", "STEPS = 400") + TWO_RANKS + TAIL)
-    (diary,) = read_diaries(told.folder)
-    steps = [row.a for row in diary.of(wire.PASS)]
+    (log,) = read_logs(told.folder)
+    steps = [row.a for row in log.of(wire.PASS)]
     later = [after - before for before, after in pairwise(steps) if after - before > 1]
     assert len(later) > 5, "all steps were looked at"
     assert len({step % 4 for step in steps[-len(later) :]}) > 1

@@ -18,7 +18,7 @@ import pytest
 
 from bottleneck_doctor.agent import fetch, input_ops, transforms, wire
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.assemble.rows import ProcessLog, Row, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, Row, read_logs
 
 DATA = bytes(range(256)) * 4000
 
@@ -48,12 +48,12 @@ def unpackers(monkeypatch: pytest.MonkeyPatch) -> None:
         input_ops.unpackers()[module.__name__](module)
 
 
-def diary(folder: Path) -> ProcessLog:
-    return read_diaries(folder)[-1]
+def log(folder: Path) -> ProcessLog:
+    return read_logs(folder)[-1]
 
 
 def kinds(folder: Path, kind: str) -> list[Row]:
-    return [row for row in diary(folder).of(wire.MAKING) if row.c == wire.MAKINGS.index(kind)]
+    return [row for row in log(folder).of(wire.MAKING) if row.c == wire.MAKINGS.index(kind)]
 
 
 def _xz() -> bytes:
@@ -145,7 +145,7 @@ def test_each_class_of_transform_is_timed_in_some_fetches(tmp_path: Path) -> Non
         fetch.begin_batch(data, fetches)
         assert data.transform("a") == "A"
         fetch.end(fetches + 1, 0, 9, False, None)
-    names = {one["number"]: one["name"] for one in diary(tmp_path).facts if one.get("fact") == "transform"}
+    names = {one["number"]: one["name"] for one in log(tmp_path).facts if one.get("fact") == "transform"}
     seen = [(names[row.d], row.a > 0) for row in kinds(tmp_path, "transform")]
     assert sorted(seen) == [("Blur", True), ("Blur", True), ("Inner", True), ("Inner", True)]
 
@@ -180,6 +180,6 @@ def test_the_first_batches_of_an_iterable_are_remembered(tmp_path: Path) -> None
     for place in range(1, fetch.FIRST_BATCHES + 3):
         fetch.end(place, 0, place, True, b"batch %d" % (place % 3))
     fetch.end(99, 0, 1, False, b"a map-style batch")
-    rows = diary(tmp_path).of(wire.FIRSTLING)
+    rows = log(tmp_path).of(wire.FIRSTLING)
     assert [row.b for row in rows] == list(range(1, fetch.FIRST_BATCHES + 1))
     assert len({row.a for row in rows}) == 3

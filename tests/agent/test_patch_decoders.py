@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.agent import input_ops
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 
 
 @pytest.fixture
@@ -41,5 +41,5 @@ def test_the_decoder_that_ran_is_named_once_in_each_process(decoder: ModuleType,
         decoder.decode(b"x")
         decoder.decode(b"y")
         state.in_fetch = False
-        facts = [fact for diary in read_diaries(folder) for fact in diary.facts]
+        facts = [fact for log in read_logs(folder) for fact in log.facts]
         assert [fact["module"] for fact in facts if fact.get("fact") == "decoder"] == ["quickjpeg"]

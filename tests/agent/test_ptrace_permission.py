@@ -11,7 +11,7 @@ from tests.house.source import ROOT
 # Kernels without Yama refuse the call: it is written down before it reaches them.
 SCRIPT = """
 import ctypes, json, os, sys
-from bottleneck_doctor.agent import permit
+from bottleneck_doctor.agent import ptrace_permission
 
 class Pretended:
     def __init__(self, name):
@@ -24,7 +24,7 @@ if len(sys.argv) > 1:
     ctypes.CDLL = Pretended
 else:
     sys.modules["ctypes"] = None
-permit.let_in()
+ptrace_permission.let_in()
 print(json.dumps(os.getpid()), flush=True)
 child = os.fork()
 if child == 0:

@@ -11,7 +11,7 @@ import pytest
 
 from bottleneck_doctor.agent import loader, profiler, training, wire
 from bottleneck_doctor.agent.state import FIRST_LOOKS, STRIDE_AT_MOST, AgentState, IteratorCounts, state
-from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 
 MILLION = 1_000_000
 
@@ -104,8 +104,8 @@ def test_a_place_in_the_users_code_is_written_down_once(pulse: AgentState, tmp_p
     )
     assert [pulse.site("logging", frame), pulse.site("logging", frame)] == [1, 1]  # type: ignore[arg-type]
     assert pulse.site("checkpoint", frame) == 2  # type: ignore[arg-type]
-    (diary,) = read_diaries(tmp_path)
-    assert [(fact["kind"], fact["file"], fact["line"]) for fact in diary.facts] == [
+    (log,) = read_logs(tmp_path)
+    assert [(fact["kind"], fact["file"], fact["line"]) for fact in log.facts] == [
         ("logging", "/home/me/train.py", 7),
         ("checkpoint", "/home/me/train.py", 7),
     ]
@@ -121,8 +121,8 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ProcessLog
         patch.setattr(loader, "now", clock.__next__)
         patch.setattr(training, "now", clock.__next__)
         _train(MILLION)
-    (diary,) = read_diaries(folder)
-    return next(folder.glob("*.rows")), diary
+    (log,) = read_logs(folder)
+    return next(folder.glob("*.rows")), log
 
 
 def _train(steps: int) -> None:
@@ -138,19 +138,19 @@ def _train(steps: int) -> None:
 
 
 def test_a_million_steps_stay_under_8_mib(long_run: tuple[Path, ProcessLog]) -> None:
-    file, diary = long_run
+    file, log = long_run
     assert os.stat(file).st_blocks * 512 <= 8 << 20
-    assert diary.board["dropped"] == 0, "the stride grew before the file was full"
+    assert log.board["dropped"] == 0, "the stride grew before the file was full"
 
 
 def test_a_million_steps_are_all_counted(long_run: tuple[Path, ProcessLog]) -> None:
-    _, diary = long_run
-    last = diary.of(wire.NEXT)[-1]
+    _, log = long_run
+    last = log.of(wire.NEXT)[-1]
     assert MILLION - last.a <= 2 * STRIDE_AT_MOST
-    assert diary.board["trained"] == pytest.approx(last.a, abs=2)
+    assert log.board["trained"] == pytest.approx(last.a, abs=2)
     assert last.d == pytest.approx(last.a, abs=2)
     assert last.e == pytest.approx(last.a, abs=2)
-    assert len(diary.of(wire.NEXT)) > 512, "and looked at from end to end"
+    assert len(log.of(wire.NEXT)) > 512, "and looked at from end to end"
 
 
 def test_a_profilers_window_sets_no_pace(pulse: AgentState, monkeypatch: pytest.MonkeyPatch) -> None:

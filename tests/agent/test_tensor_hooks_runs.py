@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.meta_device import IN_SCRIPT
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
 
@@ -59,20 +59,20 @@ def test_every_bit_is_the_same(what: str, both: Any) -> None:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_each_step_that_was_listened_to_has_one(word: str, both: Any) -> None:
-    (diary,) = read_diaries(both[1].folder)
-    heard = [row for row in diary.of(wire.DEVICE_STEP) if row.c != wire.NOTHING]
-    rows = diary.of(WORDS[word])
+    (log,) = read_logs(both[1].folder)
+    heard = [row for row in log.of(wire.DEVICE_STEP) if row.c != wire.NOTHING]
+    rows = log.of(WORDS[word])
     assert len(heard) > 5
     assert len(rows) == len(heard)
-    (site,) = (fact for fact in diary.facts if fact.get("site") == rows[0].thing)
+    (site,) = (fact for fact in log.facts if fact.get("site") == rows[0].thing)
     source = (both[1].folder.parent / "train.py").read_text().splitlines()
     assert source[site["line"] - 1].endswith("# " + word)
     assert {row.thing for row in rows} == {rows[0].thing}
 
 
 def test_steps_that_were_not_listened_to_say_so(both: Any) -> None:
-    (diary,) = read_diaries(both[1].folder)
-    assert wire.NOTHING in {row.c for row in diary.of(wire.DEVICE_STEP)}
+    (log,) = read_logs(both[1].folder)
+    assert wire.NOTHING in {row.c for row in log.of(wire.DEVICE_STEP)}
 
 
 def test_the_profile_has_the_copies_by_line(both: Any) -> None:
@@ -89,7 +89,7 @@ def test_a_run_without_a_device_never_loads_the_hooks(tmp_path: Path) -> None:
         tmp_path,
         PRELUDE
         + "for batch in DataLoader(Rows(160), batch_size=4): train_on(batch)\n"
-        + "say(loaded=[name for name in sys.modules if name.startswith('_bdoc_agent.patch_')])\n",
+        + "say(loaded=[name for name in sys.modules if name.startswith('_bdoc_agent.')])\n",
     )
     loaded = said(told)["loaded"]
     assert "_bdoc_agent.training" in loaded

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import AGENT, PRELUDE, Told, profile_of, said, watched
 
@@ -125,7 +125,7 @@ def test_a_process_that_trains_nothing_is_no_trainer(
 ) -> None:
     (pool,) = (one for one in profile.processes if one.ppid == seen["pool"][0])
     assert pool.role == "other"
-    assert all(diary.parent for diary in read_diaries(told.folder))
+    assert all(log.parent for log in read_logs(told.folder))
 
 
 def test_the_users_error_keeps_its_traceback(told: Told) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.trace_window import STEPS, WARM_STEPS
-from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
 
 SCRIPT = (
@@ -28,9 +28,9 @@ class Device:  # simulated: it comes to a mark when the loop has asked BEHIND ti
     def passed(self, mark): return Device.asked >= mark + BEHIND
     def between_ns(self, first, last): return 0
     def tracer(self):
-        from _bdoc_agent import kineto
-        kineto.ACTIVITIES["simulated"] = "CPU"
-        return kineto.refusal(torch, "simulated") or kineto.Trace("simulated")
+        from _bdoc_agent import trace_window
+        trace_window.ACTIVITIES["simulated"] = "CPU"
+        return trace_window.refusal(torch, "simulated") or trace_window.Trace("simulated")
     def describe(self): return {"kind": "simulated", "index": 0, "name": "simulated"}
 
 class Asked(Rows):
@@ -73,11 +73,11 @@ AT_THE_NEXT_LOOK = """
 """
 
 
-def diary_of(told: Told) -> ProcessLog:
+def log_of(told: Told) -> ProcessLog:
     assert told.status == 0, told.stderr
     assert told.stderr == "", "the user's stderr is the user's"
-    (diary,) = read_diaries(told.folder)
-    return diary
+    (log,) = read_logs(told.folder)
+    return log
 
 
 def named(told: Told, fact: dict[str, Any]) -> list[str]:
@@ -92,7 +92,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def test_some_steps_are_recorded_and_the_script_notices_nothing(usual: Told, tmp_path: Path) -> None:
-    fact = diary_of(usual).first("trace")
+    fact = log_of(usual).first("trace")
     assert fact["steps"] == STEPS
     names = named(usual, fact)
     assert sum(name.startswith("bdoc#step#") for name in names) == STEPS + 1
@@ -102,7 +102,7 @@ def test_some_steps_are_recorded_and_the_script_notices_nothing(usual: Told, tmp
 
 
 def test_every_step_of_the_window_is_set_aside(usual: Told) -> None:
-    (window,) = diary_of(usual).of(wire.WINDOWED)
+    (window,) = log_of(usual).of(wire.WINDOWED)
     (loop,) = profile_of(usual).loops
     ends = [usual.origin_ns + int(t * 1e9) for t in loop.table.t]
     inside = [place for place, end in enumerate(ends) if window.t < end < window.t + window.duration]
@@ -110,25 +110,25 @@ def test_every_step_of_the_window_is_set_aside(usual: Told) -> None:
     assert {loop.table.set_aside[place] for place in inside} == {"instrument"}
 
 
-def asked_inside(diary: ProcessLog) -> int:
+def asked_inside(log: ProcessLog) -> int:
     """How many batches the loop got while the window was open."""
-    (window,) = diary.of(wire.WINDOWED)
-    return sum(0 < row.t - window.t < window.duration for row in diary.of(wire.NEXT))
+    (window,) = log.of(wire.WINDOWED)
+    return sum(0 < row.t - window.t < window.duration for row in log.of(wire.NEXT))
 
 
 def test_the_window_waits_for_the_device_to_come_past_its_last_step(tmp_path: Path) -> None:
     told = watched(tmp_path, script(behind=3))
-    diary = diary_of(told)
-    assert asked_inside(diary) == WARM_STEPS + STEPS + 2
-    names = named(told, diary.first("trace"))
+    log = log_of(told)
+    assert asked_inside(log) == WARM_STEPS + STEPS + 2
+    names = named(told, log.first("trace"))
     assert sum(name.startswith("enumerate(DataLoader)") for name in names) == STEPS, "waiting records no more"
 
 
 def test_a_device_far_behind_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    before = "from _bdoc_agent import window; window.DRAIN_NS = 20_000_000"
-    diary = diary_of(watched(tmp_path, script(1000, before)))
-    assert WARM_STEPS + STEPS < asked_inside(diary) < 60
-    assert diary.first("trace")["steps"] == STEPS
+    before = "from _bdoc_agent import trace_window; trace_window.DRAIN_NS = 20_000_000"
+    log = log_of(watched(tmp_path, script(1000, before)))
+    assert WARM_STEPS + STEPS < asked_inside(log) < 60
+    assert log.first("trace")["steps"] == STEPS
 
 
 def test_a_window_that_an_evaluation_cuts_short_is_opened_again_in_the_training(tmp_path: Path) -> None:
@@ -139,11 +139,11 @@ def test_a_window_that_an_evaluation_cuts_short_is_opened_again_in_the_training(
                 model(held)
 """
     told = watched(tmp_path, script().replace("    time.sleep(0.003)", evaluation))
-    diary = diary_of(told)
-    assert "left after" in diary.first("trace_refused")["why"]
-    fact = diary.first("trace")
+    log = log_of(told)
+    assert "left after" in log.first("trace_refused")["why"]
+    fact = log.first("trace")
     assert fact["steps"] == STEPS
-    training = {row.thing for row in diary.of(wire.NEXT) if row.d}
+    training = {row.thing for row in log.of(wire.NEXT) if row.d}
     assert {fact["loader"]} <= training
     assert told.stdout == plain(tmp_path, script().replace("    time.sleep(0.003)", evaluation)).stdout
 
@@ -152,27 +152,27 @@ def test_where_somebody_else_profiles_no_window_is_opened(tmp_path: Path) -> Non
     other = "torch.autograd.profiler.profile().__enter__()"
     ends = "\ntorch.autograd._disable_profiler()"
     told = watched(tmp_path, script(before=other) + ends)
-    (diary,) = read_diaries(told.folder)
+    (log,) = read_logs(told.folder)
     assert told.status == 0
-    assert diary.first("trace") == {}
-    assert "another profiler" in diary.first("trace_refused")["why"]
+    assert log.first("trace") == {}
+    assert "another profiler" in log.first("trace_refused")["why"]
 
 
 @pytest.mark.parametrize("broken", ["prepare", "range"])
 def test_a_recording_that_fails_leaves_the_training_alone(tmp_path: Path, broken: str) -> None:
-    before = "from _bdoc_agent import kineto; kineto.Trace." + broken + " = lambda *rest: 1 / 0"
+    before = "from _bdoc_agent import trace_window; trace_window.Trace." + broken + " = lambda *rest: 1 / 0"
     told = watched(tmp_path, script(before=before))
-    diary = diary_of(told)
+    log = log_of(told)
     assert len(told.stdout.split()) == 2
-    assert diary.first("trace") == {}
-    assert "ZeroDivisionError" in diary.first("trace_refused")["why"]
+    assert log.first("trace") == {}
+    assert "ZeroDivisionError" in log.first("trace_refused")["why"]
 
 
 def test_where_kineto_cannot_be_silenced_nothing_is_recorded_and_nothing_printed(tmp_path: Path) -> None:
-    before = "from _bdoc_agent import kineto; kineto.SEVERITY = 'no_such_symbol'"
-    diary = diary_of(watched(tmp_path, script(before=before)))
-    assert diary.first("trace") == {}
-    assert "hides kineto's log level" in diary.first("trace_refused")["why"]
+    before = "from _bdoc_agent import trace_window; trace_window.SEVERITY = 'no_such_symbol'"
+    log = log_of(watched(tmp_path, script(before=before)))
+    assert log.first("trace") == {}
+    assert "hides kineto's log level" in log.first("trace_refused")["why"]
 
 
 @pytest.mark.parametrize(("every", "steps"), [(1, {3}), (17, {4, 5})])
@@ -182,14 +182,14 @@ def test_of_slow_steps_fewer_are_recorded_but_an_update_is_among_them(
     """Six slow steps of many operators would make a trace that nobody can read."""
     text = script().replace("    time.sleep(0.003)", "    time.sleep(0.09 if place > 10 else 0.003)")
     text = text.replace("loss = train_on(batch)", UPDATING.replace("EVERY", str(every)))
-    recorded = diary_of(watched(tmp_path, text.replace("Asked(80)", "Asked(32)"))).first("trace")["steps"]
+    recorded = log_of(watched(tmp_path, text.replace("Asked(80)", "Asked(32)"))).first("trace")["steps"]
     assert recorded in steps
 
 
 def test_a_training_that_ends_inside_of_the_window_ends_well(tmp_path: Path) -> None:
     late = script(behind=1000).replace("place == 10", "place == 55")
     told = watched(tmp_path, late.replace("        clock.state.control.on_profile()\n", AT_THE_NEXT_LOOK))
-    assert diary_of(told).first("trace")["steps"] in range(2, STEPS + 1)
+    assert log_of(told).first("trace")["steps"] in range(2, STEPS + 1)
 
 
 def test_a_fork_inside_of_the_window_ends_it_first(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_fork_inside_of_the_window_ends_it_first(tmp_path: Path) -> None:
 """
     told = watched(tmp_path, script().replace("    time.sleep(0.003)", forks))
     assert told.status == 0, told.stderr
-    steps = [diary.first("trace").get("steps") for diary in read_diaries(told.folder)]
+    steps = [log.first("trace").get("steps") for log in read_logs(told.folder)]
     assert steps[0] in range(2, STEPS)
 
 
@@ -222,8 +222,8 @@ def test_a_profiler_of_the_scripts_own_goes_first(tmp_path: Path, accelerated: b
     told = watched(tmp_path, text)
     assert told.status == 0, told.stderr
     assert told.stdout.split()[1] == "True"
-    (diary,) = read_diaries(told.folder)
-    assert len(diary.of(wire.WINDOWED)) == 1
+    (log,) = read_logs(told.folder)
+    assert len(log.of(wire.WINDOWED)) == 1
 
 
 COMPILED = """
@@ -245,7 +245,7 @@ def test_a_compiled_model_stays_as_it_is(tmp_path: Path) -> None:
     text = script().replace("for place, batch in", COMPILED) + count
     (tmp_path / "plain").mkdir()
     told = watched(tmp_path, text)
-    assert diary_of(told).first("trace")["steps"] == STEPS
+    assert log_of(told).first("trace")["steps"] == STEPS
     assert told.stdout == plain(tmp_path / "plain", text).stdout
 
 
@@ -262,6 +262,6 @@ def test_a_profiler_of_the_scripts_in_warm_up_is_left_alone(tmp_path: Path) -> N
     text = script().replace(loop, IN_WARM_UP + loop).replace("time.sleep(0.003)", "mine.step()")
     told = watched(tmp_path, text + "mine.stop()\n")
     assert told.status == 0, told.stderr
-    (diary,) = read_diaries(told.folder)
-    assert diary.first("trace") in (None, {}), "no window was opened"
+    (log,) = read_logs(told.folder)
+    assert log.first("trace") in (None, {}), "no window was opened"
     assert told.stdout.splitlines()[0] == "True", "the script's own profiler has its events"

@@ -12,7 +12,7 @@ import pytest
 from bottleneck_doctor.agent import loader, loop_without_loader, training
 from bottleneck_doctor.agent.loop_without_loader import CLOSURES
 from bottleneck_doctor.agent.state import IteratorCounts, state
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.loops import Loop
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, loops_over, profile_of, said, watched
@@ -128,7 +128,7 @@ say(trained=trained)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Profile, Any]:
     told = watched(tmp_path_factory.mktemp("training"), SCRIPT)
-    return said(told), profile_of(told), read_diaries(told.folder)
+    return said(told), profile_of(told), read_logs(told.folder)
 
 
 def loop(profile: Profile, dataset: str) -> Loop:
@@ -245,5 +245,5 @@ def test_a_loop_without_a_loader_is_timed_between_optimizer_and_forward(run: Any
 
 
 def test_most_steps_were_not_looked_at(run: Any) -> None:
-    (diary,) = run[2]
-    assert len(diary.rows) < 4 * sum(one.steps for one in run[1].loops)
+    (log,) = run[2]
+    assert len(log.rows) < 4 * sum(one.steps for one in run[1].loops)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.assemble.rows import ProcessLog, read_diaries
+from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from bottleneck_doctor.model.fetches import FetchTable
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import AGENT, PRELUDE, Told, loader_of, plain, profile_of, said, watched
@@ -72,8 +72,8 @@ def profile(told: Told) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def diaries(told: Told) -> list[ProcessLog]:
-    return read_diaries(told.folder)
+def logs(told: Told) -> list[ProcessLog]:
+    return read_logs(told.folder)
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_failing_worker_raises_the_same_with_our_frames_added_at_most(
     assert re.sub(ours, "", seen["message"]) == alone["message"].replace("plain", "watched")
 
 
-def test_the_fork_server_itself_is_no_worker(diaries: list[ProcessLog], profile: Profile) -> None:
+def test_the_fork_server_itself_is_no_worker(logs: list[ProcessLog], profile: Profile) -> None:
     others = [process for process in profile.processes if process.role == "other"]
-    assert len(diaries) == 1 + 4 + 1 + len(others)
+    assert len(logs) == 1 + 4 + 1 + len(others)
     assert all(process.loader is None for process in others)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.watching import said, watched
 
 
@@ -19,8 +19,8 @@ def treated(
     order.write_text(json.dumps({"treatments": treatments, "losses": 0}))
     told = watched(folder, script, BDOC_TRIAL=str(order), **environ)
     words: dict[str, list[str]] = {}
-    for diary in read_diaries(told.folder):
-        for fact in diary.facts:
+    for log in read_logs(told.folder):
+        for fact in log.facts:
             if fact.get("fact") == "treated":
                 words.setdefault(str(fact["name"]), []).append(str(fact["why"]))
     return said(told), words

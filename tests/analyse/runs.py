@@ -47,11 +47,11 @@ class Traits:
         """Seconds per step."""
         if self.step is not None:
             return self.step
-        turn = self.compute + self.idle + self.checkpoint + self.logging
+        cost = self.compute + self.idle + self.checkpoint + self.logging
         if self.workers == 0:
-            return self.fetch + turn
+            return self.fetch + cost
         crowd = (self.cpu + self.collate + self.compute) / self.cores
-        return max(turn, self.fetch / self.workers, crowd)
+        return max(cost, self.fetch / self.workers, crowd)
 
 
 def run_of(**given: Any) -> Profile:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.causes import gain
-from bottleneck_doctor.analyse.device_replay import device_turn
+from bottleneck_doctor.analyse.device_replay import device_cost
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
 from bottleneck_doctor.model.derived import DeviceStepBreakdown
@@ -131,7 +131,7 @@ def test_time_inside_a_readback_is_not_promised_back():
 
 def test_time_without_a_core_is_left_to_the_replay():
     beat = DeviceStepBreakdown(100, 0.02, 0.006, launch_s=0.010, sync_s=0.004, host_s=0.014)
-    alone, held = device_turn(beat), device_turn(beat, held=0.5)
+    alone, held = device_cost(beat), device_cost(beat, held=0.5)
     assert (held.launch, held.lead_in) == (alone.launch / 2, alone.lead_in / 2)
     assert held.device == alone.device
 
@@ -180,24 +180,24 @@ def test_a_saturated_device_is_good_news_and_no_remedy():
     assert [one.id for one in report.remedies] == []
 
 
-TURN = StepCost(0.0, launch=4 * MS, device=10 * MS)
+COST = StepCost(0.0, launch=4 * MS, device=10 * MS)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
     ("turn", "ahead", "making", "step"),
     [
-        (TURN, 1.0, 1 * MS, 10 * MS),  # the device sets the pace
-        (replace(TURN, launch=14 * MS), 1.0, 1e-5, 14 * MS),  # the loop does
-        (replace(TURN, copying=3 * MS), 1.0, 1 * MS, 13 * MS),  # copies stand in line with kernels
-        (replace(TURN, lead_in=3 * MS), 0.0, 1e-5, 13 * MS),  # waits for the device, then for the loop
-        (replace(TURN, lead_in=3 * MS), 1.0, 1e-5, 10 * MS),  # no longer waits
-        (TURN, 1.0, 24 * MS, None),  # the loader does
+        (COST, 1.0, 1 * MS, 10 * MS),  # the device sets the pace
+        (replace(COST, launch=14 * MS), 1.0, 1e-5, 14 * MS),  # the loop does
+        (replace(COST, copying=3 * MS), 1.0, 1 * MS, 13 * MS),  # copies stand in line with kernels
+        (replace(COST, lead_in=3 * MS), 0.0, 1e-5, 13 * MS),  # waits for the device, then for the loop
+        (replace(COST, lead_in=3 * MS), 1.0, 1e-5, 10 * MS),  # no longer waits
+        (COST, 1.0, 24 * MS, None),  # the loader does
     ],
 )
-def test_the_step_is_the_longer_of_two_timelines(turn, ahead, making, step, workers):
-    scenario = Scenario((BatchCost(making),), (turn,), workers=workers, cores=8.0, ahead=ahead)
-    expected = step or (making / workers if workers else making + turn.launch)
+def test_the_step_is_the_longer_of_two_timelines(cost, ahead, making, step, workers):
+    scenario = Scenario((BatchCost(making),), (cost,), workers=workers, cores=8.0, ahead=ahead)
+    expected = step or (making / workers if workers else making + cost.launch)
     assert step_seconds(scenario) == pytest.approx(expected, rel=0.02)
 
 

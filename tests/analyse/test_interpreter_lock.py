@@ -58,13 +58,13 @@ def test_time_without_the_lock_is_the_interpreters() -> None:
     held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
     assert held.stored == pytest.approx(0.04), "a log waits for the thread that writes it"
     assert held.threads == 1.0
-    assert held.turns[0].python == pytest.approx(0.006), "nothing else explains why it stood still"
-    assert held.turns[0].idle == pytest.approx(0.0)
+    assert held.costs[0].python == pytest.approx(0.006), "nothing else explains why it stood still"
+    assert held.costs[0].idle == pytest.approx(0.0)
     assert held_by_lock(profile({SLEEP: (100, 1)}, 95), LOOP, base) == base
 
 
 def test_the_lock_that_a_feeding_thread_holds_is_the_inputs() -> None:
     base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, feeders=1)
     held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
-    assert (held.turns[0].python, held.turns[0].idle) == (0.0, pytest.approx(0.0))
+    assert (held.costs[0].python, held.costs[0].idle) == (0.0, pytest.approx(0.0))
     assert held.crowded == pytest.approx(0.006)

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse.loop_without_loader import InputGap, as_loop, judge_gap
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
-from bottleneck_doctor.analyse.step_costs import Beside, turn_of
+from bottleneck_doctor.analyse.step_costs import Beside, cost_of
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.instruments import Operation, Stack
 from bottleneck_doctor.model.loops import Feed, LoopBody, Outside
@@ -211,7 +211,7 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
 def test_what_is_neither_cpu_nor_queue_is_sleep(outside: Outside, idle: float) -> None:
     loop = as_loop(run_of(), outside, InputGap(1.0, 0.0, 1.0))
     step = steps_of(loop.table)[0]
-    assert turn_of(step, Beside()).idle == pytest.approx(idle)
+    assert cost_of(step, Beside()).idle == pytest.approx(idle)
 
 
 def test_stacks_of_another_process_do_not_count() -> None:

@@ -8,7 +8,7 @@ from bottleneck_doctor.analyse.predict import DISTURBED, relieved, speedup_of, s
 from bottleneck_doctor.analyse.replay import step_seconds
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
 
-ALONE = Scenario(works=(BatchCost(0.03),), turns=(StepCost(0.01),), cores=2.0)
+ALONE = Scenario(works=(BatchCost(0.03),), costs=(StepCost(0.01),), cores=2.0)
 
 
 def replayed(scenario: Scenario, change: Change) -> float:
@@ -27,12 +27,12 @@ def test_another_setting_leaves_the_work_to_be_done(change: Change) -> None:
 
 
 def test_workers_have_kept_it_from_the_loop_already() -> None:
-    beside = Scenario(works=(BatchCost(0.03),), turns=(StepCost(0.01),), cores=2.0, workers=1)
+    beside = Scenario(works=(BatchCost(0.03),), costs=(StepCost(0.01),), cores=2.0, workers=1)
     assert speedup_of(beside, Change(cpu=0.5)) == pytest.approx(replayed(beside, Change(cpu=0.5)))
 
 
 def test_waiting_for_a_slower_rank_disturbs_nothing() -> None:
-    ranks = Scenario(works=(BatchCost(1e-4),), turns=(StepCost(0.01, straggler=0.01),), cores=2.0)
+    ranks = Scenario(works=(BatchCost(1e-4),), costs=(StepCost(0.01, straggler=0.01),), cores=2.0)
     assert speedup_of(ranks, Change(straggler=0.0)) == pytest.approx(replayed(ranks, Change(straggler=0.0)))
 
 

@@ -26,6 +26,6 @@ def test_a_freeze_is_worth_the_collectors_cpu_whoever_else_wants_the_cores(crowd
         table.wall_s[place] = wall + 4 * MS + waited
     scenario = diagnose(run).scenario
     assert scenario is not None
-    assert fmean(turn.collect for turn in scenario.turns) == pytest.approx(4 * MS, rel=0.02)
-    assert fmean(turn.compute for turn in scenario.turns) == pytest.approx(4 * MS, rel=0.05)
+    assert fmean(cost.collect for cost in scenario.costs) == pytest.approx(4 * MS, rel=0.02)
+    assert fmean(cost.compute for cost in scenario.costs) == pytest.approx(4 * MS, rel=0.05)
     assert step_after(scenario, Change(collect=0.0)) == pytest.approx(8 * MS, rel=0.1)

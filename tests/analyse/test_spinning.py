@@ -71,8 +71,8 @@ def test_nothing_is_claimed_where_it_may_be_something_else(
 def test_spinning_ends_with_those_who_make_batches() -> None:
     scene = replace(BASE, spinning=0.5)
     assert apply(Change(), scene) == scene
-    assert apply(Change(cpu=0.0), scene).turns[0].compute == pytest.approx(6 * MS)
-    assert apply(Change(cpu=0.5), scene).turns[0].compute == pytest.approx(9 * MS)
-    assert apply(Change(cores=8.0), scene).turns[0].compute == pytest.approx(6 * MS)
-    assert apply(Change(compute=0.0), scene).turns[0].compute == 0.0
+    assert apply(Change(cpu=0.0), scene).costs[0].compute == pytest.approx(6 * MS)
+    assert apply(Change(cpu=0.5), scene).costs[0].compute == pytest.approx(9 * MS)
+    assert apply(Change(cores=8.0), scene).costs[0].compute == pytest.approx(6 * MS)
+    assert apply(Change(compute=0.0), scene).costs[0].compute == 0.0
     assert step_seconds(apply(Change(cpu=0.0), scene)) < step_seconds(apply(Change(cpu=0.0), BASE))

@@ -53,8 +53,8 @@ def parts(profile: Profile) -> tuple[float, float, float]:
     """Python, calling and computing in milliseconds."""
     scenario = diagnose(profile).scenario
     assert scenario is not None
-    turn = scenario.turns[0]
-    return turn.python / MS, turn.launch / MS, turn.compute / MS
+    cost = scenario.costs[0]
+    return cost.python / MS, cost.launch / MS, cost.compute / MS
 
 
 def test_large_products_stay_computation() -> None:

@@ -102,9 +102,9 @@ def test_workers_in_the_crowd_answer_for_the_cores_that_they_keep_busy() -> None
 
 
 def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
-    turns, two = (StepCost(0.01, idle=0.01),), replace(IDLE, cores=2.0)
-    assert trouble(run(4, large=0.2), two, cores=2.0, turns=turns) == ""
-    asleep, profile = replace(BASE, cores=2.0, turns=turns, asleep=1.0), run(4, large=0.2)
+    costs, two = (StepCost(0.01, idle=0.01),), replace(IDLE, cores=2.0)
+    assert trouble(run(4, large=0.2), two, cores=2.0, costs=costs) == ""
+    asleep, profile = replace(BASE, cores=2.0, costs=costs, asleep=1.0), run(4, large=0.2)
     judged = judge_threads(profile, profile.loops[0], asleep, two, 0.0)
     assert judged.trouble == "many"
     assert judged.factor[1] == pytest.approx(2.0, rel=0.02), "half of the step"

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from bottleneck_doctor.analyse.replay import apply, step_seconds, turn_seconds
+from bottleneck_doctor.analyse.replay import apply, cost_seconds, step_seconds
 from bottleneck_doctor.analyse.scenario import fitted
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
 
@@ -66,11 +66,11 @@ def test_more_workers_than_cores_do_not_outrun_threads_that_wait_for_each_other(
 def test_a_run_beside_workers_holds_their_interference() -> None:
     """What the model takes alone is found again from how long it took beside two workers."""
     alone = apply(Change(workers=2), beside(20.0))
-    slowed = replace(alone, turns=(replace(alone.turns[0], compute=30 * MS),))  # the CPU that was spun, too
-    own = turn_seconds(alone) - alone.hand_over
+    slowed = replace(alone, costs=(replace(alone.costs[0], compute=30 * MS),))  # the CPU that was spun, too
+    own = cost_seconds(alone) - alone.hand_over
     assert own > 1.5 * 20 * MS
     found = fitted(slowed, step_seconds(alone), own, bulky=False)
-    assert fmean(turn.compute for turn in found.turns) == pytest.approx(20 * MS, rel=0.1)
+    assert fmean(cost.compute for cost in found.costs) == pytest.approx(20 * MS, rel=0.1)
 
 
 def test_what_torch_makes_takes_longer_in_a_worker() -> None:

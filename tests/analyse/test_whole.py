@@ -145,12 +145,12 @@ def test_its_remedies_are_those_of_the_validation_loader() -> None:
     report = write_up(slow_validation(20.0))
     (finding,) = (one for one in report.findings if one.id == "loader-in-main")
     assert finding.location == Location("train.py", 99)
-    (cure,) = (one for one in report.remedies if one.id == "workers-auto")
-    assert cure.scope == "run"
-    assert "evaluation" in cure.title
-    assert cure.fix.location == Location("train.py", 99)
+    (proposal,) = (one for one in report.remedies if one.id == "workers-auto")
+    assert proposal.scope == "run"
+    assert "evaluation" in proposal.title
+    assert proposal.fix.location == Location("train.py", 99)
     both = 20.0 + 0.33
-    assert 1.0 < cure.predicted_speedup.likely < both / 0.33
+    assert 1.0 < proposal.predicted_speedup.likely < both / 0.33
     assert "eval-less" in {one.id for one in report.remedies}
 
 

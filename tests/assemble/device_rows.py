@@ -15,13 +15,13 @@ from bottleneck_doctor.assemble.device import Traced, read_devices, read_drivers
 from bottleneck_doctor.assemble.iterators import read_iterations
 from bottleneck_doctor.assemble.loaders import read_loaders
 from bottleneck_doctor.assemble.profile import Remains, assemble
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.assemble.trace import TraceTable
 from bottleneck_doctor.model.device import DeviceWindow
 from bottleneck_doctor.model.instruments import Sample
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
-from tests.assemble.test_profile import book
+from tests.assemble.test_profile import writer
 
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
 ROOM = 30 * MS
@@ -161,7 +161,7 @@ def train(
 ) -> Training:
     """The rows of such a training; every so manieth step is looked at. Its iterator took ``built``
     nanoseconds."""
-    file = book(folder, pid)
+    file = writer(folder, pid)
     for fact in (
         {"fact": "process", "pid": pid}, {"fact": "torch", "version": "2.13.0", "threads": 1},
         {"fact": "settled", "threads": 1, "device": "cuda"}, {"fact": "device", **DEVICE, **device},
@@ -208,8 +208,8 @@ def profile_of(
     profile = assemble(Remains(folder, run, Machine("box", "6", "cpu", 8, 8.0), 0, samples or []))
     if traces is None:
         return profile
-    diaries = read_diaries(folder)
-    _, numbering = read_loaders(diaries)
-    iterations = {diary.pid: read_iterations(diary, numbering) for diary in diaries}
-    device, others = read_devices(diaries, iterations, read_drivers([], diaries), [], 0, traces)
+    logs = read_logs(folder)
+    _, numbering = read_loaders(logs)
+    iterations = {log.pid: read_iterations(log, numbering) for log in logs}
+    device, others = read_devices(logs, iterations, read_drivers([], logs), [], 0, traces)
     return replace(profile, device=device, other_devices=others)

@@ -27,7 +27,7 @@ CHECKPOINT_EVERY, LOG_EVERY = 1000, 20
 TRAINER, FIRST_WORKER = 100, 200
 MS = 1_000_000
 ORIGIN = 10**12
-TURN, FETCH, HAND_OVER = 30 * MS, 470 * MS, MS
+COST, FETCH, HAND_OVER = 30 * MS, 470 * MS, MS
 
 
 @dataclass
@@ -57,7 +57,7 @@ def simulated(chance: random.Random, steps: int) -> Course:
             course.fetched.append(course.begun[-1] + int(FETCH * slow * chance.uniform(0.8, 1.2)))
             course.asked.append(t)
             course.got.append(max(t + MS // 5, course.fetched[-1] + HAND_OVER))
-            t = course.got[-1] + int(TURN * chance.uniform(0.95, 1.05))
+            t = course.got[-1] + int(COST * chance.uniform(0.95, 1.05))
             if batch % CHECKPOINT_EVERY == CHECKPOINT_EVERY - 1:
                 t += 400 * MS
         course.epochs.append((begin, built, t))
@@ -70,9 +70,9 @@ class Thinned:
 
     def __init__(self, folder: Path, pid: int) -> None:
         with mock.patch.object(os, "getpid", lambda pid=pid: pid):
-            self.book = EventWriter(str(folder))
+            self.writer = EventWriter(str(folder))
         self.floor = 1
-        self.book.on_full = self._halve
+        self.writer.on_full = self._halve
 
     def _halve(self) -> None:
         self.floor = min(self.floor * 2, STRIDE_AT_MOST)
@@ -89,13 +89,13 @@ def write(folder: Path, steps: int = STEPS) -> Course:
 
 
 def _write_loop(thinned: Thinned, course: Course, chance: random.Random) -> None:
-    book, waited, looks = thinned.book, 0, 0
-    _introduce(book)
+    writer, waited, looks = thinned.writer, 0, 0
+    _introduce(writer)
     for epoch, (begin, built, end) in enumerate(course.epochs):
         number = 2 * epoch + 1
-        book.row(wire.EPOCH, begin, built - begin, number, thing=1)
+        writer.row(wire.EPOCH, begin, built - begin, number, thing=1)
         for worker in range(WORKERS):
-            book.row(wire.WORKERS, begin, 0, FIRST_WORKER + worker, worker, thing=1)
+            writer.row(wire.WORKERS, begin, 0, FIRST_WORKER + worker, worker, thing=1)
         waited, arrived, countdown = built - begin, 0, 0
         for batch in range(epoch * LENGTH, min((epoch + 1) * LENGTH, len(course.got))):
             asked, got = course.asked[batch], course.got[batch]
@@ -106,55 +106,55 @@ def _write_loop(thinned: Thinned, course: Course, chance: random.Random) -> None
                 continue
             looks += 1
             countdown = thinned.floor - 1 + (looks & 1 if thinned.floor > 1 else 0)
-            book.row(wire.NEXT, asked, got - asked, arrived, MS // 5, waited, batch, batch, 1)
+            writer.row(wire.NEXT, asked, got - asked, arrived, MS // 5, waited, batch, batch, 1)
             cpu = ORIGIN // 100 + batch * 25 * MS
-            book.row(wire.LOOP, asked, number, cpu, cpu + cpu // 5, batch * MS // 3, 0, MS // 9, 1)
-            book.row(wire.BACKWARD, got + 12 * MS, 11 * MS, 10 * MS)
-            book.row(wire.OPTIMIZER, got + 25 * MS, 2 * MS, batch + 1, 2 * MS)
-            book.row(wire.LOOK, got, 20_000, thing=1)
-        book.row(wire.END, end, MS, 2 * epoch + 1, 1, waited + MS, arrived, batch + 1, 1)
-        _write_evaluation(book, number + 1, end + 2 * MS, batch + 1)
+            writer.row(wire.LOOP, asked, number, cpu, cpu + cpu // 5, batch * MS // 3, 0, MS // 9, 1)
+            writer.row(wire.BACKWARD, got + 12 * MS, 11 * MS, 10 * MS)
+            writer.row(wire.OPTIMIZER, got + 25 * MS, 2 * MS, batch + 1, 2 * MS)
+            writer.row(wire.LOOK, got, 20_000, thing=1)
+        writer.row(wire.END, end, MS, 2 * epoch + 1, 1, waited + MS, arrived, batch + 1, 1)
+        _write_evaluation(writer, number + 1, end + 2 * MS, batch + 1)
     for word, value in ((wire.STEPS, len(course.got)), (wire.COST, 30_000 * looks)):
-        book.post(word, value)
+        writer.post(word, value)
 
 
-def _introduce(book: EventWriter) -> None:
-    book.fact(fact="process", python="3.11.9", argv=["train.py"])
-    book.fact(fact="torch", version="2.13.0", threads=4)
+def _introduce(writer: EventWriter) -> None:
+    writer.fact(fact="process", python="3.11.9", argv=["train.py"])
+    writer.fact(fact="torch", version="2.13.0", threads=4)
     for thing, workers in ((1, WORKERS), (2, 0)):
-        book.fact(
+        writer.fact(
             fact="loader", thing=thing, kind="dataloader", dataset="Photos", length=32 * LENGTH,
             batch_size=32,
             num_workers=workers, prefetch_factor=PREFETCH, persistent_workers=True, file="train.py",
             line=40 + thing, dataset_kind="map",
         )  # fmt: skip
     for site, kind in ((1, "checkpoint"), (2, "logging")):
-        book.fact(fact="site", site=site, kind=kind, file="train.py", line=60 + site, function="main")
+        writer.fact(fact="site", site=site, kind=kind, file="train.py", line=60 + site, function="main")
 
 
 def _write_operations(thinned: Thinned, batch: int, got: int, chance: random.Random) -> None:
     """Checkpoints and log records, several of these to a row once the file has filled a while."""
-    book, calls = thinned.book, thinned.floor
+    writer, calls = thinned.writer, thinned.floor
     if batch % CHECKPOINT_EVERY == CHECKPOINT_EVERY - 1:
-        book.row(wire.OPERATION, got + 28 * MS, 390 * MS, 80 * MS, 0, 0, 1, thing=1)
+        writer.row(wire.OPERATION, got + 28 * MS, 390 * MS, 80 * MS, 0, 0, 1, thing=1)
     if batch % (LOG_EVERY * calls) == 0:
-        book.row(wire.OPERATION, got + 27 * MS, calls * chance.randrange(MS), MS, 0, 1, calls, thing=2)
+        writer.row(wire.OPERATION, got + 27 * MS, calls * chance.randrange(MS), MS, 0, 1, calls, thing=2)
 
 
-def _write_evaluation(book: EventWriter, number: int, t: int, backwards: int) -> None:
-    book.row(wire.EPOCH, t, MS, number, thing=2)
+def _write_evaluation(writer: EventWriter, number: int, t: int, backwards: int) -> None:
+    writer.row(wire.EPOCH, t, MS, number, thing=2)
     waited = MS
     for arrived in range(1, EVALUATED + 1):
         waited += 8 * MS
         begin = t + arrived * 18 * MS
-        book.row(wire.NEXT, begin, 8 * MS, arrived, 7 * MS, waited, backwards, backwards, 2)
-        book.row(wire.LOOP, begin, number, 0, 0, 0, wire.NOTHING, 0, 2)
-    book.row(wire.END, t + EVALUATED * 19 * MS, 0, number, 1, waited, EVALUATED, backwards, 2)
+        writer.row(wire.NEXT, begin, 8 * MS, arrived, 7 * MS, waited, backwards, backwards, 2)
+        writer.row(wire.LOOP, begin, number, 0, 0, 0, wire.NOTHING, 0, 2)
+    writer.row(wire.END, t + EVALUATED * 19 * MS, 0, number, 1, waited, EVALUATED, backwards, 2)
 
 
 def _write_worker(thinned: Thinned, worker: int, course: Course, chance: random.Random) -> None:
-    book, skip, total = thinned.book, 0, 0
-    book.fact(fact="worker", worker=worker, workers=WORKERS)
+    writer, skip, total = thinned.writer, 0, 0
+    writer.fact(fact="worker", worker=worker, workers=WORKERS)
     mine = (
         batch
         for first in range(0, len(course.got), LENGTH)
@@ -168,12 +168,12 @@ def _write_worker(thinned: Thinned, worker: int, course: Course, chance: random.
             continue
         skip = thinned.floor - 1
         cpu, queue = int(0.3 * took), int(0.1 * took * chance.random())
-        book.row(wire.FETCH, begin, took, cpu, queue, cpu, 5_000_000 + chance.randrange(10**5), 0)
-        book.row(wire.BATCH, begin, 6 * MS, 5 * MS, 32, 5_100_000, cpu // 9, cpu // 2)
-        book.row(wire.COUNT, begin, total, count, 32, 64)
+        writer.row(wire.FETCH, begin, took, cpu, queue, cpu, 5_000_000 + chance.randrange(10**5), 0)
+        writer.row(wire.BATCH, begin, 6 * MS, 5 * MS, 32, 5_100_000, cpu // 9, cpu // 2)
+        writer.row(wire.COUNT, begin, total, count, 32, 64)
         if count % 16 == 1:
-            book.row(wire.CARGO, begin, 0, 2, 19_267_584, 0)
-        book.row(wire.PICKLE, begin + took, MS // 2, MS // 3, 900)
+            writer.row(wire.CARGO, begin, 0, 2, 19_267_584, 0)
+        writer.row(wire.PICKLE, begin + took, MS // 2, MS // 3, 900)
 
 
 def samples(end_s: float) -> Iterator[Sample]:

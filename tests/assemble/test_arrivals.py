@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.assemble.iterators import Iteration, read_iterations
-from tests.assemble.diaries import PID, Script, asks, diary, ends, opens, trains
+from tests.assemble.logs import PID, Script, asks, ends, log, opens, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 
@@ -16,7 +16,7 @@ def script() -> Script:
 
 
 def read(script: Script) -> dict[int, Iteration]:
-    return {one.number: one for one in read_iterations(diary(script.rows), NUMBERING)}
+    return {one.number: one for one in read_iterations(log(script.rows), NUMBERING)}
 
 
 def test_a_loop_that_trains_gets_all_its_passes(script: Script) -> None:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.computing import AT_MOST, COMPILATIONS_AT_MOST, read_computing
-from bottleneck_doctor.assemble.fetches import Fetchers
+from bottleneck_doctor.assemble.fetches import Fetcher
 from bottleneck_doctor.model.computing import Computing, Padding
-from tests.assemble.diaries import PID, diary, row
+from tests.assemble.logs import PID, log, row
 
 SWITCHES = {"fact": "switches", "anomaly": False, "autocast": False, "invented_later": 3}
 
 
 def test_a_run_of_an_older_agent_says_nothing() -> None:
-    assert read_computing([diary([])], {}, 0) == Computing()
+    assert read_computing([log([])], {}, 0) == Computing()
 
 
 def test_switches_noticed_later_join_those_read_at_first() -> None:
     facts = [SWITCHES, {"fact": "noticed", "switch": "anomaly"}, {"fact": "graph", "casts_weights": True}]
-    (found,) = read_computing([diary([], facts=facts)], {}, 0).switches
+    (found,) = read_computing([log([], facts=facts)], {}, 0).switches
     assert (found.pid, found.anomaly, found.noticed, found.autocast) == (PID, False, ["anomaly"], True)
 
 
 def test_without_a_graph_autocast_is_not_known_to_be_off() -> None:
-    (found,) = read_computing([diary([], facts=[SWITCHES])], {}, 0).switches
+    (found,) = read_computing([log([], facts=[SWITCHES])], {}, 0).switches
     assert found.autocast is None
 
 
 def test_optimizers_and_steps_are_read_and_bounded() -> None:
     optimizer = {"fact": "optimizer", "name": "SGD", "tensors": 2, "invented_later": 1}
-    found = read_computing([diary([], facts=[optimizer] * (2 * AT_MOST))], {}, 0)
+    found = read_computing([log([], facts=[optimizer] * (2 * AT_MOST))], {}, 0)
     assert len(found.optimizers) == AT_MOST
     assert (found.optimizers[0].name, found.optimizers[0].tensors) == ("SGD", 2)
 
@@ -36,13 +36,13 @@ def test_optimizers_and_steps_are_read_and_bounded() -> None:
 def test_padding_is_summed_over_a_loaders_batches() -> None:
     rows = [row(wire.PADDING, t, 0, 100, 10 * t, thing=1) for t in (1, 2)]
     other = row(wire.PADDING, 3, 0, 100, 90, thing=2)
-    crew = Fetchers(diary([*rows, other]), -1, 1)
-    assert read_computing([], {"1:1": [crew]}, 0).paddings == [Padding("1:1", 2, 200, 30)]
+    fetcher = Fetcher(log([*rows, other]), -1, 1)
+    assert read_computing([], {"1:1": [fetcher]}, 0).paddings == [Padding("1:1", 2, 200, 30)]
 
 
 def test_compilation_is_a_short_table_of_running_totals() -> None:
     rows = [row(wire.COMPILED, t, 0, t, 0, 1_000_000 * t) for t in range(1, 3 * COMPILATIONS_AT_MOST)]
-    (found,) = read_computing([diary(rows)], {}, 0).compilations
+    (found,) = read_computing([log(rows)], {}, 0).compilations
     assert len(found.t) == len(found.frames) <= COMPILATIONS_AT_MOST
     assert (found.t[0], found.frames[0], found.seconds[0]) == (0.001, 1, 0.001)
 
@@ -54,6 +54,6 @@ def test_shapes_are_sorted_by_kind_and_bounded() -> None:
         **said, "kind": "attention", "batch": 6, "queries": 5, "keys": 7, "width": 4, "value_width": 4,
         "between": 1, "masked": True, "dropout": False,
     }  # fmt: skip
-    found = read_computing([diary([], facts=[scores, *[product] * (2 * AT_MOST)])], {}, 0).shapes
+    found = read_computing([log([], facts=[scores, *[product] * (2 * AT_MOST)])], {}, 0).shapes
     assert (len(found.products), len(found.convolutions), len(found.attentions)) == (AT_MOST, 0, 1)
     assert (found.products[0].pid, found.products[0].k, found.attentions[0].masked) == (PID, 8, True)

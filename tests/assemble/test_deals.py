@@ -6,7 +6,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.excerpts import Deals, batch_of, read_deals
 from bottleneck_doctor.assemble.iterators import read_iterations
 from bottleneck_doctor.model.loops import Loader
-from tests.assemble.diaries import MS, PID, Script, asks, diary, ends, loader_fact, opens, row, trains
+from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
 
 
 def deals(
@@ -19,10 +19,10 @@ def deals(
 ) -> Deals:
     """What passes of so many batches gave to these worker processes; those ``left`` were left early."""
     script, t = Script(), 0.0
-    for place, (batches, crew) in enumerate(zip(passes, pids, strict=True)):
+    for place, (batches, fetcher) in enumerate(zip(passes, pids, strict=True)):
         begin = t
         opens(script, place, t, took_ms=1.0)
-        for worker, pid in enumerate(crew):
+        for worker, pid in enumerate(fetcher):
             script.rows.append(row(wire.WORKERS, begin, 0.0, pid, worker, thing=1))
         for _ in range(batches):
             t += 10
@@ -32,7 +32,7 @@ def deals(
         if place not in left:
             ends(script, place, t)
         t += 10
-    found = diary(script.rows, facts=[loader_fact()])
+    found = log(script.rows, facts=[loader_fact()])
     key = f"{PID}:1"
     group = read_iterations(found, {(PID, 1): key})
     given = {"num_workers": len(pids[0]), **loader}

@@ -8,14 +8,14 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.profile import Remains, assemble
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble import device_rows
-from tests.assemble.device_rows import MS, SECOND, Habits, book, profile_of, train
+from tests.assemble.device_rows import MS, SECOND, Habits, profile_of, train, writer
 
 READBACK = Habits(issue=2.0, device=6.0, after=1.0)
 
@@ -72,7 +72,7 @@ def test_an_evaluations_looks_do_not_count(tmp_path: Path) -> None:
 
 
 def test_steps_of_a_loop_without_a_loader_are_its_optimizers(tmp_path: Path) -> None:
-    file = book(tmp_path, 100)
+    file = writer(tmp_path, 100)
     file.fact(fact="device", kind="cuda", index=0, name="Simulated", uuid="")
     for step in range(1, 41):
         t = SECOND + step * 10 * MS
@@ -133,8 +133,8 @@ def test_the_allocators_counters_are_those_of_the_steady_steps(tmp_path: Path) -
 
 def test_where_emptying_the_cache_is_not_counted_the_steps_listened_to_say_how_often(tmp_path: Path) -> None:
     training = train(tmp_path, Habits(), steps=100)
-    (diary,) = read_diaries(tmp_path)
-    for step in diary.of(wire.DEVICE_STEP)[::2]:
+    (log,) = read_logs(tmp_path)
+    for step in log.of(wire.DEVICE_STEP)[::2]:
         training.file.row(wire.DEVICE_WAIT, step.t + 1, 1000, 1000, wire.WAITS.index("empty_cache"))
     for t in ((SECOND + training.now) // 2, training.now - 1):
         training.file.row(wire.ALLOCATOR, t, 0, 0, 0, wire.NOTHING, 5 << 30, 6 << 30)

@@ -19,7 +19,7 @@ from bottleneck_doctor.assemble.elapsed import (
 from bottleneck_doctor.assemble.iterators import read_iterations
 from bottleneck_doctor.assemble.rows import ProcessLog
 from bottleneck_doctor.model.run import Elapsed
-from tests.assemble.diaries import MS, PID, Script, asks, diary, ends, loader_fact, opens, row, trains
+from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 JUST_AFTER = 1e-3  # milliseconds: the first batch is asked for after its iterator was built
@@ -27,11 +27,11 @@ DURATIONS = [one.name for one in fields(Elapsed) if one.name.endswith("_s") and 
              ("first", "last_", "exit_")]  # fmt: skip
 
 
-def told(script: Script, crews: dict[str, LoaderWorkers] | None = None,
+def told(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
          facts: list[dict[str, object]] | None = None, end_ms: float = 1000.0) -> Elapsed | None:  # fmt: skip
     """What is read of the process; it began at nearly 0."""
-    seen = diary(script.rows, facts=[loader_fact(1), loader_fact(2), *(facts or [])])
-    return read_elapsed(seen, read_iterations(seen, NUMBERING), crews or {}, 0, int(end_ms * MS))
+    seen = log(script.rows, facts=[loader_fact(1), loader_fact(2), *(facts or [])])
+    return read_elapsed(seen, read_iterations(seen, NUMBERING), fetchers or {}, 0, int(end_ms * MS))
 
 
 def epoch(script: Script, number: int, t_ms: float, steps: int = 10, loader: int = 1, build_ms: float = 0.0,

@@ -8,7 +8,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.excerpts import STEPS_AIMED_AT, ExcerptRange, choose
 from bottleneck_doctor.assemble.iterators import SampledArrival
 from bottleneck_doctor.assemble.steps import ArrivalPoint, sums
-from tests.assemble.diaries import MS, row
+from tests.assemble.logs import MS, row
 
 NOTHING = sums([])
 

@@ -15,7 +15,7 @@ from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble import long_run
 from tests.assemble.long_run import ORIGIN, WORKERS, Course
-from tests.assemble.test_profile import book
+from tests.assemble.test_profile import writer
 
 MS = 1_000_000
 A_TICK_S = 1e-8
@@ -87,7 +87,7 @@ def test_an_older_profile_without_such_steps_is_read(told: tuple[Profile, Course
 
 
 def test_everything_that_the_loops_thread_was_seen_in_is_kept_with_its_name(tmp_path: Path) -> None:
-    file = book(tmp_path, 100)
+    file = writer(tmp_path, 100)
     file.fact(fact="loader", thing=1, dataset="Rows", file="train.py", line=1, num_workers=0)
     file.row(wire.EPOCH, MS, MS, 1, thing=1)
     for step in range(1, 41):
@@ -120,7 +120,7 @@ def test_everything_that_the_loops_thread_was_seen_in_is_kept_with_its_name(tmp_
 
 def test_all_ranks_together_keep_no_more_than_a_profile_has_room_for(tmp_path: Path) -> None:
     for rank in range(12):
-        file = book(tmp_path, 100 + rank)
+        file = writer(tmp_path, 100 + rank)
         file.fact(fact="loader", thing=1, dataset="Rows", file="train.py", line=1, num_workers=0)
         file.row(wire.EPOCH, MS, MS, 1, thing=1)
         for step in range(1, 301):

@@ -8,7 +8,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.iterators import read_iterations
 from bottleneck_doctor.assemble.loops import read_loops
 from bottleneck_doctor.model.loops import Loop
-from tests.assemble.diaries import PID, Script, asks, diary, ends, opens, row, trains
+from tests.assemble.logs import PID, Script, asks, ends, log, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 
@@ -19,7 +19,7 @@ def script() -> Script:
 
 
 def read(script: Script) -> dict[str, Loop]:
-    one = diary(script.rows)
+    one = log(script.rows)
     return {loop.loader: loop for loop in read_loops(one, read_iterations(one, NUMBERING), 0)}
 
 

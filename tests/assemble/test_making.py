@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.fetches import SAMPLER, TRANSFORM, UNPACK, Fetchers, read_making
+from bottleneck_doctor.assemble.fetches import SAMPLER, TRANSFORM, UNPACK, Fetcher, read_making
 from bottleneck_doctor.assemble.rows import ProcessLog, Row
 from bottleneck_doctor.model.fetches import Making
-from tests.assemble.diaries import MS, PID, diary, row
+from tests.assemble.logs import MS, PID, log, row
 
 KEY, NUMBERING = "100:1", {(PID, 1): "100:1"}
 
@@ -17,9 +17,9 @@ def read(
     *workers: list[Row], main: list[Row] | None = None, facts: list[dict[str, object]] | None = None
 ) -> Making:
     """The loader's account from its workers' rows and those of the process that built it."""
-    crews = [Fetchers(diary(rows, pid=200 + n, facts=facts), n, None) for n, rows in enumerate(workers)]
-    diaries: list[ProcessLog] = [diary(main or []), *(crew.diary for crew in crews)]
-    return read_making(KEY, crews, diaries, NUMBERING)
+    fetchers = [Fetcher(log(rows, pid=200 + n, facts=facts), n, None) for n, rows in enumerate(workers)]
+    logs: list[ProcessLog] = [log(main or []), *(fetcher.log for fetcher in fetchers)]
+    return read_making(KEY, fetchers, logs, NUMBERING)
 
 
 def firstlings(*checksums: int) -> list[Row]:

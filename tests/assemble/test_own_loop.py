@@ -10,7 +10,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.loop_without_loader import read_outside
 from bottleneck_doctor.assemble.rows import Row
 from bottleneck_doctor.assemble.steps import ROWS_AT_MOST
-from tests.assemble.diaries import MS, diary, row
+from tests.assemble.logs import MS, log, row
 
 EVERY = 10  # step is looked at
 COUNT = 2_000
@@ -31,7 +31,7 @@ def looked_at(gaps: list[float], own: list[float], evaluations: dict[int, float]
 
 
 def share(gaps: list[float], own: list[float], evaluations: dict[int, float] | None = None) -> float:
-    (outside,) = read_outside(diary(looked_at(gaps, own, evaluations or {})), [], 0)
+    (outside,) = read_outside(log(looked_at(gaps, own, evaluations or {})), [], 0)
     timed = [gap for gap in outside.gap_s if gap is not None]
     return sum(timed) / sum(outside.wall_s)
 
@@ -77,7 +77,7 @@ def test_steps_that_a_look_made_longer_are_not_taken_for_all() -> None:
         t += gap + work
         if number % EVERY == 0:
             rows.append(row(wire.AFTER_LOOK, t, 0, number + 1, round(t * MS)))
-    (outside,) = read_outside(diary(rows), [], 0)
+    (outside,) = read_outside(log(rows), [], 0)
     timed = [gap for gap in outside.gap_s if gap is not None]
     assert sum(timed) / sum(outside.wall_s) == pytest.approx(1 / 3, abs=0.005)
     assert sum(outside.wall_s) / sum(outside.steps) == pytest.approx(0.00606, rel=0.02)
@@ -87,7 +87,7 @@ def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
     count = 3 * ROWS_AT_MOST
     rows = [row(wire.PASS, 10 * n, 0, n, n * MS, 2 * n * MS) for n in range(1, count + 1)]
     rows += [row(wire.FORWARD, 10 * n + 1, 2, n, MS, 0) for n in range(1, count + 1)]
-    (outside,) = read_outside(diary(rows), [], 0)
+    (outside,) = read_outside(log(rows), [], 0)
     assert len(outside.t) <= ROWS_AT_MOST
     columns = [column for column in vars(outside).values() if isinstance(column, list)]
     assert {len(column) for column in columns} == {len(outside.t)}

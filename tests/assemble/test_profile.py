@@ -27,7 +27,7 @@ def remains(folder: Path | None, samples: list[Sample] | None = None) -> Remains
     return Remains(folder, run, Machine("box", "6", "cpu", 2, 2.0), 0, samples or [])
 
 
-def book(folder: Path, pid: int) -> EventWriter:
+def writer(folder: Path, pid: int) -> EventWriter:
     """A file such as that process would write."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getpid", lambda: pid)
@@ -37,7 +37,7 @@ def book(folder: Path, pid: int) -> EventWriter:
 def long_run(folder: Path) -> None:
     """A million steps of two loaders side by side and an evaluation, seen in part; 63 workers."""
     chance = random.Random(7)
-    main = book(folder, 100)
+    main = writer(folder, 100)
     for thing in (1, 2, 3):
         main.fact(fact="loader", thing=thing, dataset=f"Data{thing}", file="train.py", line=thing)
         main.row(wire.EPOCH, 1, 1000, thing, thing=thing)
@@ -56,7 +56,7 @@ def long_run(folder: Path) -> None:
                 main.row(wire.BACKWARD, t + took, chance.randrange(10**6), 999)
             main.row(wire.OPERATION, t + took, chance.randrange(10**7), 10, 0, thing % 2, thing=look % 40)
     for worker in range(WORKERS):
-        _worker(book(folder, 200 + worker), worker, t, chance)
+        _worker(writer(folder, 200 + worker), worker, t, chance)
 
 
 def _worker(file: EventWriter, number: int, end: int, chance: random.Random) -> None:
@@ -107,7 +107,7 @@ def test_a_run_without_a_folder_is_a_profile_too() -> None:
 
 
 def test_rows_that_found_no_room_are_a_gap(tmp_path: Path) -> None:
-    file = book(tmp_path, 100)
+    file = writer(tmp_path, 100)
     file.post(wire.DROPPED, 5)
     (gap,) = assemble(remains(tmp_path)).gaps
     assert "5 rows" in gap.why
@@ -115,14 +115,14 @@ def test_rows_that_found_no_room_are_a_gap(tmp_path: Path) -> None:
 
 def test_the_agents_own_cost_is_per_step_of_the_busiest_process(tmp_path: Path) -> None:
     for pid, steps in ((100, 50), (200, 10)):
-        file = book(tmp_path, pid)
+        file = writer(tmp_path, pid)
         file.post(wire.STEPS, steps)
         file.post(wire.COST, 1000 * steps * pid)
     assert assemble(remains(tmp_path)).cost.agent_s_per_step == pytest.approx(1e-4)
 
 
 def test_steps_under_torch_profiler_are_set_aside_and_those_under_py_spy_are_not(tmp_path: Path) -> None:
-    file = book(tmp_path, 100)
+    file = writer(tmp_path, 100)
     for look in range(1, 6):
         file.row(wire.NEXT, look * 10**9, 1000, look, 10, 1000 * look, look, look, 1)
         file.row(wire.LOOP, look * 10**9, 1, 0, 0, 0, 0, 0, 1)

@@ -8,7 +8,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.ranks import read_collectives, read_ranks
 from bottleneck_doctor.assemble.rows import Row
 from bottleneck_doctor.assemble.steps import exchanges, read_marks
-from tests.assemble.diaries import MS, PID, diary, row
+from tests.assemble.logs import MS, PID, log, row
 
 
 def passes(t_ms: float, shared: bool = True, closes: bool = False) -> list[Row]:
@@ -21,36 +21,36 @@ def passes(t_ms: float, shared: bool = True, closes: bool = False) -> list[Row]:
 
 
 def test_what_a_thread_sleeps_in_an_exchange_is_not_backward() -> None:
-    marks = read_marks(diary(passes(100)), 0)
+    marks = read_marks(log(passes(100)), 0)
     assert marks.exchange.between(0, 10**12) == 2 * MS
     assert marks.backward.between(0, 10**12) == 8 * MS
 
 
 def test_a_pass_that_exchanges_nothing_is_all_backward() -> None:
-    marks = read_marks(diary(passes(100, shared=False)), 0)
+    marks = read_marks(log(passes(100, shared=False)), 0)
     assert marks.exchange.between(0, 10**12) == 0
     assert marks.backward.between(0, 10**12) == 10 * MS
 
 
 def test_a_collective_counts_once_wherever_it_is_called() -> None:
     inside, outside = (row(wire.COLLECTIVE, t, 1.0, 0, 0) for t in (107.0, 120.0))
-    found = exchanges(diary([*passes(100), inside, outside]), 0)
+    found = exchanges(log([*passes(100), inside, outside]), 0)
     assert sorted(found) == [(106 * MS, 2 * MS), (120 * MS, 1 * MS)]
 
 
 def test_another_threads_exchanges_are_its_own() -> None:
-    assert exchanges(diary([row(wire.COLLECTIVE, 5, 1.0, thread=3)]), 0) == []
+    assert exchanges(log([row(wire.COLLECTIVE, 5, 1.0, thread=3)]), 0) == []
 
 
 def test_clocks_that_could_not_be_read_leave_the_time_as_it_is() -> None:
     rest = row(wire.EXCHANGE, 100, 4.0, wire.NOTHING, wire.NOTHING, 0, wire.NOTHING, wire.NOTHING, thing=1)
-    assert exchanges(diary([rest]), 0) == [(100 * MS, 4 * MS)]
+    assert exchanges(log([rest]), 0) == [(100 * MS, 4 * MS)]
 
 
 def test_passes_are_summed_up_by_whether_they_exchanged() -> None:
     rows = [one for place in range(4) for one in passes(100 + 20 * place, shared=place == 3)]
     rows = [one for one in rows if one.kind != wire.OPTIMIZER] + [row(wire.OPTIMIZER, 175, 1.0)]
-    local, shared = read_ranks([diary(rows)]).passes
+    local, shared = read_ranks([log(rows)]).passes
     assert (local.shared, local.count, shared.shared, shared.count) == (False, 3, True, 1)
     assert shared.per_step == local.per_step == 4.0
     seconds = (shared.local_s, shared.exchange_s, shared.exchange_queue_s, shared.exchange_cpu_s)
@@ -59,7 +59,7 @@ def test_passes_are_summed_up_by_whether_they_exchanged() -> None:
 
 @pytest.mark.parametrize("closes", [False, True])
 def test_passes_that_an_optimizer_calls_for_itself_are_counted(closes: bool) -> None:
-    (one,) = read_ranks([diary([*passes(100, closes=closes), *passes(200, closes=closes)])]).passes
+    (one,) = read_ranks([log([*passes(100, closes=closes), *passes(200, closes=closes)])]).passes
     assert one.in_optimizer == (2 if closes else 0)
 
 
@@ -68,7 +68,7 @@ def test_a_wrapped_model_knows_its_buckets_by_its_newest_books() -> None:
     single = {**built, "kind": "dp", "devices": 4}
     books = {"fact": "ddp_books", "model": 2, "bucket_sizes": "12", "unused_parameter_size": 0}
     rebuilt = {**books, "rebuilt_bucket_sizes": "4, 8"}
-    dp, first, second = read_ranks([diary([], facts=[single, built, dict(built), books, rebuilt])]).parallel
+    dp, first, second = read_ranks([log([], facts=[single, built, dict(built), books, rebuilt])]).parallel
     assert (dp.kind, dp.devices, dp.bucket_bytes) == ("dp", 4, None)
     assert (first.bucket_bytes, first.unused_bytes) == (None, None)
     assert (second.bucket_bytes, second.unused_bytes) == ([4, 8], 0)
@@ -77,7 +77,7 @@ def test_a_wrapped_model_knows_its_buckets_by_its_newest_books() -> None:
 def test_collectives_are_listed_by_line() -> None:
     site = {"fact": "site", "site": 1, "kind": "all_reduce", "file": "train.py", "line": 9}
     rows = [row(wire.COLLECTIVE, t, 2.0, 0, 0, 64, thing=1) for t in (10, 20)]
-    (found,) = read_collectives(diary(rows, facts=[site]))
+    (found,) = read_collectives(log(rows, facts=[site]))
     assert (found.pid, found.kind, found.name, found.count, found.bytes) == (
         PID,
         "exchange",

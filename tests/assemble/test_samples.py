@@ -11,7 +11,7 @@ from bottleneck_doctor.assemble.samples import (
     read_series,
 )
 from bottleneck_doctor.model.instruments import Sample
-from tests.assemble.diaries import diary
+from tests.assemble.logs import log
 
 HALF_S = 500_000_000
 OWNERS = {200: "100:1"}
@@ -71,7 +71,7 @@ def test_many_buckets_are_merged_and_none_is_lost() -> None:
 
 
 def test_files_from_inside_and_outside_are_one_list() -> None:
-    worker = diary(
+    worker = log(
         [], pid=200, facts=[{"fact": "file", "path": "/data/a.JPG"}, {"fact": "file", "path": "/data/b.jpg"}]
     )
     samples = [Sample(1, "file", {"pid": 200, "path": "/data/b.jpg", "fstype": "nfs4", "rotational": -1})]
@@ -83,7 +83,7 @@ def test_files_from_inside_and_outside_are_one_list() -> None:
 
 def test_how_files_were_opened_and_decoded_is_kept_and_few_names_of_many() -> None:
     facts = [{"fact": "file", "path": f"/data/{n:03}.jpg", "direct": n == 7} for n in range(500)]
-    worker = diary([], pid=200, facts=[*facts, {"fact": "decoder", "module": "cv2"}])
+    worker = log([], pid=200, facts=[*facts, {"fact": "decoder", "module": "cv2"}])
     (files,) = read_hot_files([worker], [], OWNERS)
     assert (files.files, files.direct, files.decoders) == (500, True, ["cv2"])
     assert PATHS_AT_MOST / 2 < len(files.paths) <= PATHS_AT_MOST

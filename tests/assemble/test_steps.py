@@ -7,7 +7,7 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.steps import flag, read_marks, sums, thin
 from bottleneck_doctor.model.loops import StepTable
-from tests.assemble.diaries import MS, diary, row
+from tests.assemble.logs import MS, log, row
 
 SUMMED = (
     "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s backward_s optimizer_s checkpoint_s logging_s "
@@ -64,4 +64,4 @@ def test_a_closure_that_runs_the_model_is_no_part_of_the_optimizer(
     passes: list[tuple[float, float]], expected: int
 ) -> None:
     rows = [row(wire.OPTIMIZER, 10, 20.0), *(row(wire.BACKWARD, t, taken, 0) for t, taken in passes)]
-    assert read_marks(diary(rows), 0).optimizer.between(0, 10**12) == expected * MS
+    assert read_marks(log(rows), 0).optimizer.between(0, 10**12) == expected * MS

@@ -127,13 +127,13 @@ def test_without_a_device_or_whole_steps_there_is_no_window() -> None:
 
 
 def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    diaries = []
+    logs = []
     for pid in range(1, 5):
         file = tmp_path / f"{pid}.trace.json"
         file.write_text(pages().text())
-        diaries.append(ProcessLog(pid, 0, 1, [], [{"fact": "trace", "file": file.name, "loader": 1}]))
+        logs.append(ProcessLog(pid, 0, 1, [], [{"fact": "trace", "file": file.name, "loader": 1}]))
     monkeypatch.setattr(device, "TRACES_BYTES_AT_MOST", 2 * file.stat().st_size)
-    assert list(device.read_traces(diaries, tmp_path)) == [1, 2]
+    assert list(device.read_traces(logs, tmp_path)) == [1, 2]
 
 
 def told(folder: Path, **fact: Any) -> Profile:

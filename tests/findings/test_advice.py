@@ -50,10 +50,10 @@ def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
     work: BatchCost, workers: int, is_bound: bool
 ) -> None:
     sick = patient(work, StepCost(0.0, 0.003), workers=2, inputs=inputs_of(work, 2, 0.0155))
-    cure = Proposal("workers-auto", "more", Fix("", ""), change=Change(workers=workers), basis="replay")
-    told = as_served(sick, cure)
+    proposal = Proposal("workers-auto", "more", Fix("", ""), change=Change(workers=workers), basis="replay")
+    told = as_served(sick, proposal)
     if not is_bound:
-        assert told == cure
+        assert told == proposal
         return
     assert (told.change, told.basis) == (None, "bound")
     assert told.most is not None

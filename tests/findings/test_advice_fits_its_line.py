@@ -35,7 +35,7 @@ def found(module: object, name: str) -> Finding:
 
 
 def fix_of(finding: Finding, remedy: str) -> Fix:
-    (fix,) = (cure.fix for cure in finding.cures if cure.id == remedy)
+    (fix,) = (proposal.fix for proposal in finding.proposals if proposal.id == remedy)
     return fix
 
 
@@ -50,16 +50,16 @@ def fix_of(finding: Finding, remedy: str) -> Fix:
 )
 def test_where_only_the_place_is_known_no_remedy_is_offered(module: object, case: str) -> None:
     finding = found(module, case)
-    assert finding.cures == []
+    assert finding.proposals == []
     assert finding.evidence
 
 
 def test_of_a_line_that_makes_batches_at_least_the_most_is_said_that_it_can_bring() -> None:
-    (cure,) = found(python_sample_code_hot, "a line that takes long, and no more is known").cures
-    assert (cure.id, cure.basis) == ("precompute-deterministic", "bound"), (
+    (proposal,) = found(python_sample_code_hot, "a line that takes long, and no more is known").proposals
+    assert (proposal.id, proposal.basis) == ("precompute-deterministic", "bound"), (
         "its source leaves nothing to chance"
     )
-    assert cure.fix.location is not None
+    assert proposal.fix.location is not None
 
 
 def test_work_that_a_library_may_leave_to_chance_is_not_said_to_be_the_same_each_time() -> None:
@@ -70,8 +70,8 @@ def test_work_that_a_library_may_leave_to_chance_is_not_said_to_be_the_same_each
     stacks = [replace(one, frames=[*one.frames, below]) for one in profile.stacks]
     sick = replace(case.diagnosis, profile=replace(profile, stacks=stacks))
     finding = python_sample_code_hot.FINDING.examine(sick)
-    cures = finding.cures if isinstance(finding, Finding) else []
-    assert "precompute-deterministic" not in {one.id for one in cures}
+    proposals = finding.proposals if isinstance(finding, Finding) else []
+    assert "precompute-deterministic" not in {one.id for one in proposals}
 
 
 def test_a_line_that_makes_what_the_loss_is_made_of_is_named_as_such() -> None:
@@ -96,12 +96,12 @@ def test_snippets_quote_the_line_that_is_meant() -> None:
 
 
 def test_what_is_looped_over_is_not_called_parsing() -> None:
-    (cure,) = (
+    (proposal,) = (
         one
-        for one in found(python_sample_code_hot, "a loop over elements").cures
+        for one in found(python_sample_code_hot, "a loop over elements").proposals
         if one.id == "columnar-numpy"
     )
-    assert cure.title == "work on whole arrays instead of element by element"
+    assert proposal.title == "work on whole arrays instead of element by element"
 
 
 def test_what_is_drawn_from_a_buffer_that_the_loop_changes_can_be_kept_up_to_date(
@@ -114,7 +114,7 @@ def test_what_is_drawn_from_a_buffer_that_the_loop_changes_can_be_kept_up_to_dat
 
 
 def offered(module: object, name: str) -> set[str]:
-    return {cure.id for cure in found(module, name).cures}
+    return {proposal.id for proposal in found(module, name).proposals}
 
 
 def test_what_is_evaluated_once_is_not_to_be_evaluated_less_often() -> None:
@@ -123,7 +123,7 @@ def test_what_is_evaluated_once_is_not_to_be_evaluated_less_often() -> None:
 
 def test_the_training_loader_is_not_told_again_to_have_workers() -> None:
     finding = found(evaluation_heavy, "the training data is gone over again")
-    assert {cure.id for cure in finding.cures} == {"eval-less"}
+    assert {proposal.id for proposal in finding.proposals} == {"eval-less"}
     assert finding.location is None
 
 
@@ -139,7 +139,7 @@ def test_nothing_is_kept_for_a_second_epoch_that_never_comes() -> None:
     once = replace(sick, loop=replace(sick.loop, epochs=Epochs([0.0], [0.0], [0.0], [400])))
     cut = replace(once.profile, run=replace(once.profile.run, stopped_by="max-steps"))
     outcomes = [decode_bound.examine(one) for one in (sick, once, replace(once, profile=cut))]
-    kept = [{cure.id for cure in one.cures} for one in outcomes if isinstance(one, Finding)]
+    kept = [{proposal.id for proposal in one.proposals} for one in outcomes if isinstance(one, Finding)]
     assert ["cache-decoded-ram" in one for one in kept] == [True, False, True]
 
 

@@ -16,8 +16,8 @@ MAKING_S, MODEL_S = 0.030, 0.020
 
 def sick(threads: float = 2.0, one_s: float | None = None, cores: float = 2.0) -> Diagnosis:
     """Batches of 30 ms made in the main process, beside a model of 20 ms on two threads."""
-    work, turn = BatchCost(MAKING_S), StepCost(MODEL_S)
-    base = patient(work, turn, scenario=Scenario((work,), (turn,), cores=cores, threads=threads))
+    work, cost = BatchCost(MAKING_S), StepCost(MODEL_S)
+    base = patient(work, cost, scenario=Scenario((work,), (cost,), cores=cores, threads=threads))
     if one_s is None:
         return base
     timed = [
@@ -27,19 +27,19 @@ def sick(threads: float = 2.0, one_s: float | None = None, cores: float = 2.0) -
 
 
 def test_workers_and_one_thread_beat_workers_beside_two() -> None:
-    (cure,) = reserve_cores(sick())
-    assert cure.factor is not None
-    low, likely, high = cure.factor
+    (proposal,) = reserve_cores(sick())
+    assert proposal.factor is not None
+    low, likely, high = proposal.factor
     assert low == 1.0 < likely < high, "nobody timed one thread: the worst orders it"
-    assert cure.most == high
+    assert proposal.most == high
 
 
 @pytest.mark.parametrize(("one_s", "least", "most"), [(0.020, 1.5, 1.9), (0.028, 1.4, 1.75)])
 def test_what_was_timed_takes_the_place_of_the_range(one_s: float, least: float, most: float) -> None:
-    (cure,) = reserve_cores(sick(one_s=one_s))
-    assert (cure.basis, cure.factor) == ("calibrated", None)
-    assert cure.change is not None
-    assert cure.change.compute == pytest.approx(one_s / MODEL_S)
+    (proposal,) = reserve_cores(sick(one_s=one_s))
+    assert (proposal.basis, proposal.factor) == ("calibrated", None)
+    assert proposal.change is not None
+    assert proposal.change.compute == pytest.approx(one_s / MODEL_S)
 
 
 def test_a_model_on_one_thread_has_none_to_give() -> None:

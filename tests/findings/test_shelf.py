@@ -83,7 +83,7 @@ def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) 
 
 def test_a_page_names_every_remedy_that_the_finding_offers(module: ModuleType) -> None:
     found = [module.FINDING.examine(case.diagnosis) for case in CASES[module.FINDING.id.replace("-", "_")]]
-    offered = {cure.id for one in found if isinstance(one, Finding) for cure in one.cures}
+    offered = {proposal.id for one in found if isinstance(one, Finding) for proposal in one.proposals}
     assert {one for one in offered if f"`{one}`" not in (module.__doc__ or "")} == set()
 
 
@@ -115,7 +115,7 @@ def test_a_case_comes_out_as_it_says(module: ModuleType, case: Case) -> None:
     kind = {Finding: "fires", Abstention: "abstains"}.get(type(outcome), "silent")
     assert kind == case.outcome, outcome
     if isinstance(outcome, Finding):
-        assert not case.remedy or case.remedy in {cure.id for cure in outcome.cures}
+        assert not case.remedy or case.remedy in {proposal.id for proposal in outcome.proposals}
     if isinstance(outcome, Abstention):
         assert outcome.finding == module.FINDING.id
         assert re.match(r"\S", outcome.missing), "an abstention names what was missing"
@@ -135,37 +135,39 @@ def test_a_finding_is_well_formed(module: ModuleType, case: Case) -> None:
 
 @pytest.mark.parametrize(("module", "case"), FIRING)
 def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType, case: Case) -> None:
-    for cure in _found(module, case).cures:
-        assert KEBAB.fullmatch(cure.id)
-        assert cure.apply in EASE
-        assert cure.effort in EFFORT
-        assert cure.basis in TRUST
-        assert not cure.title.endswith(".")
-        assert cure.fix.text
-        assert (cure.change is None) != (cure.factor is None), f"{cure.id}: a Change or a range, one of them"
-        if cure.factor is not None:
-            low, likely, high = cure.factor
-            assert 0 < low <= likely <= high, f"{cure.id}: {cure.factor}"
+    for proposal in _found(module, case).proposals:
+        assert KEBAB.fullmatch(proposal.id)
+        assert proposal.apply in EASE
+        assert proposal.effort in EFFORT
+        assert proposal.basis in TRUST
+        assert not proposal.title.endswith(".")
+        assert proposal.fix.text
+        assert (proposal.change is None) != (proposal.factor is None), (
+            f"{proposal.id}: a Change or a range, one of them"
+        )
+        if proposal.factor is not None:
+            low, likely, high = proposal.factor
+            assert 0 < low <= likely <= high, f"{proposal.id}: {proposal.factor}"
 
 
 @pytest.mark.parametrize(("module", "case"), FIRING)
 def test_the_cure_that_a_case_names_would_be_reported(module: ModuleType, case: Case) -> None:
-    for cure in _found(module, case).cures:
-        if cure.id == case.remedy:
-            likely = _likely(case.diagnosis, cure)
-            said = likely >= WORTH or likely <= HURTS or promises_nothing(cure)
-            assert said, f"{cure.id} is predicted to bring ×{likely:.2f}"
+    for proposal in _found(module, case).proposals:
+        if proposal.id == case.remedy:
+            likely = _likely(case.diagnosis, proposal)
+            said = likely >= WORTH or likely <= HURTS or promises_nothing(proposal)
+            assert said, f"{proposal.id} is predicted to bring ×{likely:.2f}"
 
 
 @pytest.mark.parametrize(("module", "case"), FIRING)
 def test_a_prediction_is_what_the_pipelines_arithmetic_says(module: ModuleType, case: Case) -> None:
     scenario = case.diagnosis.scenario
-    for cure in _found(module, case).cures:
-        if cure.change is None or scenario is None or len(set(scenario.works)) > 1:
+    for proposal in _found(module, case).proposals:
+        if proposal.change is None or scenario is None or len(set(scenario.works)) > 1:
             continue  # where batches vary, means say nothing about order and depth
-        before, after = between(scenario), between(apply(cure.change, scenario))
-        likely = _likely(case.diagnosis, cure)
-        assert before[0] / after[1] <= likely <= before[1] / after[0], f"{cure.id}: {before} {after}"
+        before, after = between(scenario), between(apply(proposal.change, scenario))
+        likely = _likely(case.diagnosis, proposal)
+        assert before[0] / after[1] <= likely <= before[1] / after[0], f"{proposal.id}: {before} {after}"
 
 
 def test_a_finding_can_look_at_the_runs_of_all_others(module: ModuleType) -> None:
@@ -192,9 +194,9 @@ def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(module: ModuleTyp
     ],
 )
 def test_the_arithmetic_itself_names_the_slowest_party(
-    work: BatchCost, turn: StepCost, workers: int, cores: float, seconds: float
+    work: BatchCost, cost: StepCost, workers: int, cores: float, seconds: float
 ) -> None:
-    least, most = limits(Scenario((work,), (turn,), workers=workers, cores=cores))
+    least, most = limits(Scenario((work,), (cost,), workers=workers, cores=cores))
     assert least == pytest.approx(seconds)
     assert most <= LOOSE * seconds * (1 + 1e-9)
 
@@ -210,15 +212,15 @@ def limits(scenario: Scenario) -> tuple[float, float]:
 
     Sums of means, no events and no queues: what the replay must agree with where nothing varies.
     """
-    works, turns = scenario.works, scenario.turns
+    works, costs = scenario.works, scenario.costs
     cpu = fmean(work.cpu + work.collate for work in works)
     stored = fmean(work.storage for work in works)
     asleep = fmean(work.network + work.wait for work in works)
-    compute = fmean(turn.compute for turn in turns)
-    idle = fmean(turn.idle + turn.comm + turn.straggler + turn.allocating for turn in turns)
-    collect = fmean(turn.collect + turn.launch + turn.lead_in + turn.paging for turn in turns)
+    compute = fmean(cost.compute for cost in costs)
+    idle = fmean(cost.idle + cost.comm + cost.straggler + cost.allocating for cost in costs)
+    collect = fmean(cost.collect + cost.launch + cost.lead_in + cost.paging for cost in costs)
     collect += scenario.sampling
-    writing = fmean(turn.checkpoint + turn.logging for turn in turns)
+    writing = fmean(cost.checkpoint + cost.logging for cost in costs)
     cores, threads = scenario.cores, scenario.threads
     if not scenario.workers:
         crowded = max(1.0, 1 / cores)
@@ -235,9 +237,9 @@ def limits(scenario: Scenario) -> tuple[float, float]:
 
 def _beside_device(scenario: Scenario, wait: float, own: float) -> float:
     """The slower of loop and accelerator where the loop runs ahead of it; else one after the other."""
-    turns = scenario.turns
-    device = fmean(turn.device + turn.copying for turn in turns)
-    before = fmean(turn.lead_in + turn.allocating for turn in turns)
+    costs = scenario.costs
+    device = fmean(cost.device + cost.copying for cost in costs)
+    before = fmean(cost.lead_in + cost.allocating for cost in costs)
     return max(wait + own, device) if scenario.ahead else wait + max(own, before + device)
 
 
@@ -254,11 +256,11 @@ def _found(module: ModuleType, case: Case) -> Finding:
     return finding
 
 
-def _likely(diagnosis: Diagnosis, cure: Proposal) -> float:
-    if cure.factor is not None:
-        return cure.factor[1]
+def _likely(diagnosis: Diagnosis, proposal: Proposal) -> float:
+    if proposal.factor is not None:
+        return proposal.factor[1]
     assert diagnosis.scenario is not None
-    return gain(diagnosis.scenario, cure.change or Change())
+    return gain(diagnosis.scenario, proposal.change or Change())
 
 
 def _blinded(diagnosis: Diagnosis) -> Diagnosis:
@@ -315,7 +317,7 @@ def test_a_guess_lies_within_its_bound(module: ModuleType, case: Case) -> None:
     found = module.FINDING.examine(case.diagnosis)
     assert isinstance(found, Finding)
     for offer in offers(case.diagnosis, [found]):
-        if offer.cure.basis == "bound":
+        if offer.proposal.basis == "bound":
             assert offer.told.likely is None
-            assert offer.cure.most is not None or side_of(found.cause) == "input", offer.cure.id
-            assert offer.likely <= offer.told.high, offer.cure.id
+            assert offer.proposal.most is not None or side_of(found.cause) == "input", offer.proposal.id
+            assert offer.likely <= offer.told.high, offer.proposal.id

@@ -18,4 +18,4 @@ def test_reads_past_the_page_cache_are_not_hinted_at(direct: bool) -> None:
     sick = replace(case.diagnosis, profile=replace(case.diagnosis.profile, hot_files=files))
     found = storage_latency_bound.examine(sick)
     assert isinstance(found, Finding)
-    assert ("readahead-hints" in {cure.id for cure in found.cures}) is not direct
+    assert ("readahead-hints" in {proposal.id for proposal in found.proposals}) is not direct

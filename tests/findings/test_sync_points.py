@@ -24,7 +24,7 @@ def test_no_step_gets_shorter_than_the_loops_own_work(host_s: float, copies: lis
     found = sync_points.examine(diagnosis)
     assert isinstance(found, Finding)
     assert diagnosis.scenario is not None
-    change = found.cures[0].change
+    change = found.proposals[0].change
     assert change is not None
     promised = gain(diagnosis.scenario, change)
     assert 1.2 < promised <= 1.05 * beat.wall_s / max(host_s, busy_s)

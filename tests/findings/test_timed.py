@@ -102,7 +102,7 @@ def test_moving_counts_where_receiving_costs_what_it_did(cpu_s: float, known: bo
     ]  # fmt: skip
     base = reading(rows)
     assert base.scenario is not None
-    scene = replace(base.scenario, hand_over=0.01, turns=(StepCost(0.004),))
+    scene = replace(base.scenario, hand_over=0.01, costs=(StepCost(0.004),))
     change = moving(replace(base, scenario=scene), "packed")
     assert (change is not None) is known
     if change is not None:
@@ -112,8 +112,8 @@ def test_moving_counts_where_receiving_costs_what_it_did(cpu_s: float, known: bo
 def test_a_calibrated_remedy_says_so_in_the_report() -> None:
     run = run_of(workers=1, storage=0.02, cpu=0.001, idle=0.002, cores=4.0)
     reads = [timed("read", "cold", 0.0201, 1e-4, depth=depth) for depth in (1, 2, 4, 8)]
-    cures = {one.id: one for one in write_up(replace(run, calibrations=reads)).remedies}
-    assert cures["workers-auto"].predicted_speedup.basis == "calibrated"
+    proposals = {one.id: one for one in write_up(replace(run, calibrations=reads)).remedies}
+    assert proposals["workers-auto"].predicted_speedup.basis == "calibrated"
     full = [timed("read", "cold", 0.02 * depth + 1e-4, 1e-4, depth=depth) for depth in (1, 2, 4, 8)]
     told = {one.id: one for one in write_up(replace(run, calibrations=full)).remedies}
     assert "workers-auto" not in told or told["workers-auto"].predicted_speedup.likely < 1.1
@@ -128,6 +128,6 @@ def test_another_decoder_is_offered_only_where_it_was_faster(other_s: float, off
         replace(photos, profile=replace(photos.profile, calibrations=rows, hot_files=hot))
     )
     assert isinstance(found, Finding)
-    swap = [cure for cure in found.cures if cure.id == "decoder-swap"]
-    assert [cure.basis for cure in swap] == (["calibrated"] if offered else [])
-    assert all(cure.title.endswith("simplejpeg") for cure in swap)
+    swap = [proposal for proposal in found.proposals if proposal.id == "decoder-swap"]
+    assert [proposal.basis for proposal in swap] == (["calibrated"] if offered else [])
+    assert all(proposal.title.endswith("simplejpeg") for proposal in swap)

@@ -22,30 +22,30 @@ NO_TREATMENT = {
 }  # fmt: skip
 
 
-def _cures(case: Case) -> list[Proposal]:
+def _proposals(case: Case) -> list[Proposal]:
     found = case.diagnosis and next(
         module.FINDING.examine(case.diagnosis) for module in modules() if case in cases_of(module)
     )
-    return found.cures if isinstance(found, Finding) else []
+    return found.proposals if isinstance(found, Finding) else []
 
 
-CURES = [
-    pytest.param(cure, id=f"{module.FINDING.id}: {cure.id}: {case.name}")
+PROPOSALS = [
+    pytest.param(proposal, id=f"{module.FINDING.id}: {proposal.id}: {case.name}")
     for module in modules()
     for case in cases_of(module)
     if case.outcome == "fires" and isinstance(found := module.FINDING.examine(case.diagnosis), Finding)
-    for cure in found.cures
+    for proposal in found.proposals
 ]
 
 
-@pytest.mark.parametrize("cure", CURES)
-def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(cure: Proposal) -> None:
-    assert bool(cure.treatments) == (cure.apply in APPLIED)
+@pytest.mark.parametrize("cure", PROPOSALS)
+def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(proposal: Proposal) -> None:
+    assert bool(proposal.treatments) == (proposal.apply in APPLIED)
 
 
-@pytest.mark.parametrize("cure", [one for one in CURES if one.values[0].treatments])
-def test_a_treatment_names_a_file_that_takes_its_options(cure: Proposal) -> None:
-    for one in cure.treatments:
+@pytest.mark.parametrize("cure", [one for one in PROPOSALS if one.values[0].treatments])
+def test_a_treatment_names_a_file_that_takes_its_options(proposal: Proposal) -> None:
+    for one in proposal.treatments:
         if one.name == ENVIRONMENT:
             assert one.options
             continue
@@ -58,7 +58,7 @@ def test_a_treatment_names_a_file_that_takes_its_options(cure: Proposal) -> None
 
 
 def test_each_treatment_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:
-    named = {one.name for param in CURES for one in param.values[0].treatments}
+    named = {one.name for param in PROPOSALS for one in param.values[0].treatments}
     there = {file.stem for file in FOLDER.glob("*.py")} | set(SETTINGS)
     assert there - NO_TREATMENT - named <= BY_THE_PLAN
 

@@ -53,8 +53,8 @@ class Sheet:
 
     def forget(self, name: str) -> None:
         """What was found earlier under this name no longer counts."""
-        for book in (self.seen, self.lines, self.harm, self.failed, self.not_here):
-            book.pop(name, None)
+        for writer in (self.seen, self.lines, self.harm, self.failed, self.not_here):
+            writer.pop(name, None)
 
     @property
     def right(self) -> bool:

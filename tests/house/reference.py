@@ -96,11 +96,15 @@ def remedies_page() -> str:
 
 def _remedy(shown: RemedyPage) -> list[str]:
     links = ", ".join(f"[{name}](findings/{name}.md)" for name in shown.findings)
-    cure = next(iter(shown.cures.values()), None)
-    lines = [f"{capital(cure.title)}." if cure else "", "", f"- offered by {links}"]
-    lines += [f"- apply: `{cure.apply}`, {APPLY[cure.apply]}", f"- effort: {cure.effort}"] if cure else []
-    lines += [f"- risk: {risk}" for risk in risks(shown.cures)]
-    for text, snippet in examples(shown.cures):
+    proposal = next(iter(shown.proposals.values()), None)
+    lines = [f"{capital(proposal.title)}." if proposal else "", "", f"- offered by {links}"]
+    lines += (
+        [f"- apply: `{proposal.apply}`, {APPLY[proposal.apply]}", f"- effort: {proposal.effort}"]
+        if proposal
+        else []
+    )
+    lines += [f"- risk: {risk}" for risk in risks(shown.proposals)]
+    for text, snippet in examples(shown.proposals):
         lines += ["", f"{capital(text)}:", "", "```python", *snippet.splitlines(), "```"]
     return lines
 

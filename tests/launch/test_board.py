@@ -13,7 +13,7 @@ from bottleneck_doctor.launch import board as boards
 from bottleneck_doctor.launch.board import Board
 
 
-def book(folder: Path, **words: int) -> EventWriter:
+def writer(folder: Path, **words: int) -> EventWriter:
     """What an agent would write: a file of rows whose header holds these words."""
     made = EventWriter(str(folder))
     for name, value in words.items():
@@ -33,7 +33,7 @@ def header(folder: Path, name: str, magic: bytes = wire.MAGIC, version: int = wi
 def test_a_process_is_seen_from_the_refresh_after_its_birth(tmp_path: Path) -> None:
     board = Board(tmp_path)
     assert board.progress() == []
-    book(tmp_path, STEPS=9, TRAINED=8, WAIT=7, FIRST=6, LAST=5, WINDOW=4, EPOCH_AT=3)
+    writer(tmp_path, STEPS=9, TRAINED=8, WAIT=7, FIRST=6, LAST=5, WINDOW=4, EPOCH_AT=3)
     assert board.progress() == []
     board.refresh()
     (one,) = board.progress()
@@ -43,7 +43,7 @@ def test_a_process_is_seen_from_the_refresh_after_its_birth(tmp_path: Path) -> N
 
 def test_the_words_are_read_while_they_are_written(tmp_path: Path) -> None:
     board = Board(tmp_path)
-    agent = book(tmp_path, STEPS=1)
+    agent = writer(tmp_path, STEPS=1)
     board.refresh()
     agent.post(wire.STEPS, 2)
     assert board.progress()[0].steps == 2
@@ -51,16 +51,16 @@ def test_the_words_are_read_while_they_are_written(tmp_path: Path) -> None:
 
 def test_the_furthest_process_comes_first_and_one_without_a_batch_not_at_all(tmp_path: Path) -> None:
     for trained in (3, 9, 6):
-        book(tmp_path, STEPS=trained + 1, TRAINED=trained)
-    book(tmp_path)
+        writer(tmp_path, STEPS=trained + 1, TRAINED=trained)
+    writer(tmp_path)
     board = Board(tmp_path)
     board.refresh()
     assert [one.trained for one in board.progress()] == [9, 6, 3]
 
 
 def test_a_thread_inside_a_fetch_is_named(tmp_path: Path) -> None:
-    book(tmp_path, FETCHING=4321)
-    book(tmp_path)
+    writer(tmp_path, FETCHING=4321)
+    writer(tmp_path)
     board = Board(tmp_path)
     board.refresh()
     assert [thread for _, thread in board.fetching()] == [4321]
@@ -98,7 +98,7 @@ def test_no_more_processes_are_watched_than_fit(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_process_says_that_it_is_being_profiled(tmp_path: Path) -> None:
-    agent, board = book(tmp_path), Board(tmp_path)
+    agent, board = writer(tmp_path), Board(tmp_path)
     agent.post(wire.STEPS, 3)
     board.refresh()
     assert [one.profiled for one in board.progress()] == [False]
@@ -118,7 +118,7 @@ def test_an_order_stands_where_the_agents_look(tmp_path: Path) -> None:
 
 def test_an_agent_that_ended_its_training_has_said_so(tmp_path: Path) -> None:
     board = Board(tmp_path)
-    agent = book(tmp_path)
+    agent = writer(tmp_path)
     agent.fact(fact="process", note='{"fact": "stopped"')
     assert not board.stopped()
     agent.fact(fact="stopped", trained=9)
@@ -146,13 +146,13 @@ def test_of_processes_that_ended_the_first_and_the_last_are_kept(
     """Workers that are started anew for each epoch would fill the disk, and crowd out who comes later."""
     monkeypatch.setattr(boards, "PROCESSES_AT_MOST", 8)
     monkeypatch.setattr(boards, "KEPT_OF_ENDED", 3)
-    book(tmp_path, STEPS=5, FIRST=1)
+    writer(tmp_path, STEPS=5, FIRST=1)
     board, looker = Board(tmp_path), Board(tmp_path, in_command=False)
     ended = []
     for place in range(20):
         pid = os.fork()
         if pid == 0:
-            book(tmp_path).fact(fact="worker")
+            writer(tmp_path).fact(fact="worker")
             os._exit(0)
         os.waitpid(pid, 0)
         ended.append(pid)
@@ -164,6 +164,6 @@ def test_of_processes_that_ended_the_first_and_the_last_are_kept(
     assert left == {os.getpid(), *ended[:3], *ended[-3:]}
     assert len(list(tmp_path.glob("*.facts"))) == 6
     assert [gap.what for gap in board.gaps()] == ["14 worker processes"]
-    book(tmp_path, STEPS=7, FIRST=1)
+    writer(tmp_path, STEPS=7, FIRST=1)
     board.refresh()
     assert len(board.progress()) == 2, "who begins now is watched"

@@ -17,13 +17,13 @@ class OneAtATime(Dataset[tuple[torch.Tensor, int]]):
 
     def __init__(self) -> None:
         self.rows = torch.randn(1600, 64)
-        self.turn = multiprocessing.Lock()
+        self.cost = multiprocessing.Lock()
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        with self.turn:
+        with self.cost:
             time.sleep(0.003)
         return self.rows[index] + 0.1 * torch.randn(64), index % 10
 

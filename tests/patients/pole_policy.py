@@ -21,14 +21,14 @@ class Pole:
 
     def step(self, push: float) -> float:
         """Push once; how upright the pole stands is the reward."""
-        x, v, angle, turn = self.state
+        x, v, angle, cost = self.state
         for _ in range(FINE):
             sine, cosine = math.sin(angle), math.cos(angle)
-            force = (push + 0.05 * turn * turn * sine) / 1.1
+            force = (push + 0.05 * cost * cost * sine) / 1.1
             bend = (9.8 * sine - cosine * force) / (0.5 * (4 / 3 - 0.1 * cosine * cosine / 1.1))
             x, v = x + DT * v, v + DT * (force - 0.05 * bend * cosine / 1.1)
-            angle, turn = angle + DT * turn, turn + DT * bend
-        self.state = (x, v, angle, turn)
+            angle, cost = angle + DT * cost, cost + DT * bend
+        self.state = (x, v, angle, cost)
         return math.cos(angle)
 
 
@@ -61,14 +61,14 @@ class Rows:
     def step(self, pushes: list[float]) -> list[float]:
         """Push all of them."""
         push = np.array(pushes)
-        x, v, angle, turn = self.state
+        x, v, angle, cost = self.state
         for _ in range(FINE):
             sine, cosine = np.sin(angle), np.cos(angle)
-            force = (push + 0.05 * turn * turn * sine) / 1.1
+            force = (push + 0.05 * cost * cost * sine) / 1.1
             bend = (9.8 * sine - cosine * force) / (0.5 * (4 / 3 - 0.1 * cosine * cosine / 1.1))
             x, v = x + DT * v, v + DT * (force - 0.05 * bend * cosine / 1.1)
-            angle, turn = angle + DT * turn, turn + DT * bend
-        self.state = np.stack([x, v, angle, turn])
+            angle, cost = angle + DT * cost, cost + DT * bend
+        self.state = np.stack([x, v, angle, cost])
         return np.cos(angle).tolist()
 
 

@@ -20,8 +20,8 @@ class Mazes:
         state = np.random.default_rng(0)
         self.walls = state.random((SIDE, SIDE)) < 0.08
         self.places = state.integers(0, SIDE, (PLAYERS, 2))
-        turns = np.arange(RAYS) * 2 * np.pi / RAYS
-        self.rays = np.stack([np.cos(turns), np.sin(turns)], axis=1)
+        costs = np.arange(RAYS) * 2 * np.pi / RAYS
+        self.rays = np.stack([np.cos(costs), np.sin(costs)], axis=1)
         self.look = self.all_rays if in_arrays else self.ray_by_ray
 
     def ray_by_ray(self) -> np.ndarray:

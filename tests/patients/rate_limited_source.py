@@ -18,12 +18,12 @@ class Connection:
     """Whoever asks before its turn is held until then."""
 
     def __init__(self) -> None:
-        self.turn_s = time.monotonic()
+        self.cost_s = time.monotonic()
 
     def draw(self, seed: int) -> list[list[float]]:
         """Thirty-two readings."""
-        time.sleep(max(0.0, self.turn_s - time.monotonic()))
-        self.turn_s = time.monotonic() + 0.040
+        time.sleep(max(0.0, self.cost_s - time.monotonic()))
+        self.cost_s = time.monotonic() + 0.040
         state = random.Random(seed)
         return [[state.random() for _ in range(16)] for _ in range(32)]
 

@@ -23,7 +23,7 @@ class Rotations(Dataset[tuple[torch.Tensor, int]]):
 
     def __init__(self) -> None:
         draw = np.random.default_rng(0)
-        self.turn = np.linalg.qr(draw.standard_normal((SIZE, SIZE)))[0]
+        self.cost = np.linalg.qr(draw.standard_normal((SIZE, SIZE)))[0]
 
     def __len__(self) -> int:
         return 3200
@@ -31,7 +31,7 @@ class Rotations(Dataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         values = torch.randn(SIZE, SIZE, dtype=torch.float64).numpy()
         for _ in range(TURNS):
-            values = values @ self.turn
+            values = values @ self.cost
         return torch.from_numpy(values[:4, :16].astype(np.float32)), index % 10
 
 

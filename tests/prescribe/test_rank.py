@@ -24,7 +24,7 @@ def run() -> tuple[Diagnosis, list[Finding]]:
 
 def test_a_remedy_that_averts_a_failure_is_said_and_one_that_brings_little_is_not() -> None:
     diagnosis, found = run()
-    said = [offer.cure.id for offer in offers(diagnosis, found) if worth_saying(diagnosis, offer)]
+    said = [offer.proposal.id for offer in offers(diagnosis, found) if worth_saying(diagnosis, offer)]
     assert said == ["workers-auto", "grow-shm"]
 
 
@@ -46,7 +46,7 @@ def order_of(confidence: str, gained: float = 1.3) -> list[str]:
         Finding("decode-bound", "input.collate", [Evidence("decode")], [named]),
     ]
     ranked = offers(replace(diagnosis, verdict=verdict), found)
-    return [offer.cure.id for offer in without_trifles_first(ranked)]
+    return [offer.proposal.id for offer in without_trifles_first(ranked)]
 
 
 def test_what_treats_the_named_cause_comes_first_unless_that_is_a_guess() -> None:
@@ -60,7 +60,7 @@ def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> Non
     likely = Proposal("likely", "much", FIX, factor=(1.0, 2.6, 3.0), basis="bound", most=4.0)
     diagnosis, _ = run()
     found = Finding("log-slow", "host.logging", [Evidence("log")], [sure, likely])
-    assert [offer.cure.id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
+    assert [offer.proposal.id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,10 @@ def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> Non
 def test_a_guess_tells_its_bound_and_no_number(cause: str, most: float | None, bound: float) -> None:
     """Of a cure for the input, where the finding knows no closer one, the bound is a step without input."""
     diagnosis, _ = run()
-    cure = Proposal("guess", "of experience elsewhere", FIX, factor=(1.0, 1.2, 1.3), most=most, basis="bound")
-    (offer,) = offers(diagnosis, [Finding("slow", cause, [Evidence("seen")], [cure])])
+    proposal = Proposal(
+        "guess", "of experience elsewhere", FIX, factor=(1.0, 1.2, 1.3), most=most, basis="bound"
+    )
+    (offer,) = offers(diagnosis, [Finding("slow", cause, [Evidence("seen")], [proposal])])
     assert (offer.likely, offer.told.likely, offer.told.low) == (1.2, None, 1.0)
     assert 0.99 * bound <= offer.told.high < 1.5 * bound
     slow = replace(diagnosis, verdict=replace(diagnosis.verdict, gain={"cpu": 1.2, "gpu": None}))
@@ -86,9 +88,9 @@ def test_a_guess_tells_its_bound_and_no_number(cause: str, most: float | None, b
 
 def test_a_guess_that_experience_finds_small_is_not_worth_a_risk() -> None:
     diagnosis, _ = run()
-    cures = [
+    proposals = [
         Proposal(name, name, FIX, factor=(1.0, gained, 2.0), most=3.0, basis="bound", risk=risk)
         for name, gained, risk in (("small", 1.08, "digits"), ("large", 1.3, "digits"), ("safe", 1.08, ""))
     ]
-    ranked = offers(diagnosis, [Finding("slow", "model.compute", [Evidence("seen")], cures)])
-    assert [offer.cure.id for offer in ranked if worth_saying(diagnosis, offer)] == ["large", "safe"]
+    ranked = offers(diagnosis, [Finding("slow", "model.compute", [Evidence("seen")], proposals)])
+    assert [offer.proposal.id for offer in ranked if worth_saying(diagnosis, offer)] == ["large", "safe"]

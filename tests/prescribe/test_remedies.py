@@ -14,8 +14,8 @@ def test_remedies_are_offered_by_findings_on_the_shelf() -> None:
 def test_a_remedy_comes_with_a_cure_of_each_finding_that_shows_one() -> None:
     shown = show("workers-auto")
     assert "loader-in-main" in shown.findings
-    assert shown.cures["loader-in-main"].fix.snippet.startswith("DataLoader(")
-    assert set(shown.cures) <= set(shown.findings)
+    assert shown.proposals["loader-in-main"].fix.snippet.startswith("DataLoader(")
+    assert set(shown.proposals) <= set(shown.findings)
 
 
 def test_an_id_that_no_finding_offers_has_nothing() -> None:

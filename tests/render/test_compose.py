@@ -15,27 +15,27 @@ from tests.render.reports import FINDINGS, REMEDIES, TYPICAL
 
 
 def test_what_is_cut_is_counted() -> None:
-    document = compose(TYPICAL, Lengths(findings=1, cures=2, gaps=1, points=1))
-    assert (len(document.illnesses), document.more_findings) == (1, 1)
-    assert (len(document.cures), document.more_cures) == (2, 2)
+    document = compose(TYPICAL, Lengths(findings=1, remedies=2, gaps=1, points=1))
+    assert (len(document.findings), document.more_findings) == (1, 1)
+    assert (len(document.remedies), document.more_remedies) == (2, 2)
     assert (len(document.gaps), document.more_gaps) == (1, 3)
-    assert len(document.illnesses[0].points) == 1
+    assert len(document.findings[0].points) == 1
 
 
 def test_a_whole_report_is_not_cut() -> None:
     document = compose(TYPICAL, WHOLE)
-    assert (document.more_findings, document.more_cures, document.more_gaps) == (0, 0, 0)
+    assert (document.more_findings, document.more_remedies, document.more_gaps) == (0, 0, 0)
 
 
 def test_the_primary_finding_comes_first() -> None:
     assert [finding.id for finding in FINDINGS] == ["decode-bound", "loader-in-main"]
-    assert [illness.id for illness in compose(TYPICAL, WHOLE).illnesses] == ["loader-in-main", "decode-bound"]
+    assert [finding.id for finding in compose(TYPICAL, WHOLE).findings] == ["loader-in-main", "decode-bound"]
 
 
 def test_remedies_that_hurt_never_count_as_remedies() -> None:
     document = compose(TYPICAL, WHOLE)
-    assert [cure.id for cure in document.warnings] == ["batch-larger"]
-    assert "batch-larger" not in [cure.id for cure in document.cures]
+    assert [block.id for block in document.warnings] == ["batch-larger"]
+    assert "batch-larger" not in [block.id for block in document.remedies]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_what_promises_nothing_is_no_prediction(
     said: Speedup, treatments: tuple[Treatment, ...], likely: str, basis: str
 ) -> None:
     remedy = replace(REMEDIES[0], predicted_speedup=said, treatments=treatments)
-    (cure,) = compose(replace(TYPICAL, remedies=[remedy]), WHOLE).cures
-    assert (cure.likely, cure.basis) == (likely, basis)
+    (block,) = compose(replace(TYPICAL, remedies=[remedy]), WHOLE).remedies
+    assert (block.likely, block.basis) == (likely, basis)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_what_promises_nothing_is_no_prediction(
 def test_places_are_said_from_where_the_run_was_started(file: str, cwd: str, place: str) -> None:
     remedy = replace(REMEDIES[0], fix=replace(REMEDIES[0].fix, location=Location(file, 3)))
     report = replace(TYPICAL, run=replace(TYPICAL.run, cwd=cwd), remedies=[remedy])
-    assert compose(report, WHOLE).cures[0].place == place
+    assert compose(report, WHOLE).remedies[0].place == place
 
 
 def test_a_long_snippet_says_how_much_is_missing() -> None:
     remedy = replace(REMEDIES[0], fix=replace(REMEDIES[0].fix, snippet="\n".join("abcdef")))
-    assert compose(replace(TYPICAL, remedies=[remedy]), Lengths(snippet=3)).cures[0].snippet == [
+    assert compose(replace(TYPICAL, remedies=[remedy]), Lengths(snippet=3)).remedies[0].snippet == [
         "a",
         "b",
         "c",
@@ -119,7 +119,7 @@ def test_the_command_is_what_the_user_typed(command: list[str], script: str | No
 )
 def test_a_number_is_said_once(evidence: Evidence, number: str) -> None:
     report = replace(TYPICAL, findings=[replace(FINDINGS[0], evidence=[evidence])])
-    assert compose(report, WHOLE).illnesses[0].points[0].number == number
+    assert compose(report, WHOLE).findings[0].points[0].number == number
 
 
 def test_a_command_line_without_end_is_cut() -> None:

@@ -53,14 +53,14 @@ def test_the_page_says_what_markdown_says(report: Report) -> None:
     said += [word for bar in document.bars for word in (bar.part, bar.percent, bar.time)]
     said += [
         word
-        for cure in [*document.cures, *document.warnings]
-        for word in (cure.title, cure.likely, cure.basis)
+        for block in [*document.remedies, *document.warnings]
+        for word in (block.title, block.likely, block.basis)
     ]
-    said += [line.strip() for cure in document.cures for line in cure.snippet]
+    said += [line.strip() for block in document.remedies for line in block.snippet]
     said += [
         word
-        for illness in document.illnesses
-        for point in illness.points
+        for finding in document.findings
+        for point in finding.points
         for word in (point.text, point.number)
     ]
     said += [word for row in document.metrics for word in (row.name, row.value, row.interval, row.source)]

@@ -29,8 +29,8 @@ def test_terminal_and_markdown_say_the_same_numbers() -> None:
     drawn, page = render(TYPICAL, "terminal", width=100), render(TYPICAL, "markdown")
     document = compose(TYPICAL, Lengths())
     said = [bar.percent for bar in document.bars] + [bar.time for bar in document.bars]
-    said += [cure.likely for cure in document.cures] + [cure.basis for cure in document.cures]
-    said += [point.number for illness in document.illnesses for point in illness.points]
+    said += [block.likely for block in document.remedies] + [block.basis for block in document.remedies]
+    said += [point.number for finding in document.findings for point in finding.points]
     said += [document.step, document.watching, *document.grounds]
     drawn, page = " ".join(drawn.split()), page.replace("\\", "")
     assert [number for number in said if number not in drawn or number not in page] == []

@@ -53,16 +53,16 @@ def test_a_page_begins_with_its_id() -> None:
     )
 
 
-CURE = Proposal(
+REMEDY = Proposal(
     "workers-auto", "make batches in 2 processes", Fix("give it workers", "DataLoader(ds, num_workers=2)"),
     apply="env", risk="memory",
 )  # fmt: skip
 
 
 def test_a_remedy_says_what_it_takes_and_shows_each_way_once() -> None:
-    again = replace(CURE, fix=Fix("give it workers", "DataLoader(ds, num_workers=5)"))
-    other = replace(CURE, fix=Fix("give it a thread", "Ahead(loader)"), risk="none")
-    shown = remedy_page("workers-auto", ["a-b", "c-d", "e-f"], {"a-b": CURE, "c-d": again, "e-f": other})
+    again = replace(REMEDY, fix=Fix("give it workers", "DataLoader(ds, num_workers=5)"))
+    other = replace(REMEDY, fix=Fix("give it a thread", "Ahead(loader)"), risk="none")
+    shown = remedy_page("workers-auto", ["a-b", "c-d", "e-f"], {"a-b": REMEDY, "c-d": again, "e-f": other})
     assert shown == (
         "workers-auto\n\n"
         "offered by  a-b, c-d, e-f\n"

@@ -66,12 +66,12 @@ def test_what_shortens_the_run_beside_its_steps_is_no_alternative() -> None:
 
 @pytest.mark.parametrize(("shown", "said"), [(1, ""), (2, "1 ×2.5 → with 2 ×2.6"), (3, "with 3 ×2.7")])
 def test_only_the_remedies_shown_have_stairs(shown: int, said: str) -> None:
-    assert compose(TYPICAL, Lengths(cures=shown)).together.endswith(said)
+    assert compose(TYPICAL, Lengths(remedies=shown)).together.endswith(said)
 
 
 def test_the_reader_is_told_of_alternatives() -> None:
     remedies = [REMEDIES[0], replace(REMEDIES[2], combined_speedup=None)]
-    assert [cure.alternative for cure in compose(replace(TYPICAL, remedies=remedies), WHOLE).cures] == [
+    assert [block.alternative for block in compose(replace(TYPICAL, remedies=remedies), WHOLE).remedies] == [
         False,
         True,
     ]

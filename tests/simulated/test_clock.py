@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.rows import Row, read_diaries
+from bottleneck_doctor.assemble.rows import Row, read_logs
 from tests.agent.watching import INJECT, watched
 from tests.simulated.watched import ROOT
 
@@ -44,7 +44,7 @@ def readings(name: str, folder: Path) -> list[Reading]:
     told = watched(folder, script, PYTHONPATH=f"{INJECT}:{ROOT}")
     assert told.status == 0, told.stderr
     true = json.loads(truth.read_text())["exposed"]
-    rows = [row for diary in read_diaries(told.folder) for row in diary.of(wire.DEVICE_STEP)]
+    rows = [row for log in read_logs(told.folder) for row in log.of(wire.DEVICE_STEP)]
     pairs = [(row, _step(true, row)) for row in rows[1:]]
     return [Reading(row.a, idle, row.b) for row, (begin, idle) in pairs if row.t - begin < LATE_NS]
 

@@ -17,7 +17,7 @@ def reporter(name: str) -> Done:
     def done(why: str = "") -> None:
         if why not in told and len(told) < 8:
             told.add(why)
-            state.book.fact(fact="treated", name=name, why=why[:200])
+            state.writer.fact(fact="treated", name=name, why=why[:200])
 
     return done
 

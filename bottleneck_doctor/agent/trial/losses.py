@@ -151,9 +151,9 @@ def _tell(notes: _Notes) -> None:
     values, notes.losses = notes.losses, []
     if values:
         numbers = [float(value) for value in values]
-        state.book.fact(fact="losses", values=[number.hex() for number in numbers])
+        state.writer.fact(fact="losses", values=[number.hex() for number in numbers])
     if notes.trained:
         since, notes.told = notes.arrived[notes.told :], len(notes.arrived)
         found = [number for loader, number in since if loader in notes.trained]
         if found:
-            state.book.fact(fact="batches", checksums=found)
+            state.writer.fact(fact="batches", checksums=found)

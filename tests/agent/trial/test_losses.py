@@ -13,7 +13,7 @@ import torch
 from bottleneck_doctor.agent.trial.checksums import checksum
 from bottleneck_doctor.agent.trial.losses import MARGIN
 from bottleneck_doctor.assemble.processes import read_trial
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.run import Losses, Order
 from tests.agent.watching import PRELUDE, said, watched
 
@@ -57,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], L
     order = folder / "order.json"
     order.write_text(json.dumps({"losses": LOSSES, "seed": SEED}))
     told = watched(folder, SCRIPT, BDOC_TRIAL=str(order))
-    trial = read_trial(Order(losses=LOSSES), read_diaries(told.folder))
+    trial = read_trial(Order(losses=LOSSES), read_logs(told.folder))
     assert trial is not None
     (noted,) = trial.losses
     return said(told), noted
@@ -85,7 +85,7 @@ say()
 """
     told = watched(tmp_path, PRELUDE + script, BDOC_TRIAL=str(order))
     assert said(told) == {}
-    trial = read_trial(Order(), read_diaries(told.folder))
+    trial = read_trial(Order(), read_logs(told.folder))
     assert trial is not None
     assert [len(one.values) for one in trial.losses] == [12]
 

@@ -10,7 +10,7 @@ import pytest
 
 from bottleneck_doctor.agent.trial.replay import BATCHES, NO_LENGTH
 from bottleneck_doctor.assemble.processes import read_trial
-from bottleneck_doctor.assemble.rows import read_diaries
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.run import Order
 from tests.agent.watching import PRELUDE, said, watched
 
@@ -78,7 +78,7 @@ def fed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[
     order = folder / "order.json"
     order.write_text(json.dumps({"treatments": [{"name": "replay"}]}))
     told = watched(folder, SCRIPT, BDOC_TRIAL=str(order))
-    trial = read_trial(Order(), read_diaries(told.folder))
+    trial = read_trial(Order(), read_logs(told.folder))
     assert trial is not None
     return said(told), [one.why for one in trial.treated]
 

@@ -78,7 +78,7 @@ def ends(script: Script, iterator: int, t_ms: float, loader: int = 1, thread: in
     script.rows.append(row(wire.END, t_ms, 0.0, *values, thing=loader, thread=thread))
 
 
-def diary(rows: Iterable[Row], pid: int = PID, facts: list[dict[str, object]] | None = None) -> ProcessLog:
+def log(rows: Iterable[Row], pid: int = PID, facts: list[dict[str, object]] | None = None) -> ProcessLog:
     """The process as it is read back."""
     return ProcessLog(pid, 1, 1, list(rows), list(facts or []), {})
 
