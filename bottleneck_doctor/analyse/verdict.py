@@ -43,19 +43,19 @@ SENTENCES = {
     "input.collate": "putting samples together into batches takes the CPU's time",
     "input.indexing": "rows are chosen or picked one by one in Python, and stacked again",
     "input.ipc": "batches are ready, but moving them from worker to trainer is what takes time",
-    "input.storage": "whoever makes the batches sleeps in reads from storage",
-    "input.network": "whoever makes the batches waits for data from the network",
+    "input.storage": "data loading is blocked on storage reads",
+    "input.network": "data loading is blocked on the network",
     "input.worker_startup": "worker processes are started again and again",
-    "input.oversubscribed": "workers, their threads, or the model's own threads fight for too few cores",
-    "input.wait": "batches are waited for, not computed: whoever makes them sleeps on a timer, a lock or a "
-    "queue; more of them in flight help, no faster CPU, disk or GPU",
+    "input.oversubscribed": "workers, their threads and the model's own threads compete for too few cores",
+    "input.wait": "data loading sleeps on a timer, a lock or a queue: more batches in flight help, a faster "
+    "CPU, disk or GPU does not",
     "host.checkpoint": "saving checkpoints stops the training loop",
     "host.logging": "logging and flushing stop the training loop",
     "host.gc": "garbage collections stop the training loop",
     "host.python": "Python code of the training loop itself, outside of model and loader, takes the time",
-    "host.launch": "the step is made of tiny operators: calling them costs more than they compute",
-    "host.memory": "the kernel works on memory while the training waits: pages that are mapped anew in each "
-    "step, or memory that runs short",
+    "host.launch": "the step consists of tiny operators: calling them costs more than they compute",
+    "host.memory": "the kernel spends the step on memory: pages that are mapped anew in each step, or memory "
+    "pressure",
     "host.evaluation": "evaluation takes more of the run than anything that could be saved in training",
     "model.threads": "the model computes with too few or too many threads for the cores it may use",
     "comm.allreduce": "ranks wait for exchanges between them, which computing does not hide",
@@ -68,12 +68,12 @@ SENTENCES = {
     "device.throttled": "the accelerator runs below its clock: power, heat or a fault hold it back",
     "device.shared": "other processes compute on the same accelerator",
     "host.sync": "the loop stops to wait for the accelerator, which then stands idle until it is given more",
-    "none": "nothing here is worth making faster: no resource, infinitely fast, would gain 5 %",
+    "none": "no bottleneck: even an infinitely fast CPU, disk or GPU would gain less than 5 %",
 }
 
 RESTS = (
-    "lines of the training loop itself sleep, on a timer or for an answer from elsewhere; no faster CPU, "
-    "disk or GPU helps"
+    "lines of the training loop itself sleep, on a timer or for a reply: a faster CPU, disk or GPU does "
+    "not help"
 )
 
 # The same causes where only the driver was asked: it cannot say who waits for whom.
@@ -90,8 +90,8 @@ UNDIVIDED = (
     "work, is not known without a profiler's window"
 )
 AHEAD = (
-    "the accelerator is done with each step before the loop has issued the next; how much of the step it "
-    "needs for itself is not known without a profiler's window"
+    "launch-bound: the accelerator finishes each step before the next kernels are issued; its own time per "
+    "step is not known without a profiler window"
 )
 UNASKED = "the loop's own time outweighs the data's; what the accelerator does meanwhile was not measured"
 

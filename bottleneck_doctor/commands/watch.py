@@ -6,7 +6,7 @@ bdoc watch 4242       by the pid of bdoc, or of any process below it
 bdoc watch train.py   by a part of its command line, or by its run folder
 
 Shown are the pace and the machine in the last ten seconds, and the verdict so far: what `bdoc report` would
-say if the run ended now. The verdict is made in cycles that nobody else wants.
+say if the run ended now. The diagnosis runs at idle CPU priority.
 
 Ctrl-C leaves and never touches the job. Exit status: 0 when the run has ended, however it did, 2 when there
 is nothing to watch or several runs to choose from, 130 after Ctrl-C.

@@ -205,7 +205,9 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
             Evidence("reads a second for up to 8 readers, over the run's", "read_scaling_ratio", more, TIMED)
         )
     if not inputs.blocked_samples:
-        found.append(Evidence("nobody was seen asleep: bytes alone say that the waits are for storage"))
+        found.append(
+            Evidence("no thread was sampled asleep: the bytes read alone say that the waits are for storage")
+        )
     if judged.pace in UNSURE:
         found.append(Evidence("not seen whether storage could serve more at once: twice as many is assumed"))
     return found

@@ -51,7 +51,7 @@ def line_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     if line is None or line.share < NAMED_FROM:
         return []
     inside = f", mostly inside {lines.library}" if lines.library else ""
-    text = f"share of the making of batches that passes in {named(line.location)}{inside}"
+    text = f"share of data-loading samples in {named(line.location)}{inside}"
     return [Evidence(text, "line_share", line.share, STACKS)]
 
 

@@ -110,7 +110,7 @@ def _evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[E
          shortage.swap_in_bytes_per_s or None, COUNTERS),
         ("times per second that the job hit its memory limit", "limit_hits_per_s",
          shortage.limit_hits_per_s or None, "control group"),
-        ("share of time in which somebody waits for memory", "memory_pressure", shortage.stalled, "PSI"),
+        ("share of time in which some task waits for memory", "memory_pressure", shortage.stalled, "PSI"),
         ("private memory that each step adds, in bytes", "growth_bytes_per_step", growth or None,
          "smaps_rollup"),
         ("bytes of memory left", "memory_left_bytes", memory_left(diagnosis), "meminfo, control group"),

@@ -230,7 +230,7 @@ def _grounds(verdict: Verdict) -> list[str]:
     known = [(value, name) for name, value in verdict.gain.items() if value is not None]
     known.sort(key=lambda pair: -pair[0])
     gains = [f"{RESOURCES.get(name, words.plain(name))} {words.gain(value)}" for value, name in known]
-    return [*said, f"if infinitely fast: {', '.join(gains)}"] if gains else said
+    return [*said, f"upper bound if removed: {', '.join(gains)}"] if gains else said
 
 
 def _device(device: DeviceSummary | None) -> str:
@@ -353,14 +353,16 @@ def _unexamined(report: Report) -> str:
 def _watching(report: Report) -> str:
     quality, overhead = report.quality, report.quality.overhead
     steps = words.counted(quality.steady_steps, "steady step")
-    steps += f", {words.count(quality.warmup_steps)} of warm-up set aside" if quality.warmup_steps else ""
-    cost = "cost of watching not measured"
+    steps += (
+        f", {words.counted(quality.warmup_steps, 'warm-up step')} excluded" if quality.warmup_steps else ""
+    )
+    cost = "overhead not measured"
     if overhead.share_of_step is not None:
-        cost = f"watching cost {words.percent(overhead.share_of_step)} of a step"
+        cost = f"overhead: {words.percent(overhead.share_of_step)} of step time"
         if overhead.agent_s_per_step is not None:
             cost += f" ({words.seconds(overhead.agent_s_per_step)})"
     if overhead.supervisor_cpu_share is not None:
-        cost += f" and {words.percent(overhead.supervisor_cpu_share)} of a core"
+        cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
     return f"{steps} · {cost}"
 
 

@@ -119,11 +119,11 @@ def _blind(regression: Regression) -> str:
     tail = "; within the noise" if noisy else ""
     if regression.sees <= regression.wanted:
         return tail
-    tail += f"; could see only changes above {words.percent(regression.sees)}"
+    tail += f"; minimum detectable regression: {words.percent(regression.sees)}"
     wanted = words.percent(regression.wanted)
     if regression.repeats is None:
-        return f"{tail}: the runs differ too much to see {wanted}"
-    return f"{tail}: {words.counted(regression.repeats, 'run')} on each side would show {wanted}"
+        return f"{tail} (the runs differ too much to detect {wanted})"
+    return f"{tail} ({words.counted(regression.repeats, 'run')} per side would detect {wanted})"
 
 
 LONGEST_FACT = 80

@@ -9,7 +9,7 @@ APPLY = {
     "measuring, to be weighed for the real training",
     "convert": "the data is converted or moved once, before training",
     "manual": "an edit of the source at the line shown",
-    "admin": "a change of hardware, driver, container or cluster: whoever runs the machine decides",
+    "admin": "a change of hardware, driver, container or cluster: the administrator decides",
 }
 
 EFFORTS = {
@@ -23,16 +23,16 @@ BOUND_PAGES = {
 The step would gain most if the CPU were infinitely fast: making batches, Python in the loop, or a model
 that computes on the CPU. The cause says which.""",
     "io": """\
-The step would gain most if storage and network were infinitely fast: whoever makes the batches sleeps in
-reads. Bytes that come from the page cache cost CPU, not I/O.""",
+The step would gain most if storage and network were infinitely fast: data loading is blocked on reads.
+Bytes that come from the page cache cost CPU, not I/O.""",
     "gpu": """\
 The step would gain most if the accelerator were infinitely fast. A busy GPU is not always a well used one:
 the cause says whether it computes, waits for copies, gets too little work or runs below its clock.""",
     "comm": """\
 The step would gain most if the ranks exchanged gradients in no time, or if none of them were slower.""",
     "latency": """\
-The loop waits for batches that nobody computes: whoever makes them sleeps on a timer, a lock, a queue or a
-rate limit. No faster CPU, disk or GPU helps; more batches in flight do.""",
+The loop waits for batches whose source sleeps: on a timer, a lock, a queue or a rate limit. A faster CPU,
+disk or GPU does not help; more batches in flight do.""",
     "balanced": """\
 No resource, made infinitely fast, would gain 5 %, and nothing else is waited for: the run is healthy.""",
     "inconclusive": """\
@@ -119,7 +119,7 @@ CAUSES = {
     "device.underfilled": "the GPU gets too little work per step",
     "device.memory": "the GPU's memory limits the step",
     "device.throttled": "the GPU runs below its clock",
-    "device.shared": "somebody else uses the same GPU",
+    "device.shared": "other processes use the same GPU",
     "comm.allreduce": "exchanging gradients takes the time",
     "comm.straggler": "every rank waits for the slowest one",
     "none": "",

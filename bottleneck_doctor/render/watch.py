@@ -294,7 +294,7 @@ def _grounds(report: Report | None) -> list[str]:
 
 def _before(look: LiveView) -> str:
     if look.judging:
-        return "no verdict yet: it is made in cycles that nobody else wants"
+        return "no verdict yet: the diagnosis runs at idle CPU priority"
     if 0 < look.steps < look.enough_steps:
         return f"{TOO_EARLY}: {words.count(look.steps)} of {words.counted(look.enough_steps, 'step')}"
     return TOO_EARLY

@@ -120,11 +120,6 @@ def ratio_within(value: float, low: float, high: float) -> tuple[str, str]:
     return f"×{value:.{digits}f}", ends[0] if ends[0] == ends[1] else "–".join(ends)
 
 
-def times(value: float) -> str:
-    """``7.2 times``: how often something is contained."""
-    return f"{count(float(f'{value:.2g}'))} times"
-
-
 def number_range(low: str, high: str) -> str:
     """``61–63 %`` from ``61 %`` and ``63 %``: the unit once when both ends share it."""
     if low == high:

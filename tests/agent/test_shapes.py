@@ -23,7 +23,7 @@ SIDES = {"device": "cpu", "dtype": "float32", "inputs": True, "calls": 1}
 def read(monkeypatch: pytest.MonkeyPatch) -> Read:
     """The facts that a loss leaves, without the word that they are facts."""
     facts: list[dict[str, Any]] = []
-    monkeypatch.setattr(state, "book", SimpleNamespace(fact=lambda fact, **said: facts.append(said)), False)
+    monkeypatch.setattr(state, "writer", SimpleNamespace(fact=lambda fact, **said: facts.append(said)), False)
 
     def noted(loss: Any) -> list[dict[str, Any]]:
         facts.clear()

@@ -185,7 +185,7 @@ COST = StepCost(0.0, launch=4 * MS, device=10 * MS)
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
-    ("turn", "ahead", "making", "step"),
+    ("cost", "ahead", "making", "step"),
     [
         (COST, 1.0, 1 * MS, 10 * MS),  # the device sets the pace
         (replace(COST, launch=14 * MS), 1.0, 1e-5, 14 * MS),  # the loop does

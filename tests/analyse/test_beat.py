@@ -96,7 +96,7 @@ def test_what_next_gives_the_device_to_do_is_no_waiting(tmp_path):
         (TABLE[0][1], "input.preprocess", "keeps the CPU busy"),  # the clock alone is enough
         (TABLE[1][1], "device.compute", "not known without a profiler's window"),
         (TABLE[2][1], "device.compute", "not known without a profiler's window"),  # one kernel was left
-        (replace(TABLE[2][1], outro=1.0), "host.launch", "before the loop has issued"),
+        (replace(TABLE[2][1], outro=1.0), "host.launch", "before the next kernels are issued"),
         (TABLE[3][1], "device.compute", "not known without a profiler's window"),
         (TABLE[4][1], "device.transfer", "copied to it"),
     ],

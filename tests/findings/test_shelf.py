@@ -184,7 +184,7 @@ def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(module: ModuleTyp
 
 
 @pytest.mark.parametrize(
-    ("work", "turn", "workers", "cores", "seconds"),
+    ("work", "cost", "workers", "cores", "seconds"),
     [
         (BatchCost(0.01), StepCost(0.0, 0.004), 0, 2.0, 0.014),
         (BatchCost(0.01), StepCost(0.0, 0.004), 2, 2.0, 0.005),

@@ -38,12 +38,12 @@ PROPOSALS = [
 ]
 
 
-@pytest.mark.parametrize("cure", PROPOSALS)
+@pytest.mark.parametrize("proposal", PROPOSALS)
 def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(proposal: Proposal) -> None:
     assert bool(proposal.treatments) == (proposal.apply in APPLIED)
 
 
-@pytest.mark.parametrize("cure", [one for one in PROPOSALS if one.values[0].treatments])
+@pytest.mark.parametrize("proposal", [one for one in PROPOSALS if one.values[0].treatments])
 def test_a_treatment_names_a_file_that_takes_its_options(proposal: Proposal) -> None:
     for one in proposal.treatments:
         if one.name == ENVIRONMENT:

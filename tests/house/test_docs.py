@@ -97,7 +97,7 @@ def test_a_quoted_report_ends_before_the_line_that_is_named() -> None:
     page = '<!-- report: plain, up to "where a step goes" -->\n```text\n```\n'
     shown = quoted.anew(page)
     assert shown is not None
-    assert "infinitely fast" in shown
+    assert "upper bound if removed" in shown
     assert "where a step goes  " not in shown
 
 

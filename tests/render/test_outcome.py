@@ -74,13 +74,13 @@ TORCH = Difference("torch", "2.13", "2.14", refuses=True)
         (
             replace(ONE, repeats=6),
             "ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); 1 run against 1; unchanged runs are"
-            f" taken to differ by 3 %; {SLOWER}; within the noise; could see only changes above 21 %:"
-            " 6 runs on each side would show 10 %",
+            f" taken to differ by 3 %; {SLOWER}; within the noise; minimum detectable regression:"
+            " 21 % (6 runs per side would detect 10 %)",
         ),
         (
             replace(NOISY, sees=0.4),
             f"ok   step time 100 ms → 110 ms, +10 % (-2 % to +22 %); {RUNS}; {SLOWER}; within the noise;"
-            " could see only changes above 40 %: the runs differ too much to see 10 %",
+            " minimum detectable regression: 40 % (the runs differ too much to detect 10 %)",
         ),
         (
             Regression(3, 0.05, 1, 1, why="step_time_s was not measured in base.json"),

@@ -65,7 +65,9 @@ def test_before_there_are_enough_steps_it_is_too_early_to_say() -> None:
 
 
 def test_why_there_is_no_verdict_is_said() -> None:
-    assert "no verdict yet: it is made in cycles" in drawn(replace(LOOK, judging=True), None)
+    assert "no verdict yet: the diagnosis runs at idle CPU priority" in drawn(
+        replace(LOOK, judging=True), None
+    )
     assert "no verdict: not enough memory" in drawn(replace(LOOK, unjudged="not enough memory"))
 
 

@@ -70,7 +70,7 @@ class Simulated:
         """Torch's own tracer of the host, which the simulated device completes; None beside another one."""
         if torch.autograd._profiler_enabled():
             return None
-        return traced(importlib.import_module(AGENT + "kineto"), self.device)("simulated")
+        return traced(importlib.import_module(AGENT + "trace_window"), self.device)("simulated")
 
 
 class Untimed(Simulated):

@@ -296,7 +296,7 @@ def _ceiling(ceiling: Proved | None) -> str:
         why = _why(ceiling.why) or VERDICTS.get(ceiling.verdict, words.plain(ceiling.verdict))
         return f"with batches from memory: not known ({why})"
     likely, interval = _measured(ceiling.measured)
-    rest = "nothing about input can bring more"
+    rest = "the input-pipeline ceiling"
     if ceiling.measured.low < 1 < NO_ROOM < ceiling.measured.high:
         rest = "not decided what input could bring at most"
     if ceiling.measured.high < NO_ROOM:
@@ -333,9 +333,6 @@ def _advised(winner: Proved, cwd: str) -> Advised | None:
 
 
 def _cost(cost: ProofCost) -> str:
-    said = f"{words.counted(cost.runs, 'run')} after the first, {words.seconds(cost.spent_s)} in all"
-    if cost.window_s > 0:
-        said += (
-            f": {words.times(cost.spent_s / cost.window_s)} the first run's {words.seconds(cost.window_s)}"
-        )
-    return f"{said} · {words.seconds(cost.budget_s)} were allowed"
+    said = f"{words.counted(cost.runs, 'run')} in {words.seconds(cost.spent_s)}"
+    first = f", after a first run of {words.seconds(cost.window_s)}" if cost.window_s > 0 else ""
+    return f"{said} (budget {words.seconds(cost.budget_s)}){first}"
