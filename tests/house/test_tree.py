@@ -10,7 +10,8 @@ import pytest
 from tests.house.source import ROOT, Broken, house_files, require_none
 
 TOP_LEVEL = frozenset(
-    "bottleneck_doctor tests docs pyproject.toml README.md Makefile LICENSE .gitignore .ci .github".split()
+    "bottleneck_doctor tests docs pyproject.toml README.md Makefile LICENSE .gitignore .ci .github "
+    ".pre-commit-config.yaml".split()
 )
 
 # Names that stand for nobody, as examples and synthetic runs use them.
