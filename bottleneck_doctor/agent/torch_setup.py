@@ -6,7 +6,7 @@ import os
 import sys
 from time import monotonic_ns as now
 
-from . import collector, compiler, data_fn, device_clock, profiler, saving, settings, startup
+from . import collector, compiler, data_fn, device_clock, profiler, saving, startup, torch_settings
 from .guard import quiet
 from .hints import Any
 from .state import state
@@ -72,7 +72,7 @@ def settled() -> None:
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
         interop=torch.get_num_interop_threads(),
     )  # fmt: skip
-    settings.note_settings(torch)
+    torch_settings.note_settings(torch)
 
 
 def _other(torch: Any) -> bool:

@@ -8,7 +8,7 @@ from threading import get_native_id
 from time import monotonic_ns as now
 from time import thread_time_ns
 
-from . import compiler, device_clock, loop_without_loader, optimizers, ranks, settings, wire
+from . import compiler, device_clock, loop_without_loader, optimizers, ranks, torch_settings, wire
 from .compiler import compiling, unless_traced
 from .guard import never_free, quiet, replace
 from .hints import TYPE_CHECKING, Any, Callable
@@ -142,7 +142,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
                 _passed(name)
         entry = now()
         state.passing += 1
-        settings.during_backward(args)
+        torch_settings.during_backward(args)
         watch = ranks.watch(args[0]) if exchanges and ranks.models and args else None
         token = device_clock.begin(True)
         start, cpu = now(), thread_time_ns()

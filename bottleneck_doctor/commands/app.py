@@ -50,7 +50,7 @@ def _obey(arguments: list[str]) -> int:
         from .run import run_command
 
         return run_command(options)
-    from .typed import GIVEN_UP, WRONG_LINE, obey
+    from .cli import GIVEN_UP, WRONG_LINE, obey
 
     try:
         return obey(arguments, COMMANDS)

@@ -21,7 +21,7 @@ import typer
 
 from .. import __version__
 from ..model.errors import UsageError
-from . import settings
+from . import pyproject_settings
 from .options import Format
 from .output import complain, say, screen, write
 from .reading import printed_format
@@ -45,7 +45,7 @@ def main(
     format: Format = None,
 ) -> int:
     """Look at a training that runs already."""
-    defaults = settings.load()
+    defaults = pyproject_settings.load()
     shown = printed_format(format, defaults)
     if not (math.isfinite(seconds) and seconds > 0):
         raise UsageError(f"--seconds {seconds}: expected a number of seconds above 0")

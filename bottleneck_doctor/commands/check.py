@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..model.errors import UsageError
-from . import settings
+from . import pyproject_settings
 from .gate import GateFiles, allowed_differences, apart, asked, conditions, hand_over, regression_limit, side
 from .options import FailIf, MaxDataWait
 from .output import say
@@ -50,7 +50,7 @@ def main(
     from ..analyse import gate
     from ..render.gate import gate_lines
 
-    defaults = settings.load()
+    defaults = pyproject_settings.load()
     bases = defaults.baseline if baseline is None else baseline
     limit = regression_limit(max_regression, bool(bases), defaults)
     allowed = allowed_differences(allow_different or [], bool(bases))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import settings
+from . import pyproject_settings
 from .options import Python
 from .output import say, screen
 from .target import describe
@@ -16,7 +16,7 @@ def main(python: Python = None) -> int:
     from ..render.pages import capabilities_text
     from ..sense.capabilities import list_capabilities
 
-    target = describe(choose(python or settings.load().python))
+    target = describe(choose(python or pyproject_settings.load().python))
     shown = screen(sys.stdout)
     say(
         capabilities_text([target, *list_capabilities()], shown.width, shown.color, shown.encoding),

@@ -11,8 +11,8 @@ from .. import __version__
 from ..model.errors import UsageError
 from ..model.gate import Condition, Gate, Repeat
 from .output import append, say, writable, write
+from .pyproject_settings import Settings, origin
 from .reading import report_of
-from .settings import Settings, origin
 
 
 def conditions(

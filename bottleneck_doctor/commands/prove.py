@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from ..model.errors import UsageError
-from . import settings
+from . import pyproject_settings
 from .options import DataFn, Format, Module, Python
 from .output import writable
 from .prove_options import ProveOptions
@@ -89,7 +89,7 @@ def main(
     quiet: Quiet = False,
 ) -> int:
     """Try the remedies on your own training, and measure what each brings."""
-    defaults = settings.load()
+    defaults = pyproject_settings.load()
     script, name, launcher, args = form(target or [], module, bool(context.meta.get(LAUNCHED)), "prove")
     for path, option in (
         (output, "--output"),

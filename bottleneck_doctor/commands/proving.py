@@ -15,7 +15,7 @@ from ..model.gate import CANNOT_SAY
 from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
 from ..model.run import Order
 from ..prove.restore import Keeping
-from . import settings
+from . import pyproject_settings
 from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
 from .prove_options import ProveOptions
@@ -221,7 +221,7 @@ def _keep(profile: Profile, line: ProvingLine) -> None:
     from ..model.codec import encode_profile
     from ..model.errors import Refused
 
-    path = settings.load().output
+    path = pyproject_settings.load().output
     try:
         write(path, encode_profile(profile), private=True)
         line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")

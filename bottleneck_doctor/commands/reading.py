@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..model.errors import UsageError
-from . import settings
-from .settings import Settings
+from . import pyproject_settings
+from .pyproject_settings import Settings
 
 if TYPE_CHECKING:
     from ..model.picture import Picture
@@ -62,4 +62,4 @@ def printed_format(asked: str | None, defaults: Settings) -> str:
 
 
 def _origin(asked: str | None, defaults: Settings) -> str:
-    return settings.origin(defaults, "format") if asked is None else "--format"
+    return pyproject_settings.origin(defaults, "format") if asked is None else "--format"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..model.errors import UsageError
-from . import settings
+from . import pyproject_settings
 from .output import Screen, say, screen, write
 from .reading import known_format, report_and_picture, report_of
 
@@ -44,7 +44,7 @@ def main(
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..render import DRAWN, render
 
-    defaults = settings.load()
+    defaults = pyproject_settings.load()
     named = next((said for ending, said in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
     asked = named if format is None and named and defaults.format == "terminal" else format
     asked = known_format(asked, defaults)

@@ -140,7 +140,7 @@ def run_command(options: RunOptions) -> int:
             profile = calibrated(profile, python, bool(options.calibrate))
         profile = profile and nameless(profile)
         if profile is not None and not options.paths:
-            from .pathless import pathless
+            from .hide_paths import pathless
 
             profile = pathless(profile)
         kept = _keep(options, folder, cprofile)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import UsageError
-from . import settings
+from . import pyproject_settings
+from .pyproject_settings import Settings
 from .reading import printed_format
-from .settings import Settings
 
 if TYPE_CHECKING:
     from ..model.gate import Condition
@@ -86,7 +86,7 @@ def checked(
     prove: str | None = None,
 ) -> RunOptions:
     """What was given on the command line, else in the settings; ``launched``: it stood behind ``--``."""
-    defaults = settings.load() if place is None else Settings()  # `bdoc prove` has read them itself
+    defaults = pyproject_settings.load() if place is None else Settings()  # `bdoc prove` has read them itself
     script, name, launcher, args = form(target, module, launched)
     return RunOptions(
         script=script if prove is None else repeatable(script),
@@ -174,7 +174,7 @@ def _trial(path: str | None) -> TrialFile | None:
 
 
 def _steps(given: int | None, defaults: Settings) -> int | None:
-    origin = "--max-steps" if given is not None else settings.origin(defaults, "max-steps")
+    origin = "--max-steps" if given is not None else pyproject_settings.origin(defaults, "max-steps")
     value = defaults.max_steps if given is None else given
     if value is not None and value < 1:
         raise UsageError(f"{origin} {value}: expected a whole number of at least 1")
@@ -182,7 +182,7 @@ def _steps(given: int | None, defaults: Settings) -> int | None:
 
 
 def _seconds(given: float | None, defaults: Settings) -> float | None:
-    origin = "--max-seconds" if given is not None else settings.origin(defaults, "max-seconds")
+    origin = "--max-seconds" if given is not None else pyproject_settings.origin(defaults, "max-seconds")
     value = defaults.max_seconds if given is None else given
     if value is not None and not (math.isfinite(value) and value > 0):
         raise UsageError(f"{origin} {value}: expected a number of seconds above 0")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..launch.board import Board
+from ..launch.agent_counters import Board
 from ..launch.limits import Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from ..model.errors import UsageError
-from . import settings
+from . import pyproject_settings
 from .output import complain, say, write
 from .reading import report_and_picture
 
@@ -51,7 +51,7 @@ def main(
     ] = None,
 ) -> int:
     """Open what a profile has in the browser: the report, the flame graph, or cProfile's times."""
-    path = profile or settings.load().output
+    path = profile or pyproject_settings.load().output
     opens = not no_browser and has_browser()
     times = cprofile or path.endswith(".prof")
     if times and (flame_graph or output):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..launch import run_registry
-from ..launch.board import Board
+from ..launch.agent_counters import Board
 from ..launch.masking import mask
 from ..launch.run_registry import HANDED_OVER, Running, lives, read_handover, show_interest
 from ..model.live import Ending, Handover, LiveView, PacePoint, Progress, Surroundings

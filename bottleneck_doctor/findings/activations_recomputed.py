@@ -38,9 +38,9 @@ from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposa
 from ..model.instruments import Series, Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import memory_left, spread
-from .case import Case, Entry, patient
-from .computing import blind, own_s, spared
+from .parts.advice import memory_left, spread
+from .parts.case import Case, Entry, patient
+from .parts.computing import blind, own_s, spared
 
 ID = "activations-recomputed"
 SHARE = 0.1  # of the samples of training (ours)

@@ -41,9 +41,9 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
-from .advice import spread
-from .case import SATURATED, Case, Entry, accelerated
-from .computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
+from .parts.advice import spread
+from .parts.case import SATURATED, Case, Entry, accelerated
+from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
 
 ID = "alloc-churn"
 OFTEN = 0.01  # retries or driver allocations per steady step [catalogue F33]

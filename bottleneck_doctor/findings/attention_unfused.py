@@ -38,10 +38,20 @@ from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .advice import WORTH
-from .case import Case, Entry
-from .computing import PROFILER, anatomy_like, blind, case_of, faster, operators, own_s, share_of, spared
-from .timed import as_timed, seconds_of, times_as_fast
+from .parts.advice import WORTH
+from .parts.case import Case, Entry
+from .parts.computing import (
+    PROFILER,
+    anatomy_like,
+    blind,
+    case_of,
+    faster,
+    operators,
+    own_s,
+    share_of,
+    spared,
+)
+from .parts.timed import as_timed, seconds_of, times_as_fast
 
 ID = "attention-unfused"
 ATTENTION_SHARE = 0.15  # of the operators' time [catalogue F40]

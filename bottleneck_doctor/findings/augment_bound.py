@@ -51,9 +51,9 @@ from ..model.diagnosis import (
 )
 from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
-from .advice import WORTH, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
-from .case import Case, Entry, patient
-from .lines import line_evidence
+from .parts.advice import WORTH, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
+from .parts.case import Case, Entry, patient
+from .parts.lines import line_evidence
 
 ID = "augment-bound"
 TRANSFORM_SHARE = 0.3  # of a batch's CPU [catalogue F07]

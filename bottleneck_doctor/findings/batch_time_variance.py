@@ -51,8 +51,8 @@ from ..model.diagnosis import (
 )
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .advice import dearest, loader_call, loader_with, unlooped, wait_evidence, waits
-from .case import Case, Entry, inputs_of, patient
+from .parts.advice import dearest, loader_call, loader_with, unlooped, wait_evidence, waits
+from .parts.case import Case, Entry, inputs_of, patient
 
 ID = "batch-time-variance"
 VARIATION = 0.5  # of a batch's cost, standard deviation over mean [catalogue F14]

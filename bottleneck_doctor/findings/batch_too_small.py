@@ -45,9 +45,9 @@ from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from .advice import loader_call, spread
-from .case import LAUNCHING, SATURATED, STARVED, Case, Entry, accelerated
-from .computing import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
+from .parts.advice import loader_call, spread
+from .parts.case import LAUNCHING, SATURATED, STARVED, Case, Entry, accelerated
+from .parts.computing import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
 
 ID = "batch-too-small"
 PEAK_SHARE = 0.7  # of the device's memory [SageMaker Debugger, batch size]

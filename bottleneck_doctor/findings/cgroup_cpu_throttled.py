@@ -50,9 +50,9 @@ from ..model.diagnosis import (
 )
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .advice import spread
-from .case import Case, Entry, patient
-from .computing import threads_set_to
+from .parts.advice import spread
+from .parts.case import Case, Entry, patient
+from .parts.computing import threads_set_to
 
 ID = "cgroup-cpu-throttled"
 THROTTLED = 0.05  # of the periods end early [catalogue F56]

@@ -41,9 +41,9 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import operations_of, rhythm_evidence, spread, step_share
-from .case import Case, Entry, patient
-from .lines import quoted
+from .parts.advice import operations_of, rhythm_evidence, spread, step_share
+from .parts.case import Case, Entry, patient
+from .parts.lines import quoted
 
 SHARE = 0.02  # of the step [catalogue F27, ours]
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known

@@ -50,9 +50,9 @@ from ..model.diagnosis import (
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, held_up, payload_of, spread, unlooped, wait_evidence
-from .case import PLACE, Case, Entry, inputs_of, patient
-from .lines import line_evidence
+from .parts.advice import BOOKS, COPY_S_PER_BYTE, WORTH, held_up, payload_of, spread, unlooped, wait_evidence
+from .parts.case import PLACE, Case, Entry, inputs_of, patient
+from .parts.lines import line_evidence
 
 ID = "collate-bound"
 COLLATE_SHARE = 0.25  # of a fetch's CPU [catalogue F11]

@@ -49,10 +49,10 @@ from ..model.instruments import Operation
 from ..model.loops import Parallel
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from . import ranks
-from .advice import PAYS, WORTH, spread, step_share
-from .case import Case, Entry
-from .ranks import (
+from .parts import ranks
+from .parts.advice import PAYS, WORTH, spread, step_share
+from .parts.case import Case, Entry
+from .parts.ranks import (
     MODEL,
     alone,
     copying_left,

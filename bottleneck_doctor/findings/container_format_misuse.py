@@ -54,7 +54,7 @@ from ..model.fetches import HotFiles, Payload
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .advice import (
+from .parts.advice import (
     MOST,
     TASK_IO,
     dearest,
@@ -67,8 +67,8 @@ from .advice import (
     unseen,
     wait_evidence,
 )
-from .case import Case, Entry, inputs_of, patient
-from .lines import hottest_place, line_evidence, lines_of
+from .parts.case import Case, Entry, inputs_of, patient
+from .parts.lines import hottest_place, line_evidence, lines_of
 
 ID = "container-format-misuse"
 OPENINGS_PER_SAMPLE = 0.5  # neighbours in a batch may share one [catalogue F25: about 1]

@@ -43,10 +43,10 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH, spread
-from .case import Case, Entry
-from .computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
-from .timed import times_as_fast
+from .parts.advice import WORTH, spread
+from .parts.case import Case, Entry
+from .parts.computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
+from .parts.timed import times_as_fast
 
 ID = "conv-layout"
 CONVOLUTION_SHARE = 0.3  # of the operators' time [catalogue F38]

@@ -43,9 +43,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH
-from .case import Case, Entry
-from .computing import (
+from .parts.advice import WORTH
+from .parts.case import Case, Entry
+from .parts.computing import (
     PROFILER,
     SETTINGS,
     anatomy,
@@ -60,7 +60,7 @@ from .computing import (
     share_of,
     switches,
 )
-from .timed import LAYERS, times_as_fast
+from .parts.timed import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"
 PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]

@@ -47,7 +47,7 @@ from ..model.diagnosis import (
     StepCost,
 )
 from ..model.report import Evidence, Fix
-from .case import Case, Entry, inputs_of, patient
+from .parts.case import Case, Entry, inputs_of, patient
 
 STOLEN_CORES = 0.5  # [catalogue F57]
 STOLEN_LITTLE = 0.25  # with the run queue as a witness (ours)

@@ -47,10 +47,10 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, HostLoad, Proposal
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .advice import WORTH
-from .case import Case, Entry
-from .computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
-from .timed import as_timed
+from .parts.advice import WORTH
+from .parts.case import Case, Entry
+from .parts.computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
+from .parts.timed import as_timed
 
 ID = "cpu-threads-misset"
 

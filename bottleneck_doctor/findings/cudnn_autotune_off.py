@@ -41,10 +41,10 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
-from .computing import WINDOW, kernel_share, saving, unclocked
-from .timed import as_timed, times_as_fast
+from .parts.advice import spread
+from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .parts.computing import WINDOW, kernel_share, saving, unclocked
+from .parts.timed import as_timed, times_as_fast
 
 ID = "cudnn-autotune-off"
 CONVOLUTION_SHARE = 0.3  # of the kernels' time [catalogue F39]

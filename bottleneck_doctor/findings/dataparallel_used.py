@@ -35,8 +35,8 @@ from dataclasses import replace
 from ..model.code import Location
 from ..model.diagnosis import Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .case import Case, Entry
-from .ranks import MODEL, pair, wrapped
+from .parts.case import Case, Entry
+from .parts.ranks import MODEL, pair, wrapped
 
 ID = "dataparallel-used"
 DEVICES = 2  # below, it is only a wrapper [TensorBoard plugin of the PyTorch profiler]

@@ -43,9 +43,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.loops import Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH
-from .case import Case, Entry
-from .ranks import (
+from .parts.advice import WORTH
+from .parts.case import Case, Entry
+from .parts.ranks import (
     MODEL,
     PASSES,
     TIMED,

@@ -44,9 +44,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.loops import Parallel, Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import Case, Entry
-from .ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
+from .parts.advice import spread
+from .parts.case import Case, Entry
+from .parts.ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
 
 ID = "ddp-overhead-flags"
 COPIES = 0.02  # of the step [catalogue F53]

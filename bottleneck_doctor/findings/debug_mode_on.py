@@ -42,9 +42,9 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH, spread
-from .case import Case, Entry
-from .computing import (
+from .parts.advice import WORTH, spread
+from .parts.case import Case, Entry
+from .parts.computing import (
     PROFILER,
     SETTINGS,
     Factor,

@@ -49,7 +49,7 @@ from ..model.fetches import HotFiles, Payload, Repeats
 from ..model.instruments import Calibration
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
-from .advice import (
+from .parts.advice import (
     BOOKS,
     WORTH,
     fits_memory,
@@ -64,9 +64,9 @@ from .advice import (
     unlooped,
     wait_evidence,
 )
-from .case import Case, Entry, inputs_of, patient
-from .lines import hottest_place, line_evidence
-from .timed import LEAST_LEFT, decoding
+from .parts.case import Case, Entry, inputs_of, patient
+from .parts.lines import hottest_place, line_evidence
+from .parts.timed import LEAST_LEFT, decoding
 
 ID = "decode-bound"
 DECODE_SHARE = 0.4  # of a batch's CPU [catalogue F06]

@@ -51,9 +51,9 @@ from ..model.diagnosis import (
 from ..model.fetches import Making
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
-from .advice import BOOKS, COPY_S_PER_BYTE, WORTH, fits_memory, held_up, spread, unlooped, wait_evidence
-from .case import Case, Entry, patient
-from .lines import hottest_place, line_evidence
+from .parts.advice import BOOKS, COPY_S_PER_BYTE, WORTH, fits_memory, held_up, spread, unlooped, wait_evidence
+from .parts.case import Case, Entry, patient
+from .parts.lines import hottest_place, line_evidence
 
 ID = "decompression-bound"
 READ_SHARE = 0.05  # of a fetch asleep in reads, below which the page cache holds the files (ours)

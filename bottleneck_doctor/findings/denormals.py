@@ -41,9 +41,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH
-from .case import Case, Entry
-from .computing import PROFILER, anatomy_like, blind, case_of, faster, share_of
+from .parts.advice import WORTH
+from .parts.case import Case, Entry
+from .parts.computing import PROFILER, anatomy_like, blind, case_of, faster, share_of
 
 ID = "denormals"
 TINY_SHARE = 0.01  # of the numbers of one sort [catalogue F61]

@@ -42,7 +42,7 @@ from ..analyse.host import Disks, measure_disks
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operation, Series
 from ..model.report import Evidence, Fix
-from .advice import (
+from .parts.advice import (
     judge_reads,
     making_s,
     operations_of,
@@ -53,7 +53,7 @@ from .advice import (
     wait_evidence,
     waits,
 )
-from .case import Case, Entry, inputs_of, patient
+from .parts.case import Case, Entry, inputs_of, patient
 
 ID = "disk-contended"
 READ_SHARE = 0.2  # of what a batch costs its maker (ours)

@@ -45,9 +45,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import Case, Entry
-from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, optimizer_s
+from .parts.advice import spread
+from .parts.case import Case, Entry
+from .parts.computing import PROFILER, anatomy, anatomy_like, blind, case_of, optimizer_s
 
 ID = "dispatch-bound"
 LAUNCH_SHARE = 0.4  # of the step [catalogue F34]

@@ -40,9 +40,9 @@ from ..model.computing import Computing, GradientRows, Optimizer
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .advice import WORTH, spread, step_share
-from .case import Case, Entry
-from .computing import PROFILER, blind, built_at, case_of, operators, optimizer_s, optimizers, spared
+from .parts.advice import WORTH, spread, step_share
+from .parts.case import Case, Entry
+from .parts.computing import PROFILER, blind, built_at, case_of, operators, optimizer_s, optimizers, spared
 
 ID = "embedding-gradients-dense"
 TOUCHED = 0.1  # of the rows at most (ours)

@@ -47,8 +47,8 @@ from ..model.derived import Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
-from .advice import WORTH, loader_call, loader_with, rhythm_evidence, spread, waits
-from .case import Case, Entry, patient
+from .parts.advice import WORTH, loader_call, loader_with, rhythm_evidence, spread, waits
+from .parts.case import Case, Entry, patient
 
 RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)
 UNRECORDED = (1.0, 0.9, 0.73)  # of a forward pass's time is left without autograd [catalogue F50, measured]

@@ -46,9 +46,9 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
-from .computing import (
+from .parts.advice import spread
+from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .parts.computing import (
     BANDWIDTH_KINDS,
     CLOCK,
     TENSOR_KINDS,
@@ -59,7 +59,7 @@ from .computing import (
     saving,
     unclocked,
 )
-from .timed import LAYERS, as_timed, times_as_fast
+from .parts.timed import LAYERS, as_timed, times_as_fast
 
 ID = "fp32-tensor-cores-idle"
 PLAIN = "float32"

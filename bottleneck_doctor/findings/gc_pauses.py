@@ -40,8 +40,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import operations_of, rhythm_evidence, step_share
-from .case import Case, Entry, patient
+from .parts.advice import operations_of, rhythm_evidence, step_share
+from .parts.case import Case, Entry, patient
 
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])

@@ -40,10 +40,10 @@ from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceFacts, Product
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from .advice import spread
-from .case import LAUNCHING, SATURATED, Case, Entry, accelerated
-from .computing import WINDOW, of_step, saving, unclocked
-from .timed import as_timed, times_as_fast
+from .parts.advice import spread
+from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated
+from .parts.computing import WINDOW, of_step, saving, unclocked
+from .parts.timed import as_timed, times_as_fast
 
 ID = "gemm-shape-misaligned"
 SIDES = {"float16": 8, "bfloat16": 8, "tf32": 4}  # elements in 16 bytes [NVIDIA matrix multiplication guide]

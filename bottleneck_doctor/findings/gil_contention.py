@@ -42,9 +42,9 @@ from ..analyse.interpreter_lock import LockWait, lock_wait
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
-from .advice import WORTH, spread
-from .case import Case, Entry, patient
-from .lines import STACKS, named
+from .parts.advice import WORTH, spread
+from .parts.case import Case, Entry, patient
+from .parts.lines import STACKS, named
 
 ID = "gil-contention"
 HALF = 0.5  # of the wait goes at least: two seconds of samples are few (ours)

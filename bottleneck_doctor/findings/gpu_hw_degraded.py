@@ -40,9 +40,9 @@ from ..analyse.device_replay import CLOCK_LOW, WORKING, clock_loss, held_down, i
 from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from .advice import spread
-from .case import COPYING, SATURATED, Case, Entry, accelerated
-from .computing import DRIVER, TENSOR_KINDS, kernel_share
+from .parts.advice import spread
+from .parts.case import COPYING, SATURATED, Case, Entry, accelerated
+from .parts.computing import DRIVER, TENSOR_KINDS, kernel_share
 
 ID = "gpu-hw-degraded"
 LINK_LOW = 0.9  # of its bandwidth (ours)

@@ -38,9 +38,9 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import SATURATED, Case, Entry, accelerated
-from .computing import ALLOCATOR, WINDOW, beat_of, of_step, peak_share, unclocked
+from .parts.advice import spread
+from .parts.case import SATURATED, Case, Entry, accelerated
+from .parts.computing import ALLOCATOR, WINDOW, beat_of, of_step, peak_share, unclocked
 
 ID = "gpu-memory-tradeoff"
 PEAK_SHARE = 0.6  # of the device's memory [catalogue F43]

@@ -38,8 +38,8 @@ from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.device import DeviceFacts
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
-from .case import LAUNCHING, SATURATED, Case, Entry, accelerated
-from .computing import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
+from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated
+from .parts.computing import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
 
 ID = "gpu-saturated"
 BUSY_SHARE = 0.9  # of the step [catalogue F44]

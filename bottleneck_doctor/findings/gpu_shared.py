@@ -39,8 +39,8 @@ from ..analyse.device_replay import scaled_device
 from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .case import SATURATED, Case, Entry, accelerated
-from .computing import DRIVER
+from .parts.case import SATURATED, Case, Entry, accelerated
+from .parts.computing import DRIVER
 
 ID = "gpu-shared"
 STRANGERS = 0.05  # of the busy time, or of the memory [catalogue F46]

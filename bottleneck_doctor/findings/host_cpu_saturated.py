@@ -53,9 +53,19 @@ from ..model.diagnosis import (
 )
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .advice import WORTH, dearest, loader_call, loader_with, place_of, spread, unlooped, wait_evidence, waits
-from .case import Case, Entry, patient
-from .lines import crowded, hottest_place, line_evidence
+from .parts.advice import (
+    WORTH,
+    dearest,
+    loader_call,
+    loader_with,
+    place_of,
+    spread,
+    unlooped,
+    wait_evidence,
+    waits,
+)
+from .parts.case import Case, Entry, patient
+from .parts.lines import crowded, hottest_place, line_evidence
 
 ID = "host-cpu-saturated"
 FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]

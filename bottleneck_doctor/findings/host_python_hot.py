@@ -50,10 +50,10 @@ from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
-from .advice import spread
-from .case import Case, Entry
-from .computing import PROFILER, anatomy_like, blind, case_of
-from .lines import STACKS, quoted, rarely
+from .parts.advice import spread
+from .parts.case import Case, Entry
+from .parts.computing import PROFILER, anatomy_like, blind, case_of
+from .parts.lines import STACKS, quoted, rarely
 
 ID = "host-python-hot"
 PYTHON_SHARE = 0.1  # of the step (ours)

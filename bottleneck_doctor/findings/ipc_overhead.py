@@ -50,11 +50,11 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH, meant, payload_of, spread, unlooped, wait_evidence
-from .case import Case, Entry, patient
-from .computing import switches
-from .reserving import without_workers
-from .timed import moving
+from .parts.advice import WORTH, meant, payload_of, spread, unlooped, wait_evidence
+from .parts.case import Case, Entry, patient
+from .parts.computing import switches
+from .parts.reserving import without_workers
+from .parts.timed import moving
 
 ID = "ipc-overhead"
 MOVING_SHARE = 0.05  # of the step [catalogue F12]

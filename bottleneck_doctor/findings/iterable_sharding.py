@@ -53,8 +53,8 @@ from ..model.diagnosis import (
 from ..model.fetches import FetchTable, Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .advice import place_of, spread, unlooped, waits
-from .case import Case, Entry, patient
+from .parts.advice import place_of, spread, unlooped, waits
+from .parts.case import Case, Entry, patient
 
 ID = "iterable-sharding"
 COMPARED_AT_LEAST = 4  # pairs of batches (ours)

@@ -42,9 +42,9 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import LAUNCHING, SATURATED, SYNCING, Case, Entry, accelerated
-from .computing import CLOCK, WINDOW, beat_of, of_step, unclocked
+from .parts.advice import spread
+from .parts.case import LAUNCHING, SATURATED, SYNCING, Case, Entry, accelerated
+from .parts.computing import CLOCK, WINDOW, beat_of, of_step, unclocked
 
 ID = "launch-bound"
 BUSY_SHARE = 0.7  # of the step, above which the device is not waiting to speak of [catalogue F34]

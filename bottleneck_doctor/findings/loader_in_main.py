@@ -45,10 +45,10 @@ from ..analyse.predict import best_setting
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .advice import as_served, loader_call, loader_with, making_s, spread, staging, wait_evidence
-from .case import Case, Entry, patient
-from .lines import hottest_place, line_evidence
-from .reserving import reserve_cores
+from .parts.advice import as_served, loader_call, loader_with, making_s, spread, staging, wait_evidence
+from .parts.case import Case, Entry, patient
+from .parts.lines import hottest_place, line_evidence
+from .parts.reserving import reserve_cores
 
 ID = "loader-in-main"
 MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (ours)

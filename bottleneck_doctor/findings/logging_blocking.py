@@ -44,9 +44,9 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Operation, Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import operations_of, step_share
-from .case import Case, Entry, patient
-from .lines import STACKS, quoted, rarely
+from .parts.advice import operations_of, step_share
+from .parts.case import Case, Entry, patient
+from .parts.lines import STACKS, quoted, rarely
 
 SHARE = 0.01  # of the step [catalogue F28, ours]
 EVERY = 50  # steps between two records: often enough to watch a curve (ours)

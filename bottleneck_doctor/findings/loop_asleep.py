@@ -39,9 +39,9 @@ from ..model.code import Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .case import Case, Entry
-from .computing import case_of
-from .lines import STACKS
+from .parts.case import Case, Entry
+from .parts.computing import case_of
+from .parts.lines import STACKS
 
 ID = "loop-asleep"
 ASLEEP_SHARE = 0.1  # of the step (ours)

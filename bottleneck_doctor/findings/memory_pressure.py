@@ -46,8 +46,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Series
 from ..model.profile import Profile
 from ..model.report import Evidence, Fix
-from .advice import NOTHING, memory_left, place_of, readings, span, spread
-from .case import Case, Entry, patient
+from .parts.advice import NOTHING, memory_left, place_of, readings, span, spread
+from .parts.case import Case, Entry, patient
 
 ID = "memory-pressure"
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]

@@ -38,8 +38,8 @@ from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCos
 from ..model.instruments import Operator
 from ..model.report import Evidence
 from ..model.run import Process
-from .advice import step_share, waited
-from .case import Case, Entry, patient
+from .parts.advice import step_share, waited
+from .parts.case import Case, Entry, patient
 
 PROFILER = "torch.profiler window"
 PARTS = (("compute", "forward pass and the rest"), ("backward", "backward pass"), ("optimizer", "optimizer"))

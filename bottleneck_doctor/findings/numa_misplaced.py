@@ -38,8 +38,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Series
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import readings, spread
-from .case import Case, Entry, patient
+from .parts.advice import readings, spread
+from .parts.case import Case, Entry, patient
 
 ID = "numa-misplaced"
 REMOTE = 0.3  # of the pages [catalogue F58]

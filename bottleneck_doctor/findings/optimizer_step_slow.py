@@ -43,10 +43,10 @@ from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH, spread, step_share, waited
-from .case import Case, Entry
-from .computing import Factor, blind, built_at, case_of, optimizer_s, optimizers, spared
-from .timed import as_timed, times_as_fast
+from .parts.advice import WORTH, spread, step_share, waited
+from .parts.case import Case, Entry
+from .parts.computing import Factor, blind, built_at, case_of, optimizer_s, optimizers, spared
+from .parts.timed import as_timed, times_as_fast
 
 ID = "optimizer-step-slow"
 OPTIMIZER_SHARE = 0.1  # of the step [catalogue F42]

@@ -41,9 +41,9 @@ from ..model.computing import Computing, Padding
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .advice import WORTH, spread
-from .case import Case, Entry
-from .computing import anatomy_like, blind, case_of, operators
+from .parts.advice import WORTH, spread
+from .parts.case import Case, Entry
+from .parts.computing import anatomy_like, blind, case_of, operators
 
 ID = "padding-waste"
 PADDED_SHARE = 0.3  # of the places in a batch [catalogue F48]

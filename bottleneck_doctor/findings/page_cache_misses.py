@@ -46,8 +46,18 @@ from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import TASK_IO, meant, memory_left, place_of, readings, spread, starved, unlooped, wait_evidence
-from .case import Case, Entry, inputs_of, patient
+from .parts.advice import (
+    TASK_IO,
+    meant,
+    memory_left,
+    place_of,
+    readings,
+    spread,
+    starved,
+    unlooped,
+    wait_evidence,
+)
+from .parts.case import Case, Entry, inputs_of, patient
 
 ID = "page-cache-misses"
 STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (ours)

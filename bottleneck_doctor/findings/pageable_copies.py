@@ -46,9 +46,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import loader_call, loader_with, spread
-from .case import COPYING, SATURATED, Case, Entry, accelerated
-from .computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
+from .parts.advice import loader_call, loader_with, spread
+from .parts.case import COPYING, SATURATED, Case, Entry, accelerated
+from .parts.computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
 
 ID = "pageable-copies"
 INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)

@@ -49,10 +49,10 @@ from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
-from .advice import payload_of, readings, spread
-from .case import Case, Entry, inputs_of, patient
-from .computing import switches
-from .lines import STACKS
+from .parts.advice import payload_of, readings, spread
+from .parts.case import Case, Entry, inputs_of, patient
+from .parts.computing import switches
+from .parts.lines import STACKS
 
 ID = "pages-mapped-anew"
 WORTH = 1.03  # by replay, without the kernel's time (ours)

@@ -44,10 +44,10 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import BOOKS, WORTH, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
-from .case import PLACE, Case, Entry, inputs_of, patient
-from .lines import asks_or_parses
-from .rewriting import Code, loader_call
+from .parts.advice import BOOKS, WORTH, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
+from .parts.case import PLACE, Case, Entry, inputs_of, patient
+from .parts.lines import asks_or_parses
+from .parts.rewriting import Code, loader_call
 
 ID = "per-sample-indexing"
 ROW_S = 4.5e-6  # CPU per row, one by one, stacking included [catalogue F09, measured]

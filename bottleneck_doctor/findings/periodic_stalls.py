@@ -49,9 +49,9 @@ from ..model.derived import Rhythm, Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
-from .advice import TIMES, rhythm_evidence, rhythm_of, spread
-from .case import Case, Entry, patient
-from .lines import STACKS, named, quoted, rarely
+from .parts.advice import TIMES, rhythm_evidence, rhythm_of, spread
+from .parts.case import Case, Entry, patient
+from .parts.lines import STACKS, named, quoted, rarely
 
 ID = "periodic-stalls"
 SHARE = 0.05  # of the steady time [contract: what limits anything]

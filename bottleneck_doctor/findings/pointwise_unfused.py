@@ -40,9 +40,9 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import spread
-from .case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
-from .computing import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving, unclocked
+from .parts.advice import spread
+from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .parts.computing import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving, unclocked
 
 ID = "pointwise-unfused"
 POINTWISE_SHARE = 0.3  # of the kernels' time [catalogue F41]

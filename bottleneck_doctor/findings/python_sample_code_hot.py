@@ -67,9 +67,9 @@ from ..model.diagnosis import (
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .advice import WORTH, held_up, repeats_of, spread, wait_evidence
-from .case import Case, Entry, patient
-from .lines import (
+from .parts.advice import WORTH, held_up, repeats_of, spread, wait_evidence
+from .parts.case import Case, Entry, patient
+from .parts.lines import (
     DATABASE_CALLS,
     PARSING_CALLS,
     STACKS,

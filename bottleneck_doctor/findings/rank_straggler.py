@@ -43,8 +43,8 @@ from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .case import Case, Entry
-from .ranks import alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
+from .parts.case import Case, Entry
+from .parts.ranks import alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
 
 ID = "rank-straggler"
 UNEVEN = 1.1  # slowest rank's own time over the mean one's [catalogue F55, ours]

@@ -36,9 +36,9 @@ from ..model.computing import Compilation, Computing
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import WORTH, spread
-from .case import Case, Entry
-from .computing import blind, case_of, spared
+from .parts.advice import WORTH, spread
+from .parts.case import Case, Entry
+from .parts.computing import blind, case_of, spared
 
 ID = "recompile-churn"
 FRAMES = 3  # compiled in the steady window (ours)

@@ -41,8 +41,17 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
-from .advice import LOOKS_AT_LEAST, more_workers, place_of, spread, staging, starved, unseen, wait_evidence
-from .case import Case, Entry, inputs_of, patient
+from .parts.advice import (
+    LOOKS_AT_LEAST,
+    more_workers,
+    place_of,
+    spread,
+    staging,
+    starved,
+    unseen,
+    wait_evidence,
+)
+from .parts.case import Case, Entry, inputs_of, patient
 
 SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (ours)
 LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)  # a small local read: busy cloud volume, NVMe, NVMe at its best (ours)

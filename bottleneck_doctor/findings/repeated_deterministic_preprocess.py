@@ -43,7 +43,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.fetches import Repeats
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
-from .advice import (
+from .parts.advice import (
     BOOKS,
     WORTH,
     fits_memory,
@@ -56,8 +56,8 @@ from .advice import (
     unlooped,
     wait_evidence,
 )
-from .case import Case, Entry, patient
-from .lines import hottest_place, line_evidence
+from .parts.case import Case, Entry, patient
+from .parts.lines import hottest_place, line_evidence
 
 ID = "repeated-deterministic-preprocess"
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (ours)

@@ -50,8 +50,8 @@ from ..model.diagnosis import (
 from ..model.fetches import Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .advice import WORTH, unlooped
-from .case import Case, Entry, patient
+from .parts.advice import WORTH, unlooped
+from .parts.case import Case, Entry, patient
 
 ID = "sampler-on-critical-path"
 STEP_SHARE = 0.02  # of the step [catalogue F13]

@@ -39,8 +39,8 @@ from ..model.instruments import Series
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import NOTHING, loader_call, loader_with, payload_of, readings, unlooped
-from .case import Case, Entry, patient
+from .parts.advice import NOTHING, loader_call, loader_with, payload_of, readings, unlooped
+from .parts.case import Case, Entry, patient
 
 ID = "shm-exhaustion"
 ROOM = 2.0  # times what the slots hold: batches vary, and are freed late [catalogue F26]

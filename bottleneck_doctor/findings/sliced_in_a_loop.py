@@ -37,9 +37,9 @@ from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .advice import WORTH, spread
-from .case import Case, Entry
-from .computing import PROFILER, anatomy, anatomy_like, blind, case_of, operators, own_s, spared
+from .parts.advice import WORTH, spread
+from .parts.case import Case, Entry
+from .parts.computing import PROFILER, anatomy, anatomy_like, blind, case_of, operators, own_s, spared
 
 ID = "sliced-in-a-loop"
 SLICES = 64  # in a step at least (ours)

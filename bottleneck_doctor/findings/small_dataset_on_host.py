@@ -42,9 +42,9 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .advice import dearest, payload_of, spread
-from .case import COPYING, PLACE, SATURATED, STARVED, Case, Entry, accelerated
-from .computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
+from .parts.advice import dearest, payload_of, spread
+from .parts.case import COPYING, PLACE, SATURATED, STARVED, Case, Entry, accelerated
+from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
 
 ID = "small-dataset-on-host"
 ROOM_SHARE = 0.4  # of the memory that the peak leaves [catalogue F31]

@@ -43,7 +43,7 @@ from ..analyse.reads import LARGE_READ_BYTES, streams_of
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
-from .advice import (
+from .parts.advice import (
     PAYS,
     dearest,
     judge_reads,
@@ -56,8 +56,8 @@ from .advice import (
     wait_evidence,
     waits,
 )
-from .case import Case, Entry, inputs_of, patient
-from .timed import packed as timed_packed
+from .parts.case import Case, Entry, inputs_of, patient
+from .parts.timed import packed as timed_packed
 
 OPENS_PER_SAMPLE = 0.9  # one file each, with room for the odd one kept open (ours)
 FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]

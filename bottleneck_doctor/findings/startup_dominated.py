@@ -38,8 +38,8 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Startup
-from .advice import NOTHING, place_of
-from .case import Case, Entry, patient
+from .parts.advice import NOTHING, place_of
+from .parts.case import Case, Entry, patient
 
 ID = "startup-dominated"
 SHARE = 0.2  # of the run (ours; catalogue F62 has a tenth, which torch's own import takes of a minute)

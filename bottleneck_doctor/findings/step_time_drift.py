@@ -40,8 +40,8 @@ from dataclasses import replace
 from ..model.derived import Drift
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .advice import spread
-from .case import Case, Entry, patient
+from .parts.advice import spread
+from .parts.case import Case, Entry, patient
 
 ID = "step-time-drift"
 LINE = "line through the step times"

@@ -53,7 +53,7 @@ from ..model.diagnosis import (
     Proposal,
     StepCost,
 )
-from .advice import (
+from .parts.advice import (
     judge_reads,
     more_workers,
     place_of,
@@ -64,8 +64,8 @@ from .advice import (
     unseen,
     wait_evidence,
 )
-from .case import Case, Entry, inputs_of, patient
-from .timed import from_memory
+from .parts.case import Case, Entry, inputs_of, patient
+from .parts.timed import from_memory
 
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
 WORTH_MOVING = 0.7  # of a fast disk's rate delivered already, and a faster place pays little (ours)

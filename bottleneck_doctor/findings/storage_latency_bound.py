@@ -56,7 +56,7 @@ from ..model.diagnosis import (
     StepCost,
 )
 from ..model.report import Fix
-from .advice import (
+from .parts.advice import (
     judge_reads,
     more_workers,
     place_of,
@@ -67,7 +67,7 @@ from .advice import (
     unseen,
     wait_evidence,
 )
-from .case import Case, Entry, inputs_of, patient
+from .parts.case import Case, Entry, inputs_of, patient
 
 NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]

@@ -42,8 +42,8 @@ from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .case import SATURATED, SYNCING, Case, Entry, accelerated
-from .computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
+from .parts.case import SATURATED, SYNCING, Case, Entry, accelerated
+from .parts.computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
 
 ID = "sync-points"
 IDLE_SHARE = 0.03  # of the step idle after waits for the device [catalogue F32]

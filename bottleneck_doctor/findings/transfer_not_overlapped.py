@@ -42,9 +42,9 @@ from ..model.device import DeviceCopy, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import loader_with, spread
-from .case import COPYING, SATURATED, Case, Entry, accelerated
-from .computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
+from .parts.advice import loader_with, spread
+from .parts.case import COPYING, SATURATED, Case, Entry, accelerated
+from .parts.computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
 
 ID = "transfer-not-overlapped"
 EXPOSED_SHARE = 0.1  # of the device's busy time [catalogue F30]

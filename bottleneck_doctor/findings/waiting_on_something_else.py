@@ -39,7 +39,7 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import (
+from .parts.advice import (
     LOOKS_AT_LEAST,
     lock_share,
     meant,
@@ -51,7 +51,7 @@ from .advice import (
     unseen,
     wait_evidence,
 )
-from .case import Case, Entry, inputs_of, patient
+from .parts.case import Case, Entry, inputs_of, patient
 
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
 AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]

@@ -47,9 +47,9 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.loops import Epochs, Loader, Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .advice import HOOK, loader_call, loader_with, unlooped
-from .case import Case, Entry, loop_of, patient
-from .reserving import without_workers
+from .parts.advice import HOOK, loader_call, loader_with, unlooped
+from .parts.case import Case, Entry, loop_of, patient
+from .parts.reserving import without_workers
 
 ID, CAUSE = "worker-respawn", "input.worker_startup"
 START_SHARE = 0.02  # of an epoch [catalogue F15]

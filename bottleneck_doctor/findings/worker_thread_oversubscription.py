@@ -55,9 +55,9 @@ from ..model.diagnosis import (
 )
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
-from .case import Case, Entry, inputs_of, patient
-from .lines import crowd_evidence, hottest_place, line_evidence
+from .parts.advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
+from .parts.case import Case, Entry, inputs_of, patient
+from .parts.lines import crowd_evidence, hottest_place, line_evidence
 
 ID = "worker-thread-oversubscription"
 OTHERS_SHARE = 0.2  # of a worker's CPU in other threads [catalogue F05]

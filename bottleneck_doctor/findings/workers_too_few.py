@@ -43,9 +43,9 @@ from ..analyse.causes import gain
 from ..analyse.predict import best_setting, doubled
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, StepCost
 from ..model.report import Evidence
-from .advice import WORTH, dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
-from .case import Case, Entry, inputs_of, patient
-from .lines import crowded
+from .parts.advice import WORTH, dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
+from .parts.case import Case, Entry, inputs_of, patient
+from .parts.lines import crowded
 
 ID = "workers-too-few"
 BUSY_SHARE = 0.8  # of the workers' time in fetches [catalogue F02: 0.9; ours: less the gaps of epochs]

@@ -56,9 +56,9 @@ from ..model.diagnosis import (
 )
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .advice import WORTH, loader_call, loader_with, unlooped
-from .case import Case, Entry, patient
-from .reserving import reserve_cores
+from .parts.advice import WORTH, loader_call, loader_with, unlooped
+from .parts.case import Case, Entry, patient
+from .parts.reserving import reserve_cores
 
 ID = "workers-too-many"
 QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [catalogue F04]

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass, field
 
 from ..model.live import Progress
-from .board import Board
+from .agent_counters import Board
 from .signals import nudge
 
 MARGIN_STEPS = 3  # ahead of the furthest rank, so that all ranks read the order before they reach it

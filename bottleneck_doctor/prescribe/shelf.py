@@ -11,7 +11,7 @@ from functools import cache
 from types import ModuleType
 
 from .. import findings
-from ..findings.case import Case, Entry
+from ..findings.parts.case import Case, Entry
 from ..model.diagnosis import Finding, Proposal
 
 

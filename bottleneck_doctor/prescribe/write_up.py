@@ -11,7 +11,7 @@ from ..analyse.diagnose import diagnose
 from ..analyse.hot import hot_functions, hot_operators
 from ..analyse.metrics import environment
 from ..analyse.whole_run import CAUSE, ledger_of, with_faster_evaluation
-from ..findings.case import Entry
+from ..findings.parts.case import Entry
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstained, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..launch import run_registry
-from ..launch.board import Board
+from ..launch.agent_counters import Board
 from ..launch.folder import PREFIX
 from ..model.profile import Profile
 from .limits import Limits

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from .. import __version__
-from ..analyse.track import track
+from ..analyse.prediction_record import track
 from ..model.codec import decode_kept, encode_kept
 from ..model.errors import UsageError
 from ..model.proof import Proof, Proved, RecordedPrediction, TrackRecord

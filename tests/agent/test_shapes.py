@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import settings
+from bottleneck_doctor.agent import torch_settings
 from bottleneck_doctor.agent.state import state
 from tests.agent.watching import PRELUDE, profile_of, said, watched
 
@@ -27,7 +27,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
 
     def noted(loss: Any) -> list[dict[str, Any]]:
         facts.clear()
-        settings.note_shapes(loss)
+        torch_settings.note_shapes(loss)
         return list(facts)
 
     return noted

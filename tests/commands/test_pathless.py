@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands.pathless import _each, _text, _word, pathless
+from bottleneck_doctor.commands.hide_paths import _each, _text, _word, pathless
 from bottleneck_doctor.model.codec import decode_profile, encode_profile, read_profile
 from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import bdoc, script

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.commands import run, typed
+from bottleneck_doctor.commands import cli, run
 from bottleneck_doctor.commands.app import COMMANDS, main
 from bottleneck_doctor.commands.run_options import RunOptions, checked, quickly
 from bottleneck_doctor.model.gate import Condition
@@ -111,7 +111,7 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
 def test_an_ordinary_line_is_read_as_typer_reads_it(line: str, seen: list[RunOptions]) -> None:
     arguments = ["run", *line.split()]
     assert quickly(arguments) is not None
-    assert typed.obey(arguments, COMMANDS) == 7
+    assert cli.obey(arguments, COMMANDS) == 7
     assert seen == [quickly(arguments)]
 
 

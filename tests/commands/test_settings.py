@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands.settings import KINDS, Settings, load
+from bottleneck_doctor.commands.pyproject_settings import KINDS, Settings, load
 from bottleneck_doctor.model.errors import UsageError
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from bottleneck_doctor.analyse.causes import gain, side_of
 from bottleneck_doctor.analyse.replay import apply
-from bottleneck_doctor.findings.case import Case
+from bottleneck_doctor.findings.parts.case import Case
 from bottleneck_doctor.model.diagnosis import (
     Abstention,
     BatchCost,

@@ -16,8 +16,8 @@ from bottleneck_doctor.findings import (
     gemm_shape_misaligned,
     optimizer_step_slow,
 )
-from bottleneck_doctor.findings.case import Entry
-from bottleneck_doctor.findings.timed import times_as_fast
+from bottleneck_doctor.findings.parts.case import Entry
+from bottleneck_doctor.findings.parts.timed import times_as_fast
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding, Proposal
 from bottleneck_doctor.model.instruments import Calibration
 

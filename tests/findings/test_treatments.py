@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from bottleneck_doctor.agent.trial.settings import SETTINGS
-from bottleneck_doctor.findings.case import Case
+from bottleneck_doctor.findings.parts.case import Case
 from bottleneck_doctor.model.diagnosis import Finding, Proposal
 from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.prescribe.shelf import cases_of, modules
@@ -18,7 +18,7 @@ FOLDER = ROOT / PACKAGE / "agent" / "trial"
 # What treatments share, and what a trial does beside them.
 NO_TREATMENT = {
     "__init__", "apply", "backup", "backup_list", "batches", "checksums", "file_copies", "loader_match",
-    "moments", "sample_codec", "sample_store", "sampler_lookahead", "settings",
+    "hook_points", "sample_codec", "sample_store", "sampler_lookahead", "settings",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bottleneck_doctor.launch import limits as limits
-from bottleneck_doctor.launch.board import Board
+from bottleneck_doctor.launch.agent_counters import Board
 from bottleneck_doctor.launch.limits import LAST_WORK_S, MARGIN_S, MARGIN_STEPS, SWALLOWED_S, Limit
 from bottleneck_doctor.model.live import Progress
 

@@ -12,7 +12,7 @@ import threading
 
 from ..hints import Any, Callable, Done, Table
 from .apply import wrap
-from .moments import AUTOGRAD, LOADER, told
+from .hook_points import AUTOGRAD, LOADER, told
 
 
 def watchers(options: dict[str, Any], done: Done) -> Table:

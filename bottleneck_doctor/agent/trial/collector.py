@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 
 from ..hints import Any, Done, Table
-from .moments import after_backward, at_first_backward, together
+from .hook_points import after_backward, at_first_backward, together
 
 
 def watchers(options: dict[str, Any], done: Done) -> Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 
 from ..hints import Any, Callable, Done, Table
-from .moments import at_models
+from .hook_points import at_models
 
 CONFIG = "torch._dynamo.config"
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch")  # whose exceptions are not the model's

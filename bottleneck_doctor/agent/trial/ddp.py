@@ -10,7 +10,7 @@ import importlib
 
 from ..hints import Any, Callable, Done, Table
 from .apply import wrap
-from .moments import told
+from .hook_points import told
 
 HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
 

@@ -11,7 +11,7 @@ import threading
 
 from ..hints import Any, Callable, Done, Table
 from .apply import wrap
-from .moments import at_first_backward
+from .hook_points import at_first_backward
 
 
 def watchers(options: dict[str, Any], done: Done) -> Table:

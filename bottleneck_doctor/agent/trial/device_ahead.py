@@ -11,7 +11,7 @@ import sys
 from ..hints import Any, Callable, Done, Table
 from ..state import state
 from .apply import wrap
-from .moments import LOADER
+from .hook_points import LOADER
 
 
 def watchers(options: dict[str, Any], done: Done) -> Table:

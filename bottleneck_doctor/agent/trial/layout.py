@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from ..hints import Any, Done, Table
-from .moments import at_models
+from .hook_points import at_models
 
 
 def watchers(options: dict[str, Any], done: Done) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..hints import Any, Callable, Done, Table
 from .apply import wrap
-from .moments import told
+from .hook_points import told
 
 
 def watchers(options: dict[str, Any], done: Done) -> Table:

@@ -12,7 +12,7 @@ import threading
 from ..hints import Any, Callable, Done, Table
 from ..saving import LOGGING, written
 from .apply import wrap
-from .moments import after_backward, together
+from .hook_points import after_backward, together
 
 WARNING = 30  # logging.WARNING; what is worse is never dropped
 WRITER = "tensorboard.summary.writer.event_file_writer"

@@ -10,7 +10,7 @@ import sys
 
 from ..hints import Any, Callable, Done, Table
 from .apply import wrap
-from .moments import at_start
+from .hook_points import at_start
 
 # What ``checkpoint`` takes for itself; everything else is the block's.
 CHECKPOINTS = (

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.agent.trial import device_ahead
-from bottleneck_doctor.agent.trial.moments import LOADER
+from bottleneck_doctor.agent.trial.hook_points import LOADER
 
 
 class Tensor:

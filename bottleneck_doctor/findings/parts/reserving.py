@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.predict import best_setting, best_split, split_change, step_after
-from ..analyse.replay import one_thread_longer, step_seconds
-from ..analyse.scenario import THREADS_MARK
-from ..analyse.threads import large_share
-from ..model.diagnosis import Change, Diagnosis, Proposal, Scenario
-from ..model.report import Fix
-from ..model.run import Treatment
+from ...analyse.predict import best_setting, best_split, split_change, step_after
+from ...analyse.replay import one_thread_longer, step_seconds
+from ...analyse.scenario import THREADS_MARK
+from ...analyse.threads import large_share
+from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
+from ...model.report import Fix
+from ...model.run import Treatment
 from .advice import MOST, PAYS, loader_call, loader_with, making_s, spread
 from .timed import LAYERS, times_as_fast
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from ..analyse import code
-from ..analyse.causes import too_many_feeders
-from ..analyse.host import crowding
-from ..analyse.hot_lines import HotLines, hot_lines
-from ..model.code import Location
-from ..model.diagnosis import Diagnosis
-from ..model.report import Evidence
+from ...analyse import code
+from ...analyse.causes import too_many_feeders
+from ...analyse.host import crowding
+from ...analyse.hot_lines import HotLines, hot_lines
+from ...model.code import Location
+from ...model.diagnosis import Diagnosis
+from ...model.report import Evidence
 from .advice import place_of, waits
 
 STACKS = "stack samples"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.causes import gain
-from ..analyse.ranks import Balance, compare, world_size
-from ..model.code import Location
-from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
-from ..model.loops import Loop, Parallel, Passes, Ranks, StepTable
-from ..model.report import Evidence, Fix
-from ..model.run import Process
+from ...analyse.causes import gain
+from ...analyse.ranks import Balance, compare, world_size
+from ...model.code import Location
+from ...model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
+from ...model.loops import Loop, Parallel, Passes, Ranks, StepTable
+from ...model.report import Evidence, Fix
+from ...model.run import Process
 from .advice import operations_of
 from .case import patient
 from .computing import operators

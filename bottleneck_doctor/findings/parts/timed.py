@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.reads import reads_per_batch
-from ..model.diagnosis import Change, Diagnosis, Inputs, Proposal
-from ..model.fetches import HotFiles
-from ..model.instruments import Calibration
+from ...analyse.reads import reads_per_batch
+from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal
+from ...model.fetches import HotFiles
+from ...model.instruments import Calibration
 from .advice import KEEP_SHARE
 
 FILES_SEEN = 64  # names that a process writes down; with fewer, all files are known

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from ..model.code import Argument
-from ..model.loops import Loader
+from ...model.code import Argument
+from ...model.loops import Loader
 
 LINE = 100  # columns; a longer call has a line for each argument
 LONGEST_NOTE = 40  # of what an argument was

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse import reads
-from ..analyse.causes import gain
-from ..analyse.hot import is_users
-from ..analyse.predict import best_setting
-from ..analyse.reads import UNSURE, Reads, serves_more
-from ..analyse.replay import apply, step_seconds
-from ..model.code import Location
-from ..model.derived import Rhythm
-from ..model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
-from ..model.fetches import Payload, Repeats
-from ..model.instruments import Operation, Series
-from ..model.loops import Loader
-from ..model.report import Evidence, Fix
-from ..model.run import Treatment
+from ...analyse import reads
+from ...analyse.causes import gain
+from ...analyse.hot import is_users
+from ...analyse.predict import best_setting
+from ...analyse.reads import UNSURE, Reads, serves_more
+from ...analyse.replay import apply, step_seconds
+from ...model.code import Location
+from ...model.derived import Rhythm
+from ...model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
+from ...model.fetches import Payload, Repeats
+from ...model.instruments import Operation, Series
+from ...model.loops import Loader
+from ...model.report import Evidence, Fix
+from ...model.run import Treatment
 from .rewriting import loader_call as loader_call
 
 HOOK = "hook on the loader's next"

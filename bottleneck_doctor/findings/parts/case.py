@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
-from ..analyse.device_replay import device_cost, runs_ahead
-from ..analyse.replay import step_seconds
-from ..analyse.verdict import Trust, decide
-from ..model.code import Location
-from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
-from ..model.device import DeviceFacts, Kernels
-from ..model.diagnosis import (
+from ...analyse.device_replay import device_cost, runs_ahead
+from ...analyse.replay import step_seconds
+from ...analyse.verdict import Trust, decide
+from ...model.code import Location
+from ...model.derived import DeviceStepBreakdown, DeviceView, DriverView
+from ...model.device import DeviceFacts, Kernels
+from ...model.diagnosis import (
     Abstention,
     BatchCost,
     Diagnosis,
@@ -22,11 +22,11 @@ from ..model.diagnosis import (
     Step,
     StepCost,
 )
-from ..model.instruments import Operation
-from ..model.loops import Epochs, Loader, Loop, StepTable
-from ..model.profile import Profile
-from ..model.report import Overhead, Quality
-from ..model.run import Machine, Process, Run
+from ...model.instruments import Operation
+from ...model.loops import Epochs, Loader, Loop, StepTable
+from ...model.profile import Profile
+from ...model.report import Overhead, Quality
+from ...model.run import Machine, Process, Run
 
 Examine = Callable[[Diagnosis], "Finding | Abstention | None"]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.loop_cpu import anatomy_of
-from ..model.code import Location
-from ..model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
-from ..model.derived import DeviceStepBreakdown, DeviceView
-from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Scenario, StepCost
-from ..model.instruments import Operator
-from ..model.run import ENVIRONMENT, Treatment
+from ...analyse.loop_cpu import anatomy_of
+from ...model.code import Location
+from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
+from ...model.derived import DeviceStepBreakdown, DeviceView
+from ...model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Scenario, StepCost
+from ...model.instruments import Operator
+from ...model.run import ENVIRONMENT, Treatment
 from .advice import spread
 from .case import patient
 
