@@ -46,7 +46,7 @@ CONSTANTS = (
     Constant(f"{ANALYSE}.replay", "SHARED", "of its core left to a worker beside them", (0.3, 0.4, 0.7, 1.0)),
     Constant(f"{ANALYSE}.replay", "DIVIDED", "of perfect sharing gained by threads", (0.25, 0.35, 0.75, 1.0)),
     Constant(f"{ANALYSE}.predict", "DISTURBED", "of a step's rest goes with the cured", (0.0, 0.07, 0.2)),
-    Constant(f"{FINDINGS}.advice", "TAKE_S", "CPU to take a sample from memory, s", (2e-6, 1e-5, 2e-5)),
+    Constant(f"{FINDINGS}.parts.advice", "TAKE_S", "CPU to take a sample from memory, s", (2e-6, 1e-5, 2e-5)),
 )  # fmt: skip
 
 

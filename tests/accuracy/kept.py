@@ -8,7 +8,8 @@ import platform
 import sys
 import sysconfig
 import tempfile
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,25 @@ def placeless(text: str) -> str:
     return text.replace(json.dumps(platform.release()), '"6"')
 
 
-def again(folder: Path, patient: Patient) -> Judgement | None:
-    """Diagnose a kept profile anew; ``None`` where there is none of this patient."""
+def report_of(file: Path, without: Sequence[str] = ()) -> dict[str, Any]:
+    """The report of a kept profile, drawn anew; ``without`` names facts of it that are emptied before, to see
+    what they are worth."""
     # Only here: on a GPU machine without msgspec profiles are kept, and read elsewhere.
     from bottleneck_doctor.model.codec import decode_profile, encode_report
     from bottleneck_doctor.prescribe import write_up
 
+    profile = decode_profile(gzip.decompress(file.read_bytes()))
+    profile = replace(profile, **{name: type(getattr(profile, name))() for name in without})
+    report: dict[str, Any] = json.loads(encode_report(write_up(profile)))
+    return report
+
+
+def again(folder: Path, patient: Patient, without: Sequence[str] = ()) -> Judgement | None:
+    """Diagnose a kept profile anew; ``None`` where there is none of this patient."""
     file = folder / f"{patient.name}.profile.json.gz"
     if not file.exists():
         return None
-    report = json.loads(encode_report(write_up(decode_profile(gzip.decompress(file.read_bytes())))))
+    report = report_of(file, without)
     taken = Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
     return judged(patient, report, taken)
 

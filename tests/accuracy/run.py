@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number, patient in enumerate((placed(one, SETTINGS[given.setting]) for one in given.only), 1):
         tell(f"{number}/{len(given.only)} {patient.name}")
         if given.again is not None:
-            judgement = again(given.again, patient)
+            judgement = again(given.again, patient, given.without)
         else:
             judgement = examine(patient, given.repeats, length, calibrate=given.calibrate, keep=given.keep)
         if judgement is not None:
@@ -118,6 +118,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--setting", choices=SETTINGS, default="usual", help="the machine to be")
     parser.add_argument("--keep", type=Path, help="keep profiles and what was measured in this folder")
     parser.add_argument("--again", type=Path, help="run nothing: diagnose what was kept in this folder")
+    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     given = parser.parse_args(argv)
     if given.fast:

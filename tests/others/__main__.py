@@ -24,7 +24,7 @@ from typing import Any
 
 from tests.accuracy import table
 from tests.accuracy.judge import Judgement, judge
-from tests.accuracy.kept import placeless
+from tests.accuracy.kept import placeless, report_of
 from tests.patients.patient import Patient
 
 HERE = Path(__file__).parent / "trainings"
@@ -70,14 +70,11 @@ def judged(training: Training, report: dict[str, Any], trained_s: dict[str, list
     return judge(training.patient, report, {}, limited=False, sick_s=trained_s[USUAL], tried_s=tried)
 
 
-def again(training: Training) -> Judgement:
+def again(training: Training, without: Sequence[str] = ()) -> Judgement:
     """Diagnose the kept profile anew."""
-    from bottleneck_doctor.model.codec import decode_profile, encode_report
-    from bottleneck_doctor.prescribe import write_up
-
-    profile = gzip.decompress((KEPT / f"{training.name}.profile.json.gz").read_bytes())
+    report = report_of(KEPT / f"{training.name}.profile.json.gz", without)
     taken = json.loads((KEPT / f"{training.name}.taken.json").read_text())
-    return judged(training, json.loads(encode_report(write_up(decode_profile(profile)))), taken["trained_s"])
+    return judged(training, report, taken["trained_s"])
 
 
 def examine(training: Training, rounds: int, data: Path, keep: bool) -> Judgement:
@@ -139,13 +136,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=NAMES, choices=NAMES, metavar="NAME")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each cure (default 2)")
     parser.add_argument("--again", action="store_true", help="diagnose the kept profiles, start nothing")
+    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
     parser.add_argument("--keep", action="store_true", help="file profiles and measurements")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-others")
     given = parser.parse_args(argv)
     print(table.HEADER, flush=True)
     judgements = []
     for training in map(read, given.only):
-        found = again(training) if given.again else examine(training, given.rounds, given.data, given.keep)
+        if given.again:
+            found = again(training, given.without)
+        else:
+            found = examine(training, given.rounds, given.data, given.keep)
         judgements.append(found)
         print(table.row(found), flush=True)
         for one in found.tried:
