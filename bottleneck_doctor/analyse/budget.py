@@ -7,7 +7,9 @@ from collections import Counter
 from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
+from .intervals import SAMPLES_AT_LEAST
 from .loop_parts import LoopSample
+from .steps import seconds_in, steps_in
 
 UNDIVIDED = "forward and own code"  # what no hook times; stack samples divide it
 PARTS = (
@@ -27,7 +29,6 @@ CLOCK_PARTS = (
     ("idle: transfer", "transfer_s"), ("idle: saving, logging", "other_s"),
 )  # fmt: skip
 
-SAMPLES_AT_LEAST = 20  # in the undivided part, below which their shares are guesses (ours)
 NAMED_AT_MOST = 6  # parts of the undivided part, and
 NAMED_AT_LEAST = 0.02  # of the step each: the others are one part together (ours)
 OTHERS = "other lines of the loop"
@@ -66,11 +67,11 @@ def divide_device(
 
 def divide(steps: list[Step]) -> list[BudgetPart]:
     """Shares of the mean steady step, largest first; parts that never occurred are left out."""
-    count = sum(step.steps for step in steps)
-    whole = sum(step.wall * step.steps for step in steps)
+    count = steps_in(steps)
+    whole = seconds_in(steps)
     if whole <= 0:
         return []
-    sums = {name: sum(getattr(step, field) * step.steps for step in steps) for name, field in PARTS}
+    sums = {name: seconds_in(steps, field) for name, field in PARTS}
     parts = [BudgetPart(name, value / whole, value / count) for name, value in sums.items() if value > 0]
     return sorted(parts, key=lambda part: -part.share)
 

@@ -13,6 +13,7 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
 from .intervals import ratio_interval
+from .steps import seconds_in, steps_in
 
 LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
 PAIR_AT_MOST_S = (
@@ -43,11 +44,11 @@ class Aside:
 
 def look_aside(steps: list[Step]) -> Aside:
     """The means of the steady steps."""
-    count = max(1, sum(step.steps for step in steps))
+    count = max(1, steps_in(steps))
     walls, waits = ([getattr(step, name) * step.steps for step in steps] for name in ("wall", "wait"))
     share, low, high = ratio_interval(waits, walls)
     other = sum((step.checkpoint + step.logging) * step.steps for step in steps)
-    collect = sum(step.collect * step.steps for step in steps)
+    collect = seconds_in(steps, "collect")
     step_s = sum(walls) / count
     return Aside(step_s, share * step_s, low, high, other / count, collect / count)
 

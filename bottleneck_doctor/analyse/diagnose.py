@@ -25,8 +25,9 @@ from .own_inputs import disagreement, own_inputs, own_works, split_waits, with_f
 from .phases import tell_apart
 from .replay import step_seconds
 from .rhythms import find_drift, find_rhythms
-from .scenario import build_scenario, fmean_wall, held_share
+from .scenario import build_scenario, held_share
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, steps_of
+from .steps import mean_in, seconds_in, share_in, steps_in
 from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
 from .whole_run import evaluations_of, judge_whole, life_of, measure_whole
@@ -71,7 +72,7 @@ def _over_all_phases(main: Diagnosis, window: SteadyWindow) -> Diagnosis:
         return main
     pairs = [(step.wait * step.steps, step.wall * step.steps) for step in every]
     low_high = ratio_interval([wait for wait, _ in pairs], [wall for _, wall in pairs])
-    steps = sum(step.steps for step in every)
+    steps = steps_in(every)
     wait = Metric(
         low_high[0], "share", low_high[1], low_high[2], steps, f"{known.source}; all phases together"
     )
@@ -121,24 +122,23 @@ def _judge(
     scenario = (
         build_scenario(profile, loop, loader, steps, works, inputs, host, device, feeders) if steps else None
     )
-    step_s = fmean_wall(steps)
+    step_s = mean_in(steps)
     error = _model_error(scenario, step_s)
     held = held_share(steps)
-    trust = Trust(sum(step.steps for step in steps), sum(step.wall * step.steps for step in steps), error,
+    trust = Trust(steps_in(steps), seconds_in(steps), error,
                   inputs.blocked_samples, _noise(steps), held * _workers_part(profile, loop, scenario),
-                  _waits(steps), disagreement(profile, loop, steps),
+                  share_in(steps, "wait"), disagreement(profile, loop, steps),
                   unseen=loop is not None and bool(loop.loader) and loader is None)  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
     loose = (gap.low, gap.high) if gap else None
     metrics = measure(profile, loop, loader, steps, inputs, host, loose, device)
-    count = max(1, trust.steps)
     samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)
     samples = [one for one in samples if not is_logged(profile, one.stack)]
     return Diagnosis(
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
-        wait_s=sum(step.wait * step.steps for step in steps) / count,
+        wait_s=mean_in(steps, "wait"),
         model_error=error, metrics=metrics, budget=budget_of(steps, device, step_s, samples),
         quality=_empty_quality(), verdict=verdict,
         causes=causes, device=device,
@@ -178,11 +178,6 @@ def _workers_part(profile: Profile, loop: Loop | None, scenario: Scenario | None
     return busy / (busy + surplus)
 
 
-def _waits(steps: list[Step]) -> float:
-    walls = sum(step.wall * step.steps for step in steps)
-    return sum(step.wait * step.steps for step in steps) / walls if walls > 0 else 0.0
-
-
 def _noise(steps: list[Step]) -> float:
     """Median absolute deviation of the step time over its median."""
     if len(steps) < 3:
@@ -205,7 +200,7 @@ def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis) -> Quality
         supervisor_cpu_share=_share(cost.supervisor_cpu_s, duration),
     )
     return Quality(
-        steady_steps=sum(step.steps for step in main.steps),
+        steady_steps=steps_in(main.steps),
         warmup_steps=window.warmup_steps,
         step_time_noise=_noise(main.steps) if main.steps else None,
         overhead=overhead,

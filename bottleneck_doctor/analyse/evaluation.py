@@ -13,6 +13,7 @@ from ..model.code import FunctionSource, Location
 from ..model.loops import Loop, Outside, StepTable
 from ..model.profile import Profile
 from . import code
+from .intervals import SAMPLES_AT_LEAST
 from .loop_parts import LoopSample, training_samples
 from .purpose import BESIDE, LOG, MEASURE, purpose_of, users_path
 
@@ -25,7 +26,6 @@ Call = tuple[int, str]  # the loop's line, and the user's function that it calls
 GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")
 FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (ours)
 WRITTEN_FORWARDS = 0.5  # the same of what is written out: with less, it is the writing that takes time (ours)
-SAMPLES_AT_LEAST = 20  # of one call: below, its share of the loop is a guess (ours)
 
 
 @dataclass(frozen=True)

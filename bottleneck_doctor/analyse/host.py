@@ -12,6 +12,7 @@ from ..model.profile import Profile
 from ..model.report import Metric
 from .intervals import mean_interval
 from .replay import step_seconds
+from .steps import seconds_in, steps_in
 
 DISK_BUSY = 0.5  # share of time with a request in flight, below which nobody is in anybody's way (ours)
 OURS_AT_LEAST = 0.7  # of the traffic; less, and the disks are shared [catalogue F21]
@@ -70,7 +71,7 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     Where workers make the batches, the loop's wait is stretched as their fetches are. What the job would have
     waited for its own threads stays in: only as much of the queue goes as strangers added to its length.
     """
-    walls = sum(step.wall * step.steps for step in steps)
+    walls = seconds_in(steps)
     if walls <= 0 or host.foreign_cores is None or all(step.queue is None for step in steps):
         return None
     stretched = inputs.queue / inputs.wall if workers and inputs.wall > 0 else 0.0
@@ -82,7 +83,7 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     value, low, high = mean_interval(left, [float(step.steps) for step in steps])
     if low <= 0:  # whatever is left of such steps says nothing
         return Metric(None, "s", source=CROWDED_OUT)
-    return Metric(value, "s", low, high, sum(step.steps for step in steps), SOURCE)
+    return Metric(value, "s", low, high, steps_in(steps), SOURCE)
 
 
 def _queue(step: Step, workers: int, stretched: float) -> float:

@@ -12,6 +12,7 @@ from ..model.instruments import Stack
 from ..model.loops import Loader, Outside
 from ..model.profile import Profile
 from .hot import is_ours, is_users
+from .intervals import SAMPLES_AT_LEAST
 from .loop_parts import is_queued, parse_frame
 from .loop_without_loader import gap_stacks
 
@@ -131,7 +132,6 @@ LIBRARY = re.compile(
     r"|/(bottleneck_doctor)/agent/"
 )
 OURS = "bottleneck_doctor"
-SAMPLES_AT_LEAST = 20  # below which a share is a guess: 90 % intervals are then wider than 0.18 (ours)
 MOST = 0.5  # of the samples: the deepest line that still holds as much is the one to look at (ours)
 # Parts of a library that belong to another one that people know.
 KNOWN_AS = {"_compression": "gzip, bz2 or lzma", "sre_compile": "re", "sre_parse": "re", "zipfile": "zip"}

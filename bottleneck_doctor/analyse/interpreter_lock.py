@@ -11,9 +11,9 @@ from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
 from .hot_lines import users_line
+from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import is_library
 
-SAMPLES_AT_LEAST = 20  # of the loop's thread (ours)
 OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (ours)
 NEAR = 3  # innermost frames that say what a thread waits for: a wait is called, it calls little (ours)
 WORKS = 0.1  # of its samples found it running: a line that works, not one that sleeps (ours)

@@ -19,12 +19,13 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from . import code
 from .evaluation import find_evaluated
+from .intervals import SAMPLES_AT_LEAST
 from .loop_parts import LoopSample, data_samples, parse_frame, training_samples
 from .purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at, users_path
+from .steps import seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (ours)
-SAMPLES_AT_LEAST = 20  # of the loop's thread, below which stacks are no witness (ours)
 DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
 DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
 ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
@@ -338,7 +339,7 @@ def _moved(steps: list[Step], part: str, share: float) -> list[Step]:
 
     A look at the stacks takes a core, and threads that compute together wait for it: parts that compute hold
     more samples than time. Hooks know the time of some."""
-    rest = sum(step.compute * step.steps for step in steps)
+    rest = seconds_in(steps, "compute")
     hooked = sum(getattr(step, part) * step.steps for step in steps)
     more = min(1.0, max(0.0, share * (rest + hooked) - hooked) / rest) if rest > 0 else 0.0
     if not more:

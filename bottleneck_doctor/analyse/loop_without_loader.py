@@ -16,9 +16,9 @@ from ..model.profile import Profile
 from . import code
 from .evaluation import find_evaluated
 from .hot import is_ours, is_users
+from .intervals import SAMPLES_AT_LEAST
 from .loop_parts import OWN, TORN, LoopSample, data_samples, is_queued, parse_frame, training_samples
 
-SAMPLES_AT_LEAST = 20  # below which a share of them is a guess (ours)
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
 SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
 ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)

@@ -10,7 +10,8 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from .evaluation import find_evaluated
 from .host import rate
-from .loop_cpu import SAMPLES_AT_LEAST, TIMED
+from .intervals import SAMPLES_AT_LEAST
+from .loop_cpu import TIMED
 from .loop_parts import training_samples
 
 AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)

@@ -10,6 +10,7 @@ from ..model.report import Metric
 from ..model.run import Process
 from .device_metrics import exposed_wait, gpu_busy, gpu_memory, utilisation
 from .intervals import mean_interval, ratio_interval
+from .steps import seconds_in, steps_in
 
 
 def environment(profile: Profile) -> dict[str, str | float | None]:
@@ -60,7 +61,7 @@ def measure(
 
     ``loose`` widens the data wait's interval where a share of it was judged from stack samples.
     """
-    count = sum(step.steps for step in steps)
+    count = steps_in(steps)
     weights = [float(step.steps) for step in steps]
     walls = [step.wall * step.steps for step in steps]
     waits = [step.wait * step.steps for step in steps]
@@ -136,8 +137,8 @@ def _startup(profile: Profile, loop: Loop | None) -> Metric:
 
 def _apart(profile: Profile, loop: Loop | None, steps: list[Step]) -> dict[str, Metric]:
     """Evaluation as a share of training plus evaluation; checkpoints as a share of the steady window."""
-    walls = sum(step.wall * step.steps for step in steps)
-    saving = sum(step.checkpoint * step.steps for step in steps)
+    walls = seconds_in(steps)
+    saving = seconds_in(steps, "checkpoint")
     evaluating = sum(
         one.wall_s for one in profile.loops if one.role == "evaluation" and loop and one.pid == loop.pid
     )

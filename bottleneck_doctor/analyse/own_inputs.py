@@ -12,6 +12,7 @@ from ..model.profile import Profile
 from .inputs import BlockedSplit, shares_of
 from .memory import paging_s
 from .step_costs import spaced
+from .steps import seconds_in, steps_in
 
 KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.7 to 0.9)
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
@@ -42,7 +43,7 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
                     running += counts.get("running", 0)
                     other += sum(counts.values()) - counts.get("running", 0)
     known = [step for step in steps if step.cpu is not None and step.queue is not None]
-    wall = sum(step.wall * step.steps for step in known)
+    wall = seconds_in(known)
     if running + other < SAMPLES_AT_LEAST or wall <= 0:
         return 0.0
     awake = sum(((step.cpu or 0) + (step.wait_cpu or 0) + (step.queue or 0)) * step.steps for step in known)
@@ -84,7 +85,7 @@ def own_inputs(steps: list[Step], split: BlockedSplit, read_bytes_per_s: float) 
     works = [_work(step, split, read_bytes_per_s) for step in steps]
     blocked = fmean([max(0.0, step.wait - step.wait_queue - (step.wait_cpu or 0.0)) for step in steps])
     return Inputs(
-        batches=sum(step.steps for step in steps),
+        batches=steps_in(steps),
         wall=fmean([step.wait for step in steps]),
         cpu=fmean([one.on_core for one in works]),
         reading=fmean([one.reading for one in works]),

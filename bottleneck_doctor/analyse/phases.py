@@ -10,6 +10,7 @@ from statistics import median
 from ..model.diagnosis import Diagnosis, Step
 from ..model.report import Phase
 from .steady import SteadyWindow
+from .steps import seconds_in, steps_in
 
 LAST_SHARE = 0.25  # of the time at least, or the last phase is no sign of what is to come (ours)
 
@@ -42,7 +43,7 @@ def _same(one: Diagnosis, other: Diagnosis) -> bool:
 
 
 def _seconds(steps: list[Step]) -> float:
-    return sum(step.wall * step.steps for step in steps)
+    return seconds_in(steps)
 
 
 def _main(judged: list[Diagnosis], beginning: bool) -> int:
@@ -55,7 +56,7 @@ def _main(judged: list[Diagnosis], beginning: bool) -> int:
 
 
 def _phases(judged: list[Diagnosis], main: int, window: SteadyWindow) -> list[Phase]:
-    counts = [sum(step.steps for step in one.steps) for one in judged]
+    counts = [steps_in(one.steps) for one in judged]
     ends = [window.warmup_steps + end for end in accumulate(counts)]
     return [
         Phase(end - count, end, _label(judged, place, main, window.beginning), one.verdict)

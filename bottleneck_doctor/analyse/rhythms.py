@@ -14,6 +14,7 @@ from ..model.instruments import Operation
 from ..model.loops import Loop
 from ..model.profile import Profile
 from .steady import blocks_of, fit_line, is_straight
+from .steps import seconds_in
 
 LONG = 2.0  # median steps on top of the usual one, from which a step is a stall (ours)
 UNUSUAL = 6.0  # median deviations that it must lie outside of, besides: a wide spread is no stall (ours)
@@ -60,7 +61,7 @@ def _rhythm(
         return None
     usual, rows = median(step.wall for step in steps), [steps[place] for place in places]
     extra = [(row.wall - usual) * row.steps for row in rows]
-    whole = sum(step.wall * step.steps for step in steps)
+    whole = seconds_in(steps)
     if part == "wait" and loop is not None and _at_epochs(loop, rows):
         part = "epoch start"
     call = _call(profile, loop, KINDS.get(part, ""), rows)

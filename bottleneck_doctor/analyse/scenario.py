@@ -22,6 +22,7 @@ from .ranks import exchange_shares
 from .reads import Curve, Reads, held, judge_reads, served, streams_of
 from .replay import cost_seconds, step_seconds
 from .step_costs import Beside, costs_of, spaced
+from .steps import mean_in, seconds_in, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
@@ -150,7 +151,7 @@ def build_scenario(
         fault_s=profile.machine.fault_s,
     )
     costs = costs_of(steps if workers else without_making(steps, inputs), beside)
-    making, step_s = making_of(profile, loader), fmean_wall(steps)
+    making, step_s = making_of(profile, loader), mean_in(steps)
     reads = _reads(profile, loader, inputs, host, step_s)
     base = Scenario(
         works=_works(works, steps, crowding(inputs, workers, serialise)),
@@ -214,7 +215,7 @@ def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[St
 
 def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) -> Scenario:
     """The scenario with those who make its batches beside it."""
-    step_s = fmean_wall(steps)
+    step_s = mean_in(steps)
     taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
     feeding = step_s * feeders.cores / feeders.count
     return replace(base, feeding=feeding, crowded=base.crowded + taken * step_s)
@@ -222,7 +223,7 @@ def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) ->
 
 def held_share(steps: list[Step]) -> float:
     """Share of the steps' time in which the loop, outside of ``next``, was ready and had no core."""
-    walls = sum(step.wall * step.steps for step in steps)
+    walls = seconds_in(steps)
     held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
     return held / walls if walls > 0 else 0.0
 
@@ -238,15 +239,9 @@ def _is_bulky(profile: Profile, loader: Loader | None) -> bool:
     return payload is not None and (payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES)
 
 
-def fmean_wall(steps: list[Step]) -> float:
-    """Mean step seconds over rows that stand for several steps each."""
-    total = sum(step.steps for step in steps)
-    return sum(step.wall * step.steps for step in steps) / total if total else 0.0
-
-
 def _own_s(steps: list[Step]) -> float:
     """Mean seconds of a step outside of ``next``."""
-    return fmean_wall([replace(step, wall=step.wall - step.wait) for step in steps])
+    return mean_in([replace(step, wall=step.wall - step.wait) for step in steps])
 
 
 def _copied(profile: Profile, loop: Loop | None) -> float:
@@ -267,7 +262,7 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, 
     inside = sum((step.wait_cpu or 0.0) * step.steps for step in steps)
     everything = sum((step.process_cpu or 0.0) * step.steps for step in steps)
     if workers == 0:  # nor is what a fetch's own helper threads compute, or OpenMP's spin meanwhile
-        everything -= inputs.other_cpu * sum(step.steps for step in steps)
+        everything -= inputs.other_cpu * steps_in(steps)
     if mine <= 0 or everything <= 0:
         return 1.0
     if any(step.exchange for step in steps) and _single(profile):
@@ -296,7 +291,7 @@ def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers:
 
 def _stall_s(profile: Profile, inputs: Inputs, steps: list[Step]) -> float:
     """Seconds per step that the loop waits for memory."""
-    step_s = fmean_wall(steps)
+    step_s = mean_in(steps)
     begin, end = steps[0].t - steps[0].wall, steps[-1].t
     return loop_stall_s(measure_shortage(profile, inputs, begin, end, step_s), step_s)
 

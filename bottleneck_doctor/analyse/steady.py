@@ -13,6 +13,7 @@ from ..model.loops import Loader, Loop, Outside, StepTable
 from ..model.profile import Profile
 from .loop_without_loader import got_s
 from .ranks import exchanging, pick
+from .steps import steps_in
 
 BLOCK_ROWS = 5  # in a block at least
 BLOCKS_AT_MOST = 64
@@ -191,7 +192,7 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
             kept.append(step)
         else:
             aside[flag] = aside.get(flag, 0) + step.steps
-    if aside and sum(step.steps for step in kept) < SEGMENT_STEPS:  # a short run: use what there is
+    if aside and steps_in(kept) < SEGMENT_STEPS:  # a short run: use what there is
         kept, aside = [step for step, flag in zip(steps, flags, strict=True) if flag != "evaluation"][1:], {}
     epoch = sum(step.t < first_epoch_s for step in kept)
     begins = [0, *cuts_of(kept, epoch)]
@@ -202,7 +203,7 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
 def _warmup_of(steps: list[Step], slots: int) -> int:
     """How many steps are warm-up: until workers have filled their queue and the loop's own work has settled.
     A batch that is waited for long is no warm-up: of a cold first epoch nothing is lost."""
-    at_most = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * sum(step.steps for step in steps)))
+    at_most = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * steps_in(steps)))
     usual = median(step.wall - step.wait for step in steps) if steps else 0.0
     warmup, seen = min(2 * slots, at_most), 0
     for step in steps:

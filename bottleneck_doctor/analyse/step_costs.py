@@ -10,6 +10,7 @@ from ..model.diagnosis import Step, StepCost
 from .device_replay import device_cost, undivided_cost
 from .loop_cpu import NOTHING, LoopCpuSplit, host_cpu_s
 from .memory import paging_s
+from .steps import steps_in
 
 COSTS_AT_MOST = 192
 HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
@@ -87,7 +88,7 @@ def spaced(steps: list[Step]) -> list[Step]:
     many = min(len(steps), COSTS_AT_MOST)
     if len({step.steps for step in steps}) <= 1 and many == len(steps):
         return steps
-    size = room = sum(step.steps for step in steps)  # in parts of a step, of which each has ``many``
+    size = room = steps_in(steps)  # in parts of a step, of which each has ``many``
     groups: list[list[tuple[int, Step]]] = [[]]
     for step in steps:
         left = step.steps * many

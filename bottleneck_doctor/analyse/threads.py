@@ -16,9 +16,11 @@ from . import code
 from .causes import gain
 from .host import busy_workers, strangers
 from .hot_lines import hot_lines
+from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import anatomy_of, is_logged, own_samples
 from .loop_parts import LoopSample
 from .replay import step_seconds
+from .steps import seconds_in
 
 TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 
@@ -65,7 +67,7 @@ def spinning_share(
         return 0.0
     queued = sum((step.queue or 0.0) * step.steps for step in steps)
     single = [step for step in steps if step.steps == 1 and step.cpu and step.backward > 0]
-    if len(single) < STEPS_AT_LEAST or queued < QUEUED * sum(step.wall * step.steps for step in steps):
+    if len(single) < STEPS_AT_LEAST or queued < QUEUED * seconds_in(steps):
         return 0.0
     pairs = list(combinations(single, 2))
     both = sum((a.compute - b.compute) * (a.backward - b.backward) > 0 for a, b in pairs)
@@ -86,7 +88,6 @@ LAYERS = ("product", "convolution")
 # Of what the model computes, timed again: less does not stand for it, more is something else (ours).
 LEAST_TIMED, MOST_TIMED = 0.25, 2.0
 MODEL = ("forward", "loss", "backward", "optimizer")
-SAMPLES_AT_LEAST = 20  # of the loop's thread asleep (ours)
 SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
 # What each surplus thread per core adds to a large operator, whose threads wait for the last; and what a
 # crowd costs where operators are so large that this is little (ours, measured: two cores, 3 to 32 threads).

@@ -13,6 +13,7 @@ from ..model.loops import Loop
 from ..model.picture import Curve, Mark, Timeline
 from .inputs import fetches_of
 from .steady import steps_of
+from .steps import seconds_in, steps_in
 from .whole_run import evaluations_of
 
 MARKS_AT_MOST = 200  # of one kind
@@ -154,9 +155,9 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
     length = max(duration, steps[-1].t if steps else 0.0)
     ended = None
     for group in _buckets(steps, length / POINTS_AT_MOST):
-        count = sum(step.steps for step in group)
-        wall = sum(step.wall * step.steps for step in group)
-        waited = sum(step.wait * step.steps for step in group)
+        count = steps_in(group)
+        wall = seconds_in(group)
+        waited = seconds_in(group, "wait")
         begin, end = group[0].t - group[0].wall * group[0].steps, group[-1].t
         for curve, value in (
             (mean, wall / count),
@@ -205,9 +206,9 @@ def _worker_curve(diagnosis: Diagnosis, steps: list[Step]) -> list[Curve]:
         begin = group[0].t - group[0].wall * group[0].steps
         paused = max(paused, begin - ended if ended is not None else 0.0)
         mean = means.get(int(group[0].t // width)) if width > 0 else None
-        wall = sum(step.wall * step.steps for step in group)
+        wall = seconds_in(group)
         if mean is not None and wall > 0:
-            share = min(1.0, mean * sum(step.steps for step in group) / (workers * wall))
+            share = min(1.0, mean * steps_in(group) / (workers * wall))
             if curve.t and paused > APART * STRETCHES * width:
                 _lift(curve, curve.t[-1], begin, share)
             curve.t.append(max(0.0, group[-1].t - wall / 2))

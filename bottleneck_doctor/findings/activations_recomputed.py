@@ -33,7 +33,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.loop_cpu import SAMPLES_AT_LEAST, own_samples
+from ..analyse.intervals import SAMPLES_AT_LEAST
+from ..analyse.loop_cpu import own_samples
 from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Series, Stack
 from ..model.report import Evidence, Fix

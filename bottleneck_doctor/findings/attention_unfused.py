@@ -34,11 +34,11 @@ torch.nn.functional.scaled_dot_product_attention; Dao et al., "FlashAttention".
 from __future__ import annotations
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH
 from .parts.case import Case, Entry
 from .parts.computing import (
     PROFILER,

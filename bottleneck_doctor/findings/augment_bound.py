@@ -38,6 +38,7 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.inputs import making_of
+from ..analyse.predict import WORTH
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -51,13 +52,12 @@ from ..model.diagnosis import (
 )
 from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
+from .parts.advice import EQUAL_SHARE, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
 from .parts.case import Case, Entry, patient
 from .parts.lines import line_evidence
 
 ID = "augment-bound"
 TRANSFORM_SHARE = 0.3  # of a batch's CPU [catalogue F07]
-EQUAL_SHARE = 0.9  # of samples that came again: nothing random in them [catalogue F08]
 NAMED = 3  # transforms that a report names [catalogue F07]
 LISTED = 6  # transforms in the snippet
 HALF = 0.5  # of their time likely goes when what shrinks a sample comes first (ours)

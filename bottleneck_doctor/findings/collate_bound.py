@@ -36,6 +36,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
+from ..analyse.predict import WORTH
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -50,7 +51,7 @@ from ..model.diagnosis import (
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import BOOKS, COPY_S_PER_BYTE, WORTH, held_up, payload_of, spread, unlooped, wait_evidence
+from .parts.advice import BOOKS, COPY_S_PER_BYTE, held_up, payload_of, spread, unlooped, wait_evidence
 from .parts.case import PLACE, Case, Entry, inputs_of, patient
 from .parts.lines import line_evidence
 

@@ -43,6 +43,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operation
@@ -50,7 +51,7 @@ from ..model.loops import Parallel
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts import ranks
-from .parts.advice import PAYS, WORTH, spread, step_share
+from .parts.advice import PAYS, spread, step_share
 from .parts.case import Case, Entry
 from .parts.ranks import (
     MODEL,

@@ -38,12 +38,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH, spread
+from .parts.advice import spread
 from .parts.case import Case, Entry
 from .parts.computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
 from .parts.timed import times_as_fast

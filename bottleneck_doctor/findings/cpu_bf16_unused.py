@@ -38,12 +38,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
+from ..analyse.threads import LARGE_S, LARGE_SHARE
 from ..model.computing import Computing, Optimizer, ScriptSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH
 from .parts.case import Case, Entry
 from .parts.computing import (
     PROFILER,
@@ -64,8 +65,6 @@ from .parts.timed import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"
 PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]
-LARGE_SHARE = 0.5  # of it in large calls (ours)
-LARGE_S = 2e-4  # mean time of one product, below which casting costs more than it brings (ours)
 AUTOCAST = 2.7  # times as fast at most, with AMX [catalogue F60, measured]
 MEDIUM = 3.5  # [catalogue F60, measured]
 WITHOUT_AMX = 2.0  # (ours)

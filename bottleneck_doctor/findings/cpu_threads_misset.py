@@ -41,13 +41,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.predict import WORTH
+from ..analyse.steps import seconds_in
 from ..analyse.threads import Threads, judge_threads
 from ..model.computing import Computing, ScriptSettings
 from ..model.diagnosis import Abstention, Diagnosis, Finding, HostLoad, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.advice import WORTH
 from .parts.case import Case, Entry
 from .parts.computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
 from .parts.timed import as_timed
@@ -84,7 +85,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def held_share(diagnosis: Diagnosis) -> float:
     """Share of the steady window in which the loop, outside of ``next``, was ready and had no core."""
     steps = diagnosis.steps
-    walls = sum(step.wall * step.steps for step in steps)
+    walls = seconds_in(steps)
     held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
     return held / walls if walls > 0 else 0.0
 

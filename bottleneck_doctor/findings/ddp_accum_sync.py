@@ -38,12 +38,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.loops import Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH
 from .parts.case import Case, Entry
 from .parts.ranks import (
     MODEL,

@@ -37,12 +37,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.computing import Computing, ScriptSettings
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH, spread
+from .parts.advice import spread
 from .parts.case import Case, Entry
 from .parts.computing import (
     PROFILER,

@@ -44,6 +44,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles, Payload, Repeats
 from ..model.instruments import Calibration
@@ -51,7 +52,6 @@ from ..model.report import Evidence, Fix
 from ..model.run import Machine
 from .parts.advice import (
     BOOKS,
-    WORTH,
     fits_memory,
     held_up,
     keeping,

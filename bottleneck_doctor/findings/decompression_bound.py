@@ -37,6 +37,7 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.inputs import making_of
+from ..analyse.predict import WORTH
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -51,7 +52,7 @@ from ..model.diagnosis import (
 from ..model.fetches import Making
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
-from .parts.advice import BOOKS, COPY_S_PER_BYTE, WORTH, fits_memory, held_up, spread, unlooped, wait_evidence
+from .parts.advice import BOOKS, COPY_S_PER_BYTE, fits_memory, held_up, spread, unlooped, wait_evidence
 from .parts.case import Case, Entry, patient
 from .parts.lines import hottest_place, line_evidence
 

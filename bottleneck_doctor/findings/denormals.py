@@ -36,12 +36,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.computing import Computing, Denormals
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH
 from .parts.case import Case, Entry
 from .parts.computing import PROFILER, anatomy_like, blind, case_of, faster, share_of
 

@@ -36,11 +36,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.computing import Computing, GradientRows, Optimizer
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH, spread, step_share
+from .parts.advice import spread, step_share
 from .parts.case import Case, Entry
 from .parts.computing import PROFILER, blind, built_at, case_of, operators, optimizer_s, optimizers, spared
 

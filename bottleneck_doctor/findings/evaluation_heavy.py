@@ -40,14 +40,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.predict import best_setting
+from ..analyse.predict import WORTH, best_setting
 from ..analyse.whole_run import CAUSE, HEAVY, evaluation_share, evaluations_of, with_faster_evaluation
 from ..model.code import Location
 from ..model.derived import Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH, loader_call, loader_with, rhythm_evidence, spread, waits
+from .parts.advice import loader_call, loader_with, rhythm_evidence, spread, waits
 from .parts.case import Case, Entry, patient
 
 RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)

@@ -39,10 +39,11 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.interpreter_lock import LockWait, lock_wait
+from ..analyse.predict import WORTH
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH, spread
+from .parts.advice import spread
 from .parts.case import Case, Entry, patient
 from .parts.lines import STACKS, named
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.predict import best_setting, doubled
+from ..analyse.predict import WORTH, best_setting, doubled
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -53,17 +53,7 @@ from ..model.diagnosis import (
 )
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import (
-    WORTH,
-    dearest,
-    loader_call,
-    loader_with,
-    place_of,
-    spread,
-    unlooped,
-    wait_evidence,
-    waits,
-)
+from .parts.advice import dearest, loader_call, loader_with, place_of, spread, unlooped, wait_evidence, waits
 from .parts.case import Case, Entry, patient
 from .parts.lines import crowded, hottest_place, line_evidence
 

@@ -43,6 +43,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..analyse.scenario import HAND_OVER_S, TENSOR_S
 from ..analyse.verdict import SENDING
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
@@ -50,7 +51,7 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH, meant, payload_of, spread, unlooped, wait_evidence
+from .parts.advice import meant, payload_of, spread, unlooped, wait_evidence
 from .parts.case import Case, Entry, patient
 from .parts.computing import switches
 from .parts.reserving import without_workers

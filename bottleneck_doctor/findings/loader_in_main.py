@@ -45,7 +45,16 @@ from ..analyse.predict import best_setting
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .parts.advice import as_served, loader_call, loader_with, making_s, spread, staging, wait_evidence
+from .parts.advice import (
+    WAIT_SHARE,
+    as_served,
+    loader_call,
+    loader_with,
+    making_s,
+    spread,
+    staging,
+    wait_evidence,
+)
 from .parts.case import Case, Entry, patient
 from .parts.lines import hottest_place, line_evidence
 from .parts.reserving import reserve_cores
@@ -71,7 +80,6 @@ def fill():
     while True: ready.put(get_batch())
 threading.Thread(target=fill, daemon=True).start()
 batch = ready.get()                                 # in the loop"""
-WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:

@@ -39,11 +39,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH, spread, step_share, waited
+from .parts.advice import spread, step_share, waited
 from .parts.case import Case, Entry
 from .parts.computing import Factor, blind, built_at, case_of, optimizer_s, optimizers, spared
 from .parts.timed import as_timed, times_as_fast

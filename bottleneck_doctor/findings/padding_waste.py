@@ -37,11 +37,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.predict import WORTH
 from ..model.computing import Computing, Padding
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH, spread
+from .parts.advice import spread
 from .parts.case import Case, Entry
 from .parts.computing import anatomy_like, blind, case_of, operators
 

@@ -45,6 +45,7 @@ from ..analyse.causes import gain
 from ..analyse.hot_lines import users_line
 from ..analyse.loop_cpu import own_samples
 from ..analyse.memory import fetched_paging_s, made_paging_s
+from ..analyse.predict import WORTH
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
@@ -55,7 +56,6 @@ from .parts.computing import switches
 from .parts.lines import STACKS
 
 ID = "pages-mapped-anew"
-WORTH = 1.03  # by replay, without the kernel's time (ours)
 SHARE = 0.1  # of the step, from which buffers are worth keeping by hand (ours)
 MOSTLY = 0.3  # of the loop's samples in code of its own, or it is the model that allocates (ours)
 LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pages (ours)

@@ -39,12 +39,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
+from ..analyse.predict import WORTH
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import BOOKS, WORTH, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
+from .parts.advice import BOOKS, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
 from .parts.case import PLACE, Case, Entry, inputs_of, patient
 from .parts.lines import asks_or_parses
 from .parts.rewriting import Code, loader_call

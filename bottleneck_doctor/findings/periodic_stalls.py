@@ -42,7 +42,8 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.loop_cpu import SAMPLES_AT_LEAST, own_stacks
+from ..analyse.intervals import SAMPLES_AT_LEAST
+from ..analyse.loop_cpu import own_stacks
 from ..analyse.purpose import BESIDE, LOG, MEASURE, purpose_at
 from ..model.code import FunctionSource, Location
 from ..model.derived import Rhythm, Whole

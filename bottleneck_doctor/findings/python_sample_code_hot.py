@@ -51,6 +51,7 @@ from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
 from ..analyse.loop_without_loader import is_fed_back
+from ..analyse.predict import WORTH
 from ..analyse.purpose import is_shrunk_later
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import (
@@ -67,7 +68,7 @@ from ..model.diagnosis import (
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.advice import WORTH, held_up, repeats_of, spread, wait_evidence
+from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
 from .parts.case import Case, Entry, patient
 from .parts.lines import (
     DATABASE_CALLS,
@@ -95,7 +96,6 @@ WRITTEN_ANEW = (HALF, 0.85, 1.0)
 KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
 # Of one that is only given less to do (ours: of what is cropped first 0.51, 0.53 and 0.96).
 SPARED = {"aug-reorder": (0.25, HALF, 1.0), "cheaper-preprocess": (0.0, HALF, 1.0)}
-EQUAL_SHARE = 0.9  # of samples that came again: the work has no random part [catalogue F08]
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
 PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source

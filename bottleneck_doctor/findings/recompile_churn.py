@@ -32,11 +32,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.predict import WORTH
+from ..analyse.steps import seconds_in, steps_in
 from ..model.computing import Compilation, Computing
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import WORTH, spread
+from .parts.advice import spread
 from .parts.case import Case, Entry
 from .parts.computing import blind, case_of, spared
 
@@ -61,8 +63,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if found is None:
         return None
     frames, breaks, seconds = found
-    count = sum(step.steps for step in steps)
-    share = seconds / max(sum(step.wall * step.steps for step in steps), 1e-12)
+    count = steps_in(steps)
+    share = seconds / max(seconds_in(steps), 1e-12)
     if frames < FRAMES or share < COMPILING_SHARE:
         return None
     low, likely, high = (spared(scenario, part * seconds / count) for part in AWAY)

@@ -38,19 +38,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..analyse.device import LOOKS_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
-from .parts.advice import (
-    LOOKS_AT_LEAST,
-    more_workers,
-    place_of,
-    spread,
-    staging,
-    starved,
-    unseen,
-    wait_evidence,
-)
+from .parts.advice import more_workers, place_of, spread, staging, starved, unseen, wait_evidence
 from .parts.case import Case, Entry, inputs_of, patient
 
 SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (ours)

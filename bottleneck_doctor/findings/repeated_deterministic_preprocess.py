@@ -39,13 +39,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
+from ..analyse.predict import WORTH
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.fetches import Repeats
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
 from .parts.advice import (
     BOOKS,
-    WORTH,
+    EQUAL_SHARE,
     fits_memory,
     held_up,
     keeping,
@@ -61,7 +62,6 @@ from .parts.lines import hottest_place, line_evidence
 
 ID = "repeated-deterministic-preprocess"
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (ours)
-EQUAL_SHARE = 0.9  # of those came out the same (ours)
 WORTH_KEEPING = 0.2  # a kept sample costs at most this share of what making it costs [catalogue F08]
 
 OFFLINE = """\

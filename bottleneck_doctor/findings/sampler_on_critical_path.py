@@ -36,6 +36,7 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.inputs import epoch_draws_s, making_of
+from ..analyse.predict import WORTH
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -50,7 +51,7 @@ from ..model.diagnosis import (
 from ..model.fetches import Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH, unlooped
+from .parts.advice import unlooped
 from .parts.case import Case, Entry, patient
 
 ID = "sampler-on-critical-path"

@@ -42,13 +42,12 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import dearest, payload_of, spread
+from .parts.advice import WAIT_SHARE, dearest, payload_of, spread
 from .parts.case import COPYING, PLACE, SATURATED, STARVED, Case, Entry, accelerated
 from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
 
 ID = "small-dataset-on-host"
 ROOM_SHARE = 0.4  # of the memory that the peak leaves [catalogue F31]
-WAIT_SHARE = 0.05  # of the step [catalogue F31]
 GATHER_S = (5e-4, 2e-4, 1e-4)  # host time to index one batch on the device (ours)
 CAUSES = ("input.indexing", "input.preprocess", "input.collate", "input.ipc", "device.transfer")
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.reads import LARGE_READ_BYTES, streams_of
+from ..analyse.reads import LARGE_READ_BYTES, OPENS_PER_SAMPLE, streams_of
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
@@ -59,7 +59,6 @@ from .parts.advice import (
 from .parts.case import Case, Entry, inputs_of, patient
 from .parts.timed import packed as timed_packed
 
-OPENS_PER_SAMPLE = 0.9  # one file each, with room for the odd one kept open (ours)
 FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (ours)
 SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (ours)

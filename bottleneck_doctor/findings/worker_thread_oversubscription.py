@@ -40,7 +40,8 @@ from dataclasses import replace
 from math import sqrt
 
 from ..analyse.causes import too_many_feeders, without_feeders
-from ..analyse.host import crowding, pool_cpu
+from ..analyse.host import OTHERS_SHARE, crowding, pool_cpu
+from ..analyse.predict import WORTH
 from ..analyse.verdict import CROWDED
 from ..model.diagnosis import (
     Abstention,
@@ -55,12 +56,11 @@ from ..model.diagnosis import (
 )
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import BOOKS, WORTH, loader_call, spread, unlooped, wait_evidence, waits
+from .parts.advice import BOOKS, loader_call, spread, unlooped, wait_evidence, waits
 from .parts.case import Case, Entry, inputs_of, patient
 from .parts.lines import crowd_evidence, hottest_place, line_evidence
 
 ID = "worker-thread-oversubscription"
-OTHERS_SHARE = 0.2  # of a worker's CPU in other threads [catalogue F05]
 BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool [catalogue F05, measured]
 
 ONE_THREAD = """\

@@ -40,10 +40,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.predict import best_setting, doubled
+from ..analyse.predict import WORTH, best_setting, doubled
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, StepCost
 from ..model.report import Evidence
-from .parts.advice import WORTH, dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
+from .parts.advice import dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
 from .parts.case import Case, Entry, inputs_of, patient
 from .parts.lines import crowded
 

@@ -41,8 +41,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import fewer_workers
-from ..analyse.predict import best_setting
+from ..analyse.predict import WORTH, best_setting
 from ..analyse.scenario import THREADS_MARK
+from ..analyse.steps import seconds_in
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -56,7 +57,7 @@ from ..model.diagnosis import (
 )
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import WORTH, loader_call, loader_with, unlooped
+from .parts.advice import loader_call, loader_with, unlooped
 from .parts.case import Case, Entry, patient
 from .parts.reserving import reserve_cores
 
@@ -97,7 +98,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _queue_share(diagnosis: Diagnosis) -> float | None:
     """Share of the step in which the loop's thread is ready without a core; None where nobody says."""
     known = [step for step in diagnosis.steps if step.queue is not None]
-    wall = sum(step.wall * step.steps for step in known)
+    wall = seconds_in(known)
     return sum((step.queue or 0.0) * step.steps for step in known) / wall if wall > 0 else None
 
 

@@ -7,7 +7,7 @@ from math import floor, log, sqrt
 from typing import NamedTuple
 
 from ..analyse.causes import side_gains, side_of
-from ..analyse.predict import merge, predict, speedup_of, step_after, widened
+from ..analyse.predict import WORTH, merge, predict, speedup_of, step_after, widened
 from ..analyse.whole_run import in_run, with_evaluation
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Remedy, Speedup
@@ -36,7 +36,6 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
     return [Evidence(text, "run_speedup", in_run(whole, best.told.likely), SOURCE)]
 
 
-WORTH = 1.03  # a remedy that brings less is not said [catalogue 2.3]
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
 WORTH_A_RISK = 1.1  # nor a change with a risk of which experience elsewhere brings less (ours)
 HURTS = 0.97  # a remedy that costs this much is said as a warning

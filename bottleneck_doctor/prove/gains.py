@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ..analyse.gate import quantile_95
+from ..analyse.gate import BELIEVED_WORTH, quantile_95
 from ..model.proof import BASELINE, Attempt, Gain
 
 # Of the standard deviation of log step times between short runs, before any was repeated: more than the
 # gate's, whose runs are longer and whose machine had nothing else to do (ours).
 BELIEVED = 0.04
-BELIEVED_WORTH = 4.0
 CONTRAST_WORTH = 2 / 3  # of a degree of freedom: such contrasts share their runs with each other
 KEPT = 1.02  # less is not worth an edit, however sure (ours)
 NO_MATTER = 1.05  # an interval within this and its inverse: what gains less limits nothing [contract, 5 %]

@@ -13,7 +13,7 @@ from ..analyse.host import measure_host, uncontended
 from ..analyse.inputs import measure_inputs, steady_fetches
 from ..analyse.intervals import ratio_interval
 from ..analyse.loop_without_loader import as_loop, judge_gap
-from ..analyse.steady import choose_loop, loader_of, steps_of
+from ..analyse.steady import WARMUP_SHARE, choose_loop, loader_of, steps_of
 from ..model.diagnosis import Diagnosis, Step
 from ..model.profile import Profile
 from ..model.proof import Arm, Attempt, ComparedSteps
@@ -60,7 +60,6 @@ AT_MOST = 0.75  # of the steps that were watched: two rounds of three arms then 
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out
 NOTED_S = 2.0  # where they take no longer than this
-WARMUP_SHARE = 0.34  # of a short training [analyse/steady.WARMUP_SHARE]
 FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/replay.BATCHES]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 

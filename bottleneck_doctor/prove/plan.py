@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..analyse.predict import WORTH
 from ..model.proof import BASELINE, CEILING, Arm, Missed
 from ..model.report import Remedy, Report
 from ..model.run import Treatment
 
 TOP = 3  # remedies, in the report's order, where none is asked for by name
-WORTH = 1.03  # of the predicted speedup: the report says no less either [rank.WORTH]
 WAITS = 0.05  # of the step, from which there is a ceiling worth knowing [loader_in_main.WAIT_SHARE]
 COMBINATION = "combination"
 NUMERICS = "it changes numerics or the order of samples; --allow-numerics tries it"

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from bottleneck_doctor.analyse.causes import gain, side_of
+from bottleneck_doctor.analyse.predict import WORTH
 from bottleneck_doctor.analyse.replay import apply
 from bottleneck_doctor.findings.parts.case import Case
 from bottleneck_doctor.model.diagnosis import (
@@ -27,7 +28,7 @@ from bottleneck_doctor.model.diagnosis import (
     Scenario,
     StepCost,
 )
-from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, WORTH, offers, promises_nothing
+from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
 from bottleneck_doctor.prescribe.shelf import cases_of, modules
 from bottleneck_doctor.render.glossary import CAUSES
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from ...analyse import reads
 from ...analyse.causes import gain
 from ...analyse.hot import is_users
-from ...analyse.predict import best_setting
+from ...analyse.predict import WORTH, best_setting
 from ...analyse.reads import UNSURE, Reads, serves_more
 from ...analyse.replay import apply, step_seconds
+from ...analyse.steps import seconds_in
 from ...model.code import Location
 from ...model.derived import Rhythm
 from ...model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
@@ -19,6 +20,8 @@ from ...model.loops import Loader
 from ...model.report import Evidence, Fix
 from ...model.run import Treatment
 from .rewriting import loader_call as loader_call
+
+EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random part [catalogue F08]
 
 HOOK = "hook on the loader's next"
 SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (ours)
@@ -34,6 +37,7 @@ PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it buil
 MOST = 0.5  # of what a batch costs its maker [catalogue F20, F23]
 
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (ours)
+
 LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
 
 
@@ -240,7 +244,6 @@ def staging(
     )
 
 
-WORTH = 1.03  # a what-if that gains less supports no finding: T' < 0.97 T [catalogue 2.3, F02, F06, F11]
 KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [catalogue F08]
 COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)
 TAKE_S = 5e-6  # and per sample for Python to find it [catalogue F09: indexing a tensor, measured]
@@ -312,7 +315,7 @@ def remembering(inputs: Inputs, sample_bytes: float, spared_s: float) -> Change:
 
 def step_share(diagnosis: Diagnosis, part: str) -> float:
     """The share of the steady step that one of its parts takes, by the name of its field."""
-    whole = sum(step.wall * step.steps for step in diagnosis.steps)
+    whole = seconds_in(diagnosis.steps)
     return sum(getattr(step, part) * step.steps for step in diagnosis.steps) / whole if whole > 0 else 0.0
 
 

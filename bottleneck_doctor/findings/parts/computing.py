@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from ...analyse.loop_cpu import anatomy_of
+from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
 from ...model.derived import DeviceStepBreakdown, DeviceView
@@ -144,10 +145,10 @@ def own_s(scenario: Scenario) -> float:
 def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
     """CPU seconds per step in the optimizer: its wall time, less its part of the time without a core."""
     steps = [step for step in diagnosis.steps if step.cpu is not None]
-    wall = sum(step.optimizer * step.steps for step in steps)
+    wall = seconds_in(steps, "optimizer")
     cpu = sum((step.cpu or 0.0) * step.steps for step in steps)
     held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
-    count = sum(step.steps for step in steps)
+    count = steps_in(steps)
     return min(own_s(scenario), wall / count * cpu / (cpu + held)) if count and cpu > 0 else 0.0
 
 

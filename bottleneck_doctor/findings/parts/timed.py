@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...analyse.reads import reads_per_batch
+from ...analyse.reads import AGREES, reads_per_batch
 from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal
 from ...model.fetches import HotFiles
 from ...model.instruments import Calibration
 from .advice import KEEP_SHARE
 
 FILES_SEEN = 64  # names that a process writes down; with fewer, all files are known
-AGREES = 2.0  # timed cost over the measured one, either way, or it is not the same work (ours)
 LEAST_LEFT = 0.02  # of a cost, whatever was timed: something always remains (ours)
 
 
