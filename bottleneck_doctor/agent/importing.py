@@ -97,9 +97,9 @@ finder = Finder()
 def _found(
     name: str, path: Sequence[str] | None, target: ModuleType | None, ourselves: Finder
 ) -> ModuleSpec | None:
-    for finder in sys.meta_path:
-        find = getattr(finder, "find_spec", None)
-        if finder is ourselves or find is None:
+    for other in sys.meta_path:
+        find = getattr(other, "find_spec", None)
+        if other is ourselves or find is None:
             continue
         spec: ModuleSpec | None = find(name, path, target)
         if spec is not None:

@@ -45,7 +45,7 @@ _decoders_named: dict[str, Any] = {}
 
 @quiet
 def _name_decoder(module: str) -> None:
-    """Write down once in each process's book which decoder runs."""
+    """Write down once in each process which decoder runs."""
     if _decoders_named.get(module) is not state.writer:
         _decoders_named[module] = state.writer
         state.writer.fact(fact="decoder", module=module, thing=state.inside.loader if state.inside else 0)

@@ -49,7 +49,7 @@ class EventWriter:
             os.ftruncate(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES)
             identity = (wire.MAGIC, wire.VERSION, wire.ROW.size, self.pid, os.getppid(), self.start_ns)
             self.map = keep(mmap.mmap(handle, wire.HEADER_BYTES + wire.MAX_CHUNKS * wire.CHUNK_BYTES))
-            self.map.madvise(mmap.MADV_RANDOM)  # else its first touch reads megabytes of holes ahead (3 ms)
+            self.map.madvise(mmap.MADV_RANDOM)  # else its first touch reads holes ahead: 3 ms and more
             wire.IDENTITY.pack_into(self.map, 0, *identity)
         except (OSError, ValueError):
             self.map = None

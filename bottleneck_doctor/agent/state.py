@@ -1,4 +1,4 @@
-"""What the hooks of one process share: the book, the counters, and how often to look closely."""
+"""What the hooks of one process share: its writer of rows, the counters, and which steps are sampled."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AgentState:
     """
 
     def begin(self, folder: str) -> None:
-        """Forget everything and open this process's book."""
+        """Forget everything and open this process's file of rows."""
         self.folder = folder
         self.writer = EventWriter(folder)
         self.row = self.writer.row

@@ -46,12 +46,7 @@ def torch_arrived(torch: Any) -> None:
 @quiet
 def _device_found() -> None:
     """The script uses an accelerator: from now on its copies and waits are listened to."""
-    from . import (
-        compiler,
-        device_copies,  # most runs do without
-        device_waits,
-        tensor_hooks,
-    )
+    from . import device_copies, device_waits, tensor_hooks  # most runs do without
 
     torch: Any = sys.modules["torch"]
     device_waits.patch(torch)

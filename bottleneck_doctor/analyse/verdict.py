@@ -68,7 +68,7 @@ SENTENCES = {
     "device.throttled": "the accelerator runs below its clock: power, heat or a fault hold it back",
     "device.shared": "other processes compute on the same accelerator",
     "host.sync": "the loop stops to wait for the accelerator, which then stands idle until it is given more",
-    "none": "no bottleneck: even an infinitely fast CPU, disk or GPU would gain less than 5 %",
+    "none": "even an infinitely fast CPU, disk or GPU would gain less than 5 %",
 }
 
 RESTS = (
@@ -90,7 +90,7 @@ UNDIVIDED = (
     "work, is not known without a profiler's window"
 )
 AHEAD = (
-    "launch-bound: the accelerator finishes each step before the next kernels are issued; its own time per "
+    "the accelerator finishes each step before the next kernels are issued; its own time per "
     "step is not known without a profiler window"
 )
 UNASKED = "the loop's own time outweighs the data's; what the accelerator does meanwhile was not measured"

@@ -175,7 +175,7 @@ FULL_SAMPLE = 1 << 16
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Who fetched for a loader: (diary, worker number, the loader's number there or None for all)."""
+    """Who fetched for a loader: (log, worker number, the loader's number there or None for all)."""
 
     log: ProcessLog
     worker: int

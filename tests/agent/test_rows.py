@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import threading
@@ -152,3 +154,15 @@ def test_links_that_others_put_in_its_place_are_not_followed(writer: EventWriter
     writer.row(wire.NEXT, 10, 20)
     assert theirs.read_bytes() == b""
     assert writer.dropped == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "", "\n\"\\\x00\u00e9\ud800", 0, -7, 1 << 70, 0.1, -1e300, math.inf, -math.inf, True, False, None, [],
+        {}, (1, [2.5, None]), {"a": {"b": ("c", True)}, 1: 2, None: 3}, Path("/data"),
+    ],
+)  # fmt: skip
+def test_a_fact_is_written_as_json_would(value: object) -> None:
+    assert rows._json({"fact": value}) == json.dumps({"fact": value}, default=str)
+    assert rows._json([math.nan]) == json.dumps([math.nan])

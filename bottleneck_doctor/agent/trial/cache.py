@@ -87,7 +87,7 @@ class CachedDataset:
 
 
 def _spawned(dataset: Any, store: Store | None, ahead: Iterable[int]) -> CachedDataset:
-    """In a spawned worker, whose book is another."""
+    """In a spawned worker, whose file of rows is another."""
     return CachedDataset(dataset, store, ahead, reporter("cache"))
 
 
