@@ -18,7 +18,7 @@ say(done=1)
 
 
 def start_of(folder: Path, before: str = "", work: str = "") -> Startup:
-    told = watched(folder, before + PRELUDE + SCRIPT.format(work=work))
+    told = watched(folder, before + PRELUDE + SCRIPT.format(work=work), fresh=True)
     assert said(told) == {"done": 1}
     (start,) = profile_of(told).startups
     return start

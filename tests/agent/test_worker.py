@@ -154,7 +154,8 @@ def test_a_failing_worker_raises_the_same_with_our_frames_added_at_most(
     seen = said(told)
     assert seen["kind"] == alone["kind"] == "LookupError"
     ours = rf'  File "{re.escape(str(AGENT))}/.*\n.*\n(?:.*\^.*\n)?'
-    assert re.sub(ours, "", seen["message"]) == alone["message"].replace("plain", "watched")
+    messages = [re.sub(ours, "", one["message"]) for one in (seen, alone)]
+    assert len({re.sub(r"(plain|watched)\d+", "", one) for one in messages}) == 1
 
 
 def test_the_fork_server_itself_is_no_worker(logs: list[ProcessLog], profile: Profile) -> None:

@@ -16,11 +16,15 @@ from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.model.loops import Loader, Loop
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
+from tests.agent.torch_server import server
 from tests.house.source import PACKAGE, ROOT
 
 AGENT = ROOT / PACKAGE / "agent"
 INJECT = ROOT / PACKAGE / "inject"
 PATIENCE_S = 150.0  # where many share the cores, an import of torch takes twenty seconds
+
+# What torch, or whoever starts it, reads when it is imported: such a script gets a new interpreter.
+FRESH = {"OMP_NUM_THREADS", "RANK", "WORLD_SIZE"}
 
 # What every script begins with. A data set's class name says which loop of the script is meant.
 PRELUDE = """
@@ -67,25 +71,28 @@ class Told:
     origin_ns: int
 
 
-def watched(folder: Path, script: str, **environ: str) -> Told:
-    """Run the script with the door open; ``folder`` becomes the run folder."""
+def watched(folder: Path, script: str, fresh: bool = False, **environ: str) -> Told:
+    """Run the script with the door open; ``folder`` becomes the run folder. ``fresh``: torch's import is part
+    of what is tested."""
     run = folder / "run"
     run.mkdir()
     (run / "control").write_bytes(bytes(wire.CONTROL_BYTES))
     door = {"BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT), "PYTHONPATH": str(INJECT)}
-    return _run(folder, run, script, {**door, **environ})
+    return _run(folder, run, script, {**door, **environ}, fresh)
 
 
 def plain(folder: Path, script: str, **environ: str) -> Told:
     """Run the script without any door."""
-    return _run(folder, folder, script, environ)
+    return _run(folder, folder, script, environ, fresh=False)
 
 
-def _run(folder: Path, run: Path, script: str, environ: dict[str, str]) -> Told:
+def _run(folder: Path, run: Path, script: str, environ: dict[str, str], fresh: bool) -> Told:
     file = folder / "train.py"
     file.write_text(script)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BDOC_", "PYTHON"))}
     began = time.monotonic_ns()
+    if script.startswith(PRELUDE) and not fresh and not FRESH & environ.keys():
+        return Told(*server().run(file, {**kept, **environ}, PATIENCE_S), run, began)
     done = subprocess.run(
         [sys.executable, str(file)],
         env={**kept, **environ},
