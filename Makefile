@@ -32,10 +32,10 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test quick check lint types house docs links bench accuracy others proving random fuzz gpu format clean
+.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz gpu format clean
 
 list: ## list what make can do here
-	@awk -F ' *:.*## *' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY) ## diagnose a small sick training and show the report
 	$(BIN)/bdoc run --output $(VENV)/demo.json $(DEMO)
@@ -43,17 +43,25 @@ demo: $(READY) ## diagnose a small sick training and show the report
 	@echo "that was: bdoc run $(DEMO)"
 	@echo "again:    $(BIN)/bdoc report $(VENV)/demo.json"
 
+# $(call tests,AND): side by side, then alone those that compare times or send themselves signals.
 # Status 5 is "no test was asked for": TEST_ARGS may choose among one half alone, but not none at all.
-test: $(READY) ## run all tests: side by side, then alone those that compare times or send themselves signals
-	@$(SIDE_BY_SIDE) -m "not alone" $(TEST_ARGS); beside=$$?; \
-		$(PYTEST) -m alone $(TEST_ARGS); alone=$$?; \
-		case $$beside,$$alone in 0,0 | 0,5 | 5,0) ;; \
-		*) echo "tests ended with status $$beside (side by side) and $$alone (alone)" >&2; exit 1 ;; esac
+define tests
+@$(SIDE_BY_SIDE) -m "not alone $(1)" $(TEST_ARGS); beside=$$?; \
+	$(PYTEST) -m "alone $(1)" $(TEST_ARGS); alone=$$?; \
+	case $$beside,$$alone in 0,0 | 0,5 | 5,0) ;; \
+	*) echo "tests ended with status $$beside (side by side) and $$alone (alone)" >&2; exit 1 ;; esac
+endef
+
+test: $(READY) ## run the tests of every part, a training of each kind among them
+	$(call tests,and not long)
+
+test-all: $(READY) ## run all tests, those too that watch whole trainings and trials, browsers and the site
+	$(call tests,)
 
 quick: $(READY) ## run the tests that start no training
 	$(SIDE_BY_SIDE) -m "not slow and not alone" $(TEST_ARGS)
 
-check: lint types test ## all that CI checks: lint, format, types, house rules, tests
+check: lint types test-all ## all that CI checks: lint, format, types, house rules, tests
 
 lint: $(READY) ## check lint and format
 	$(BIN)/ruff check .
