@@ -40,8 +40,9 @@ from ..model.instruments import Series, Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import memory_left, spread
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
 from .parts.computing import blind, own_s, spared
+from .parts.entry import Entry
 
 ID = "activations-recomputed"
 SHARE = 0.1  # of the samples of training (ours)

@@ -39,7 +39,7 @@ from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import (
     PROFILER,
     anatomy_like,
@@ -51,6 +51,7 @@ from .parts.computing import (
     share_of,
     spared,
 )
+from .parts.entry import Entry
 from .parts.timed import as_timed, seconds_of, times_as_fast
 
 ID = "attention-unfused"

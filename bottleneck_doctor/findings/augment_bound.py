@@ -53,7 +53,8 @@ from ..model.diagnosis import (
 from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
 from .parts.advice import EQUAL_SHARE, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import line_evidence
 
 ID = "augment-bound"

@@ -52,7 +52,8 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import dearest, loader_call, loader_with, unlooped, wait_evidence, waits
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
 ID = "batch-time-variance"
 VARIATION = 0.5  # of a batch's cost, standard deviation over mean [catalogue F14]

@@ -46,8 +46,9 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .parts.advice import loader_call, spread
-from .parts.case import LAUNCHING, SATURATED, STARVED, Case, Entry, accelerated
+from .parts.case import LAUNCHING, SATURATED, STARVED, Case, accelerated
 from .parts.computing import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
+from .parts.entry import Entry
 
 ID = "batch-too-small"
 PEAK_SHARE = 0.7  # of the device's memory [SageMaker Debugger, batch size]

@@ -42,7 +42,8 @@ from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, rhythm_evidence, spread, step_share
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import quoted
 
 SHARE = 0.02  # of the step [catalogue F27, ours]

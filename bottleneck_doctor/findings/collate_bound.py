@@ -52,7 +52,8 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import BOOKS, COPY_S_PER_BYTE, held_up, payload_of, spread, unlooped, wait_evidence
-from .parts.case import PLACE, Case, Entry, inputs_of, patient
+from .parts.case import PLACE, Case, inputs_of, patient
+from .parts.entry import Entry
 from .parts.lines import line_evidence
 
 ID = "collate-bound"

@@ -52,7 +52,8 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts import ranks
 from .parts.advice import PAYS, spread, step_share
-from .parts.case import Case, Entry
+from .parts.case import Case
+from .parts.entry import Entry
 from .parts.ranks import (
     MODEL,
     alone,

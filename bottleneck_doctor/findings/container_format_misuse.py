@@ -67,7 +67,8 @@ from .parts.advice import (
     unseen,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 from .parts.lines import hottest_place, line_evidence, lines_of
 
 ID = "container-format-misuse"

@@ -45,8 +45,9 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
+from .parts.entry import Entry
 from .parts.timed import times_as_fast
 
 ID = "conv-layout"

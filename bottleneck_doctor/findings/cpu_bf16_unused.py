@@ -45,7 +45,7 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import (
     PROFILER,
     SETTINGS,
@@ -61,6 +61,7 @@ from .parts.computing import (
     share_of,
     switches,
 )
+from .parts.entry import Entry
 from .parts.timed import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"

@@ -47,7 +47,8 @@ from ..model.diagnosis import (
     StepCost,
 )
 from ..model.report import Evidence, Fix
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
 STOLEN_CORES = 0.5  # [catalogue F57]
 STOLEN_LITTLE = 0.25  # with the run queue as a witness (ours)

@@ -49,8 +49,9 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, HostLoad, Proposal
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
+from .parts.entry import Entry
 from .parts.timed import as_timed
 
 ID = "cpu-threads-misset"

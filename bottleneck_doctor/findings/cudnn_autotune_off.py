@@ -42,8 +42,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import WINDOW, kernel_share, saving, unclocked
+from .parts.entry import Entry
 from .parts.timed import as_timed, times_as_fast
 
 ID = "cudnn-autotune-off"

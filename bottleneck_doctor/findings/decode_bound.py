@@ -64,7 +64,8 @@ from .parts.advice import (
     unlooped,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 from .parts.lines import hottest_place, line_evidence
 from .parts.timed import LEAST_LEFT, decoding
 

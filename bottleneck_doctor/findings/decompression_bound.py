@@ -53,7 +53,8 @@ from ..model.fetches import Making
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
 from .parts.advice import BOOKS, COPY_S_PER_BYTE, fits_memory, held_up, spread, unlooped, wait_evidence
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import hottest_place, line_evidence
 
 ID = "decompression-bound"

@@ -42,8 +42,9 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread, step_share
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import PROFILER, blind, built_at, case_of, operators, optimizer_s, optimizers, spared
+from .parts.entry import Entry
 
 ID = "embedding-gradients-dense"
 TOUCHED = 0.1  # of the rows at most (ours)

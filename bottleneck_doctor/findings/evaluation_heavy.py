@@ -48,7 +48,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
 from .parts.advice import loader_call, loader_with, rhythm_evidence, spread, waits
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)
 UNRECORDED = (1.0, 0.9, 0.73)  # of a forward pass's time is left without autograd [catalogue F50, measured]

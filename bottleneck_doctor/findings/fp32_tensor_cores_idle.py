@@ -47,7 +47,7 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import (
     BANDWIDTH_KINDS,
     CLOCK,
@@ -59,6 +59,7 @@ from .parts.computing import (
     saving,
     unclocked,
 )
+from .parts.entry import Entry
 from .parts.timed import LAYERS, as_timed, times_as_fast
 
 ID = "fp32-tensor-cores-idle"

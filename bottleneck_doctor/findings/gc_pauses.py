@@ -41,7 +41,8 @@ from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, rhythm_evidence, step_share
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])

@@ -41,8 +41,9 @@ from ..model.device import DeviceFacts, Product
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated
 from .parts.computing import WINDOW, of_step, saving, unclocked
+from .parts.entry import Entry
 from .parts.timed import as_timed, times_as_fast
 
 ID = "gemm-shape-misaligned"

@@ -41,8 +41,9 @@ from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import COPYING, SATURATED, Case, Entry, accelerated
+from .parts.case import COPYING, SATURATED, Case, accelerated
 from .parts.computing import DRIVER, TENSOR_KINDS, kernel_share
+from .parts.entry import Entry
 
 ID = "gpu-hw-degraded"
 LINK_LOW = 0.9  # of its bandwidth (ours)

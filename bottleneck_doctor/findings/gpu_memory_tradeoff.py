@@ -39,8 +39,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import SATURATED, Case, Entry, accelerated
+from .parts.case import SATURATED, Case, accelerated
 from .parts.computing import ALLOCATOR, WINDOW, beat_of, of_step, peak_share, unclocked
+from .parts.entry import Entry
 
 ID = "gpu-memory-tradeoff"
 PEAK_SHARE = 0.6  # of the device's memory [catalogue F43]

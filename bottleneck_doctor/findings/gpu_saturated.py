@@ -38,8 +38,9 @@ from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.device import DeviceFacts
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated
 from .parts.computing import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
+from .parts.entry import Entry
 
 ID = "gpu-saturated"
 BUSY_SHARE = 0.9  # of the step [catalogue F44]

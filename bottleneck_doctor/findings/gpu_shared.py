@@ -39,8 +39,9 @@ from ..analyse.device_replay import scaled_device
 from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.case import SATURATED, Case, Entry, accelerated
+from .parts.case import SATURATED, Case, accelerated
 from .parts.computing import DRIVER
+from .parts.entry import Entry
 
 ID = "gpu-shared"
 STRANGERS = 0.05  # of the busy time, or of the memory [catalogue F46]
