@@ -24,9 +24,6 @@ order is advised only where one of the transforms crops or resizes, and others t
 Reordered: from nothing, over half of the transforms' time (ours), to all of it, since the areas before and
 after are not known. On the accelerator: all of their time, if it has time for them.
 
-## Remedies
-`aug-reorder`, `aug-gpu-batch`.
-
 ## References
 torchvision.transforms.v2, "Performance considerations"; kornia.augmentation; albumentations, benchmarks.
 """
@@ -52,9 +49,9 @@ from ..model.diagnosis import (
 )
 from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
-from .parts.advice import EQUAL_SHARE, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
+from .parts.advice import EQUAL_SHARE, held_up, place_of, repeats_of, spread, wait_evidence
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import line_evidence
 
 ID = "augment-bound"
@@ -66,17 +63,34 @@ COVERED = 0.95  # of the CPU may be a fetch's, as clocks of two kinds go (ours)
 
 SHRINKS = re.compile(r"crop|resize|thumbnail|scale(?!d)|downsample", re.I)
 CONVERTS = re.compile(r"totensor|toimage|pilto|topil|todtype|normali[sz]e|convert|compose|sequential", re.I)
-BATCHED = """\
+ON_BATCH = """\
 augment = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(...), v2.ToDtype(torch.float32, scale=True)])
 x = augment(x.to("cuda", non_blocking=True))          # in the loop, on the whole batch"""
+BATCHED = Proposal(
+    id="aug-gpu-batch",
+    title="transform whole batches on the accelerator",
+    fix=Fix("take the transforms out of the data set and apply them to the batch", ON_BATCH),
+    effort="hours",
+    risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
+    basis="bound",
+)
+REORDER = Proposal(
+    id="aug-reorder",
+    title="transform fewer pixels: crop and resize before colours and blur",
+    fix=Fix(
+        "put what makes a sample smaller first",
+        "Compose([RandomResizedCrop(...), ColorJitter(...)])   # smaller first",
+    ),
+    risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when transforms that give something new each time take much of a batch's CPU."""
-    blind = unlooped(diagnosis, ID)
-    scenario, inputs = diagnosis.scenario, diagnosis.inputs
-    if blind is not None or scenario is None or not held_up(diagnosis):
-        return blind
+    scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
+    if not held_up(diagnosis):
+        return None
     transforms = making_of(diagnosis.profile, diagnosis.loader).transforms
     whole = min(sum(transforms.values()), COVERED * inputs.cpu)
     repeats = repeats_of(diagnosis)
@@ -101,21 +115,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _proposals(
     diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
 ) -> list[Proposal]:
-    place, gone = place_of(diagnosis), Change(cpu=1 - share)
-    half = Change(cpu=1 - HALF * share)
     first = _reordered(diagnosis, scenario, share, transforms)
     if not diagnosis.host.accelerated:
         return first
-    batched = Proposal(
-        id="aug-gpu-batch",
-        title="transform whole batches on the accelerator",
-        fix=Fix("take the transforms out of the data set and apply them to the batch", BATCHED, place),
-        factor=spread(scenario, half, gone, gone),
-        effort="hours",
-        risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
-        basis="bound",
-    )
-    return [batched, *first]
+    gone = Change(cpu=1 - share)
+    factor = spread(scenario, Change(cpu=1 - HALF * share), gone, gone)
+    return [replace(BATCHED.at(place_of(diagnosis)), factor=factor), *first]
 
 
 def _reordered(
@@ -129,19 +134,9 @@ def _reordered(
     if not smaller or gain(scenario, Change(cpu=1 - part)) < WORTH:
         return []
     names = ", ".join(f"{name}(...)" for name in [*smaller, *others][:LISTED])
-    first = Proposal(
-        id="aug-reorder",
-        title="transform fewer pixels: crop and resize before colours and blur",
-        fix=Fix(
-            "put what makes a sample smaller first",
-            f"Compose([{names}])   # smaller first",
-            place_of(diagnosis),
-        ),
-        factor=spread(scenario, Change(), Change(cpu=1 - HALF * part), Change(cpu=1 - part)),
-        risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
-        basis="bound",
-    )
-    return [first]
+    factor = spread(scenario, Change(), Change(cpu=1 - HALF * part), Change(cpu=1 - part))
+    snippet = f"Compose([{names}])   # smaller first"
+    return [replace(REORDER.at(place_of(diagnosis), snippet), factor=factor)]
 
 
 def _case(
@@ -171,4 +166,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=(REORDER, BATCHED))

@@ -24,9 +24,6 @@ Replay with a twentieth of the full collections' time after a freeze (measured: 
 nothing) and all of the young ones', which a freeze does not spare, and with a tenth of all when collecting at
 chosen steps (an assumption: the interval is yours to choose).
 
-## Remedies
-`gc-freeze`, `gc-interval`.
-
 ## References
 gc, "freeze" and "set_threshold"; PyTorch and Meta on manual collection in distributed training
 (torchtitan).
@@ -42,8 +39,9 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, rhythm_evidence, step_share
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, loader_loop
 
+ID = "gc-pauses"
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])
 SPACED = 0.1  # of the collections are left (assumed; the user chooses)
@@ -52,16 +50,34 @@ HOOK = "gc.callbacks"
 FULL = ("full",)
 ALL = ("full", "young")
 
-FREEZE = "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop"
-SPACE = f"""\
-gc.disable()                                 # before the loop
-if step % {EVERY} == 0: gc.collect(1)           # in it; on all ranks at the same step"""
+FREEZE = Proposal(
+    id="gc-freeze",
+    title="take what lives forever out of the collector's sight",
+    fix=Fix(
+        "freeze the heap once data set and model are built",
+        "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop",
+    ),
+    apply="hook",
+    risk="objects built before the freeze are never collected, if they form cycles",
+    treatments=(Treatment("collector"),),
+)
+SPACE = Proposal(
+    id="gc-interval",
+    title="collect at chosen steps only",
+    fix=Fix(
+        "switch automatic collection off, and collect now and then",
+        "gc.disable()                                 # before the loop\n"
+        f"if step % {EVERY} == 0: gc.collect(1)           # in it; on all ranks at the same step",
+    ),
+    change=Change(collect=SPACED),
+    apply="hook",
+    risk="memory grows between two collections where steps leave cycles behind",
+    treatments=(Treatment("collector", {"every": EVERY}),),
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when collections take a noticeable part of the steady step."""
-    if diagnosis.loop is None or diagnosis.scenario is None:
-        return Abstention("gc-pauses", "steps of a training loop over a loader")
     share = step_share(diagnosis, "collect")
     if share <= SHARE:
         return None
@@ -78,25 +94,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ]
     evidence += rhythm_evidence(diagnosis, "collect")
     place = diagnosis.loader.location if diagnosis.loader is not None else None
-    freeze = Proposal(
-        id="gc-freeze",
-        title="take what lives forever out of the collector's sight",
-        fix=Fix("freeze the heap once data set and model are built", FREEZE, place),
-        change=Change(collect=1 - full * (1 - FROZEN)),
-        apply="hook",
-        risk="objects built before the freeze are never collected, if they form cycles",
-        treatments=(Treatment("collector"),),
-    )
-    space = Proposal(
-        id="gc-interval",
-        title="collect at chosen steps only",
-        fix=Fix("switch automatic collection off, and collect now and then", SPACE, place),
-        change=Change(collect=SPACED),
-        apply="hook",
-        risk="memory grows between two collections where steps leave cycles behind",
-        treatments=(Treatment("collector", {"every": EVERY}),),
-    )
-    return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place)
+    freeze = replace(FREEZE.at(place), change=Change(collect=1 - full * (1 - FROZEN)))
+    return Finding(ID, "host.gc", evidence, [freeze, SPACE.at(place)], place)
 
 
 PAUSES = Operation("collection", 1, 0, "full", 8, 1.6, 1.6, 0.25)
@@ -128,4 +127,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("gc-pauses", "host.gc", examine)
+FINDING = Entry(ID, "host.gc", examine, needs=(loader_loop,), remedies=(FREEZE, SPACE))
