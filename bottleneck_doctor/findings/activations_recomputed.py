@@ -71,9 +71,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("memory left at the least", "memory_left_share", min(1.0, left / whole), "/proc/meminfo"),
     ]  # fmt: skip
     low, likely, high = (spared(scenario, part * share * own_s(scenario)) for part in SPARED)
-    return Finding(
-        ID, "model.compute", evidence, [replace(KEEP_ACTIVATIONS, factor=spread(scenario, low, likely, high))]
-    )
+    proposal = replace(KEEP_ACTIVATIONS, factor=spread(scenario, low, likely, high))
+    return Finding(ID, "model.compute", evidence, [proposal])
 
 
 def _repeats(stack: Stack) -> bool:

@@ -77,11 +77,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < ATTENTION_SHARE or each < SOFTMAX_S or products < PRODUCTS * calls:
         return None
     whole = min(1.0, share + _scaling(diagnosis, each))
-    bound = gain(scenario, Change(compute=1 - whole))
-    proposal = replace(FUSE, factor=faster(scenario, whole, FUSED), most=bound)
     timed = _timed(diagnosis, scenario, whole * own_s(scenario))
-    proposal = as_timed(proposal, timed) if timed is not None else proposal
-    likely = gain(scenario, timed) if timed is not None else (proposal.factor or (1.0, 1.0))[1]
+    if timed is not None:
+        proposal, likely = as_timed(FUSE, timed), gain(scenario, timed)
+    else:
+        factor = faster(scenario, whole, FUSED)
+        bounded = replace(FUSE, factor=factor, most=gain(scenario, Change(compute=1 - whole)))
+        proposal, likely = bounded, factor[1]
     if likely < WORTH:
         return None
     evidence = [

@@ -36,6 +36,7 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.inputs import making_of
 from ..analyse.predict import WORTH
+from ..model.code import Location
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -108,23 +109,16 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    proposals = _proposals(diagnosis, scenario, share, transforms)
-    return Finding(ID, "input.preprocess", evidence, proposals, place_of(diagnosis))
-
-
-def _proposals(
-    diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
-) -> list[Proposal]:
-    first = _reordered(diagnosis, scenario, share, transforms)
-    if not diagnosis.host.accelerated:
-        return first
-    gone = Change(cpu=1 - share)
-    factor = spread(scenario, Change(cpu=1 - HALF * share), gone, gone)
-    return [replace(BATCHED.at(place_of(diagnosis)), factor=factor), *first]
+    place = place_of(diagnosis)
+    proposals = _reordered(scenario, share, transforms, place)
+    if diagnosis.host.accelerated:
+        half, gone = Change(cpu=1 - HALF * share), Change(cpu=1 - share)
+        proposals.insert(0, replace(BATCHED.at(place), factor=spread(scenario, half, gone, gone)))
+    return Finding(ID, "input.preprocess", evidence, proposals, place)
 
 
 def _reordered(
-    diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
+    scenario: Scenario, share: float, transforms: dict[str, float], place: Location | None
 ) -> list[Proposal]:
     """What makes samples smaller comes first, where there is such a transform and one that can wait."""
     smaller = [name for name in transforms if SHRINKS.search(name)]
@@ -136,7 +130,7 @@ def _reordered(
     names = ", ".join(f"{name}(...)" for name in [*smaller, *others][:LISTED])
     factor = spread(scenario, Change(), Change(cpu=1 - HALF * part), Change(cpu=1 - part))
     snippet = f"Compose([{names}])   # smaller first"
-    return [replace(REORDER.at(place_of(diagnosis), snippet), factor=factor)]
+    return [replace(REORDER.at(place, snippet), factor=factor)]
 
 
 def _case(

@@ -85,11 +85,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     if inputs.batches < BATCHES_AT_LEAST:
         return Abstention(ID, f"at least {BATCHES_AT_LEAST} timed fetches in the steady window")
-    proposals = [
-        proposal
-        for proposal in _proposals(scenario, loader)
-        if gain(scenario, given(proposal.change)) >= PAYS
-    ]
+    proposals = [one for one in _proposals(scenario, loader) if gain(scenario, given(one.change)) >= PAYS]
     if not proposals:
         return None
     table = fetches_of(diagnosis.profile, loader.key)

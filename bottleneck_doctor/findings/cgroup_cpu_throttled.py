@@ -109,9 +109,14 @@ def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
         return []
     wide = scenario.threads / fitting  # the same CPU time on fewer threads
     low, likely, high = (Change(threads=float(fitting), compute=wide * left) for left in CPU_LEFT)
-    fewer = FEWER_THREADS.at(None, TOLD.format(count=fitting))
-    return [replace(fewer, factor=spread(scenario, low, likely, high), most=gain(scenario, high),
-                    treatments=threads_set_to(fitting))]  # fmt: skip
+    return [
+        replace(
+            FEWER_THREADS.at(None, TOLD.format(count=fitting)),
+            factor=spread(scenario, low, likely, high),
+            most=gain(scenario, high),
+            treatments=threads_set_to(fitting),
+        )
+    ]
 
 
 def _more_cores(diagnosis: Diagnosis) -> list[Proposal]:

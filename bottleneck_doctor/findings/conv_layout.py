@@ -68,31 +68,26 @@ CHANNELS_LAST = Proposal(
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when convolutions take much of the time and none is channels last."""
-    scenario = given(diagnosis.scenario)
-    known = optimizers(diagnosis)
+    scenario, known = given(diagnosis.scenario), optimizers(diagnosis)
     kernels = sum(one.kernels for one in known)
     share = share_of(diagnosis, is_convolution)
     if share < CONVOLUTION_SHARE or not kernels or any(one.kernels_channels_last for one in known):
         return None
     timed = times_as_fast(diagnosis, ("convolution",), "channels last", share * own_s(scenario))
     if timed is None:
-        factor, most, basis = (
-            faster(scenario, share, LAST),
-            gain(scenario, Change(compute=1 - share)),
-            "bound",
-        )
+        factor, most = faster(scenario, share, LAST), gain(scenario, Change(compute=1 - share))
+        proposal = replace(CHANNELS_LAST, factor=factor, most=most)
     else:
         parts = (Change(compute=1 - part * share * (1 - 1 / timed)) for part in (0.0, KEPT, 1.0))
-        factor, most, basis = spread(scenario, *parts), None, "calibrated"
+        factor = spread(scenario, *parts)
+        proposal = replace(CHANNELS_LAST, factor=factor, basis="calibrated")
     if factor[1] < WORTH:
         return None
     evidence = [
         Evidence("share of the operators' time in convolutions", "convolution_share", share, PROFILER),
         Evidence("convolution weights that lie channels first", "kernels", float(kernels), "the optimizer"),
     ]
-    return Finding(
-        ID, "model.compute", evidence, [replace(CHANNELS_LAST, factor=factor, most=most, basis=basis)]
-    )
+    return Finding(ID, "model.compute", evidence, [proposal])
 
 
 def is_convolution(name: str) -> bool:

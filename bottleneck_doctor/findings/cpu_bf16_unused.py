@@ -102,8 +102,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share, large = share_of(diagnosis, is_product), _large(diagnosis)
     if share < PRODUCT_SHARE or large < LARGE_SHARE:
         return None
-    proposals = [proposal for proposal in _proposals(diagnosis, scenario, share, bool(known.amx))
-                 if given(proposal.factor)[2] >= WORTH]  # fmt: skip
+    proposals = _proposals(diagnosis, scenario, share, bool(known.amx))
+    proposals = [one for one in proposals if given(one.factor)[2] >= WORTH]
     evidence = [
         Evidence("share of the operators' time in products and convolutions", "product_share", share,
                  PROFILER),

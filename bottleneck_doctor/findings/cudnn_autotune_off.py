@@ -78,13 +78,13 @@ STOP_TUNING = Proposal(
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the switch stands against what the shapes do."""
-    scenario, facts = given(diagnosis.scenario), given(diagnosis.device).facts
-    if not facts.kernels:
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
+    if not view.facts.kernels:
         return Abstention(ID, "kernels by kind")
-    share = kernel_share(given(diagnosis.device), ("convolution",))
+    share = kernel_share(view, ("convolution",))
     if share < CONVOLUTION_SHARE:
         return None
-    switches = facts.switches
+    switches = view.facts.switches
     if switches is None or switches.cudnn_benchmark is None or switches.convolution_shapes is None:
         return Abstention(ID, "torch.backends.cudnn.benchmark, and the shapes of convolutions")
     shapes, tuned = switches.convolution_shapes, switches.cudnn_benchmark
@@ -97,7 +97,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     remedy, lefts = (STOP_TUNING, UNTUNED) if tuned else (TUNE, TUNED)
     factor = spread(scenario, *(Change(device=1 - share * (1 - left)) for left in lefts))
     proposal = replace(remedy, factor=factor, most=gain(scenario, Change(device=1 - share)))
-    convolving_s = share * sum(one.device_s for one in facts.kernels)
+    convolving_s = share * sum(one.device_s for one in view.facts.kernels)
     timed = None if tuned else times_as_fast(diagnosis, ("convolution",), "tuned", convolving_s)
     if timed is not None:
         proposal = as_timed(proposal, Change(device=saving(share, timed)))

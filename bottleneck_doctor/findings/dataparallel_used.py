@@ -67,9 +67,12 @@ def examine(diagnosis: Diagnosis) -> Finding | None:
     place = Location(model.file, model.line, model.function) if model.file else None
     said, count = "devices that one process drives through nn.DataParallel", model.devices
     evidence = [Evidence(said, "devices", float(count), "hook on DataParallel")]
-    ddp = replace(USE_DDP.at(place, SNIPPET.format(count=count)), title=f"{USE_DDP.title} on {count} ranks",
-                  most=float(count))  # fmt: skip
-    return Finding(ID, "comm.allreduce", evidence, [ddp], place)
+    proposal = replace(
+        USE_DDP.at(place, SNIPPET.format(count=count)),
+        title=f"{USE_DDP.title} on {count} ranks",
+        most=float(count),
+    )
+    return Finding(ID, "comm.allreduce", evidence, [proposal], place)
 
 
 def _case(devices: int) -> Diagnosis:

@@ -138,9 +138,7 @@ WAYS = {
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when decoders take much of a batch's CPU and it holds the loop up."""
     inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
-    if not held_up(diagnosis):
-        return None
-    if not inputs.decode or inputs.decode < DECODE_SHARE * inputs.cpu:
+    if not held_up(diagnosis) or not inputs.decode or inputs.decode < DECODE_SHARE * inputs.cpu:
         return None
     if gain(scenario, _costing(inputs, 0.0)) < WORTH:
         return None
@@ -167,7 +165,7 @@ def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
 
 def _codec(diagnosis: Diagnosis) -> str:
     """What most of the opened pictures are, by their suffixes; empty when none was seen."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    key = given(diagnosis.loader).key
     seen = [hot.suffixes for hot in diagnosis.profile.hot_files if hot.loader == key]
     counts = {name: sum(one.get(end, 0) for one in seen for end in ends) for name, ends in SUFFIXES.items()}
     return max(counts, key=lambda name: counts[name]) if any(counts.values()) else ""

@@ -154,6 +154,29 @@ def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType, case
 
 
 @pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_cure_is_one_of_the_remedies_that_the_finding_declares(module: ModuleType, case: Case) -> None:
+    """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
+    declared = {one.id: one for one in module.FINDING.remedies}
+    for proposal in _found(module, case).proposals if declared else ():
+        remedy = declared[proposal.id]
+        assert (proposal.effort, proposal.scope) == (remedy.effort, remedy.scope), proposal.id
+        assert proposal.apply in (remedy.apply, "manual"), proposal.id
+
+
+def test_a_declared_remedy_reads_well_without_a_run(module: ModuleType) -> None:
+    remedies = module.FINDING.remedies
+    assert len({one.id for one in remedies}) == len(remedies)
+    for one in remedies:
+        assert KEBAB.fullmatch(one.id)
+        assert (one.apply in EASE, one.effort in EFFORT, one.basis in TRUST) == (True, True, True), one.id
+        assert one.title[:1].islower(), one.title
+        assert not re.search(r"\.$|[{}]", one.title), one.title
+        assert one.fix.text
+        assert one.fix.snippet, f"{one.id}: what to write"
+        assert one.fix.location is None
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
 def test_the_cure_that_a_case_names_would_be_reported(module: ModuleType, case: Case) -> None:
     for proposal in _found(module, case).proposals:
         if proposal.id == case.remedy:

@@ -156,7 +156,7 @@ def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
 
 def built_at(optimizer: Optimizer) -> Location | None:
     """The line that built it."""
-    return Location(optimizer.file, optimizer.line) if optimizer.file else None
+    return place(optimizer.file, optimizer.line)
 
 
 KEEP_ACTIVATIONS = Proposal(
