@@ -124,33 +124,20 @@ ONCE = (replace(SAVES, count=1), replace(SAVES, count=1, location=Location("trai
 SICK = StepCost(0.003, checkpoint=0.005)
 
 
+def _case(*saves: Operation, cost: StepCost = SICK) -> Diagnosis:
+    return patient(BatchCost(1e-5), cost, operations=saves)
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
+    rare = StepCost(0.003, checkpoint=3e-5)
     return (
-        Case(
-            "a save every ten steps",
-            patient(BatchCost(1e-5), SICK, operations=(SAVES,)),
-            "fires",
-            "checkpoint-less",
-        ),
-        Case(
-            "the copy alone would do",
-            patient(BatchCost(1e-5), SICK, operations=(SAVES,)),
-            "fires",
-            "checkpoint-async",
-        ),
-        Case(
-            "a save per epoch",
-            patient(BatchCost(1e-5), StepCost(0.003, checkpoint=3e-5), operations=(SAVES,)),
-            "silent",
-        ),
-        Case("one save so far, and its flush", patient(BatchCost(1e-5), SICK, operations=ONCE), "abstains"),
-        Case(
-            "one save so far",
-            patient(BatchCost(1e-5), SICK, operations=(replace(SAVES, count=1),)),
-            "abstains",
-        ),
-        Case("no loop was seen", replace(patient(BatchCost(1e-5), SICK), loop=None), "abstains"),
+        Case("a save every ten steps", _case(SAVES), "fires", "checkpoint-less"),
+        Case("the copy alone would do", _case(SAVES), "fires", "checkpoint-async"),
+        Case("a save per epoch", _case(SAVES, cost=rare), "silent"),
+        Case("one save so far, and its flush", _case(*ONCE), "abstains"),
+        Case("one save so far", _case(ONCE[0]), "abstains"),
+        Case("no loop was seen", replace(_case(), loop=None), "abstains"),
     )
 
 

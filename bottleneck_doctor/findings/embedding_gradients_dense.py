@@ -69,8 +69,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     scenario, known, tables = given(diagnosis.scenario), optimizers(diagnosis), _tables(diagnosis)
     if not tables or not known:
         return None
-    whole = max(1, sum(one.elements for one in known))
-    part = min(1.0, sum(one.elements for one in tables) / whole)
+    inside = sum(one.elements for one in tables)
+    part = min(1.0, inside / max(1, sum(one.elements for one in known)))
     touched = sum(one.touched for one in tables) / sum(one.looked for one in tables)
     filled = operators(diagnosis, lambda name: name in ("fill_", "zero_", "embedding_dense_backward"))
     filling_s = sum(one.self_cpu_s for one in filled)
@@ -84,17 +84,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [
         Evidence("share of the tables' rows that a step gave a gradient", "touched_share", touched, ROWS),
-        Evidence(
-            "numbers in these tables", "table_elements", float(sum(one.elements for one in tables)), ROWS
-        ),
+        Evidence("numbers in these tables", "table_elements", float(inside), ROWS),
         Evidence("share of all that the optimizers update", "table_share", part, "the optimizer's groups"),
-        Evidence(
-            "share of the step in the optimizer",
-            "optimizer_share",
-            step_share(diagnosis, "optimizer"),
-            "hooks around step",
-        ),
-    ]
+        Evidence("share of the step in the optimizer", "optimizer_share", step_share(diagnosis, "optimizer"),
+                 "hooks around step"),
+    ]  # fmt: skip
     if filled:
         evidence.append(Evidence("time a step fills tensors with zeros", "fill_s", filling_s, PROFILER))
     place = built_at(known[0])

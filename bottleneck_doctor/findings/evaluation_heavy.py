@@ -56,14 +56,8 @@ FORWARDS = ("forwards", "recorded_forwards")
 SEVERAL = 3  # evaluations, or epochs, from which they can come less often (ours)
 BY_EPOCH = ("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)")
 BY_STEP = ("evaluate after more steps", "if step % (5 * every) == 0: evaluate(model, val_loader)")
-TRAINER = (
-    "evaluate every few epochs",
-    "Trainer(..., check_val_every_n_epoch=5)   # or limit_val_batches=0.2",
-)
-ARGUMENTS = (
-    "evaluate after more steps",
-    'TrainingArguments(..., eval_strategy="steps", eval_steps=5 * every)',
-)
+TRAINER = (BY_EPOCH[0], "Trainer(..., check_val_every_n_epoch=5)   # or limit_val_batches=0.2")
+ARGUMENTS = (BY_STEP[0], 'TrainingArguments(..., eval_strategy="steps", eval_steps=5 * every)')
 HOW = {"lightning": TRAINER, "pytorch_lightning": TRAINER, "transformers": ARGUMENTS}
 EVALUATE = """\
 model.eval()
@@ -101,7 +95,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if diagnosis.loop is None and diagnosis.outside is None:
         return Abstention(ID, "a training loop")
     loops = evaluations_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
-    if evaluation_share(whole) <= HEAVY:
+    share = evaluation_share(whole)
+    if share <= HEAVY:
         return None
     if not loops:
         return _within_loop(diagnosis) if whole.evaluated_at is not None else None
@@ -109,11 +104,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     forwards, recorded = (sum(getattr(one, name) for one in loops) for name in FORWARDS)
     loader = next((one for one in diagnosis.profile.loaders if one.key == main.loader), None)
     known = [
-        (
-            "share of training and evaluation that evaluation takes",
-            "evaluation_fraction",
-            evaluation_share(whole),
-        ),
+        ("share of training and evaluation that evaluation takes", "evaluation_fraction", share),
         ("time in evaluation", "evaluation_s", whole.evaluation_s),
         ("evaluations seen", "evaluations", float(whole.evaluations)),
         ("share of their time that waits for data", "evaluation_data_wait_share", main.wait_s / main.wall_s),
@@ -126,7 +117,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if trained_on:
         evidence.append(Evidence("it goes over the data that the training uses"))
     place = None if loader is None or trained_on else loader.location
-    proposals = _less(diagnosis, whole, loader, place)
+    proposals = _less(diagnosis, loader, place)
     proposals += _unrecorded(diagnosis, place) if recorded else []
     proposals += _workers(diagnosis, loader) if loader is not None and not trained_on else []
     return Finding(ID, CAUSE, evidence, proposals, place)
@@ -151,11 +142,9 @@ def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, 
     return low, likely, high
 
 
-def _less(
-    diagnosis: Diagnosis, whole: Whole, loader: Loader | None, place: Location | None
-) -> list[Proposal]:
+def _less(diagnosis: Diagnosis, loader: Loader | None, place: Location | None) -> list[Proposal]:
     """Where there are more evaluations than one: of a single one nothing can be left out by an interval."""
-    loop = diagnosis.loop
+    loop, whole = diagnosis.loop, diagnosis.whole
     epochs = len(loop.epochs.batches) if loop is not None else whole.evaluations
     if whole.evaluations < SEVERAL:
         return []

@@ -103,27 +103,18 @@ YOUNG = replace(PAUSES, name="young", count=800, max_s=0.003)
 SICK = StepCost(0.01, collect=0.004)
 
 
+def _case(*pauses: Operation, cost: StepCost = SICK) -> Diagnosis:
+    return patient(BatchCost(1e-4), cost, operations=pauses)
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
+    brief = StepCost(0.01, collect=5e-5)
     return (
-        Case(
-            "full collections of a large heap",
-            patient(BatchCost(1e-4), SICK, operations=(PAUSES,)),
-            "fires",
-            "gc-freeze",
-        ),
-        Case(
-            "young collections of much cyclic garbage",
-            patient(BatchCost(1e-4), SICK, operations=(YOUNG,)),
-            "fires",
-            "gc-interval",
-        ),
-        Case(
-            "a short collection now and then",
-            patient(BatchCost(1e-4), StepCost(0.01, collect=5e-5)),
-            "silent",
-        ),
-        Case("no loop was seen", replace(patient(BatchCost(1e-4), SICK), loop=None), "abstains"),
+        Case("full collections of a large heap", _case(PAUSES), "fires", "gc-freeze"),
+        Case("young collections of much cyclic garbage", _case(YOUNG), "fires", "gc-interval"),
+        Case("a short collection now and then", _case(cost=brief), "silent"),
+        Case("no loop was seen", replace(_case(), loop=None), "abstains"),
     )
 
 

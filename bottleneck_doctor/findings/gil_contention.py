@@ -79,16 +79,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     where = f", mostly in {named(seen.location)}" if seen.location else ""
     evidence = [
-        Evidence(
-            "share of the loop's samples in which it stood still in a line that works",
-            "lock_wait_share",
-            seen.share,
-            STACKS,
-        ),
-        Evidence(
-            f"share of the time that other threads ran{where}", "other_threads_share", seen.others, STACKS
-        ),
-    ]
+        Evidence("share of the loop's samples in which it stood still in a line that works",
+                 "lock_wait_share", seen.share, STACKS),
+        Evidence(f"share of the time that other threads ran{where}", "other_threads_share", seen.others,
+                 STACKS),
+    ]  # fmt: skip
     cause = "input.preprocess" if scenario.feeders else "host.python"
     most = max(factor[2], gain(scenario, Change(python=0.0, launch=0.0)))
     proposal = replace(PROCESS.at(seen.location), factor=factor, most=most)
