@@ -22,9 +22,6 @@ first step shows whether they fit. Wrapping only some of the blocks is the way b
 ## Prediction
 By replay: half to all of the repeated passes, likely all (ours).
 
-## Remedies
-`checkpointing-off`.
-
 ## References
 torch.utils.checkpoint; Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost".
 """
@@ -35,13 +32,13 @@ from dataclasses import replace
 
 from ..analyse.intervals import SAMPLES_AT_LEAST
 from ..analyse.loop_cpu import own_samples
-from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposal, StepCost
+from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCost
 from ..model.instruments import Series, Stack
-from ..model.report import Evidence, Fix
-from ..model.run import Treatment
+from ..model.report import Evidence
 from .parts.advice import memory_left, spread
-from .parts.case import Case, Entry, patient
-from .parts.computing import blind, own_s, spared
+from .parts.case import Case, patient
+from .parts.computing import KEEP_ACTIVATIONS, own_s, spared
+from .parts.entry import Entry, cpu_loop, given
 
 ID = "activations-recomputed"
 SHARE = 0.1  # of the samples of training (ours)
@@ -54,9 +51,7 @@ PASS = "/torch/autograd/"  # within CheckpointFunction.backward: the backward pa
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when forward work is repeated while memory is left."""
-    missing, scenario = blind(diagnosis, ID, profiled=False), diagnosis.scenario
-    if missing is not None or scenario is None:
-        return missing
+    scenario = given(diagnosis.scenario)
     samples = [one.stack for one in own_samples(diagnosis.profile, diagnosis.loop)]
     seen = sum(one.count for one in samples)
     if seen < SAMPLES_AT_LEAST:
@@ -76,17 +71,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("memory left at the least", "memory_left_share", min(1.0, left / whole), "/proc/meminfo"),
     ]  # fmt: skip
     low, likely, high = (spared(scenario, part * share * own_s(scenario)) for part in SPARED)
-    proposal = Proposal(
-        id="checkpointing-off",
-        title="keep activations instead of computing them twice",
-        fix=Fix("call the blocks directly, all or as many as fit",
-                "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
-                "gradient_checkpointing=False      # transformers' TrainingArguments"),
-        factor=spread(scenario, low, likely, high),
-        apply="hook",
-        risk="memory rises by the activations that are kept",
-        treatments=(Treatment("recompute"),),
-    )  # fmt: skip
+    proposal = replace(KEEP_ACTIVATIONS, factor=spread(scenario, low, likely, high))
     return Finding(ID, "model.compute", evidence, [proposal])
 
 
@@ -136,4 +121,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(cpu_loop,), remedies=(KEEP_ACTIVATIONS,))

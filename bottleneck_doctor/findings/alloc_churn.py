@@ -25,9 +25,6 @@ purpose.
 By replay without the measured idleness: all of it without `empty_cache`; none to all of it with expandable
 segments (ours: they mend fragmentation, not a lack of memory).
 
-## Remedies
-`drop-empty-cache`, `expandable-segments`.
-
 ## References
 PyTorch CUDA semantics, "Memory management" and "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF";
 torch.cuda.memory_stats.
@@ -35,30 +32,55 @@ torch.cuda.memory_stats.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.causes import gain
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
 from .parts.advice import spread
-from .parts.case import SATURATED, Case, Entry, accelerated
-from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
+from .parts.case import SATURATED, Case, accelerated
+from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step
+from .parts.entry import Entry, device_step, given
 
 ID = "alloc-churn"
 OFTEN = 0.01  # retries or driver allocations per steady step [catalogue F33]
 IDLE_SHARE = 0.01  # of the step idle for the allocator (ours)
 MENDED = (1.0, 0.5, 0.0)  # of that idleness left with expandable segments (ours)
 
+DROP = Proposal(
+    id="drop-empty-cache",
+    title="leave freed device memory with the allocator",
+    fix=Fix(
+        "delete the call from the loop; dropping references is what frees memory",
+        "torch.cuda.empty_cache()      # delete, except when handling torch.OutOfMemoryError",
+    ),
+    change=Change(allocating=0.0),
+    apply="hook",
+    risk="other processes on the device no longer get that memory meanwhile",
+    treatments=(Treatment("empty_cache"),),
+)
+EXPAND = Proposal(
+    id="expandable-segments",
+    title="let the allocator grow its blocks instead of looking for new ones",
+    fix=Fix(
+        "set before the first use of the device",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+    ),
+    basis="bound",
+    apply="env",
+    risk="does not help where memory is truly short; not on every platform",
+    treatments=(Treatment(ENVIRONMENT, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),),
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the allocator returns to the driver in steady state and the device idles for it."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
-    idle, allocator = of_step(diagnosis, beat_of(diagnosis).memory_s), view.facts.allocator
-    if diagnosis.scenario is None or idle < IDLE_SHARE:
+    scenario, allocator = given(diagnosis.scenario), given(diagnosis.device).facts.allocator
+    idle = of_step(diagnosis, beat_of(diagnosis).memory_s)
+    if idle < IDLE_SHARE:
         return None
     if allocator is None or not allocator.steps:
         return Abstention(ID, "the allocator's counters in steady state")
@@ -75,42 +97,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("calls of empty_cache per step", "empty_cache_calls",
                  allocator.empty_cache_calls / allocator.steps, "hook on empty_cache"),
     ]  # fmt: skip
-    proposal = _drop() if allocator.empty_cache_calls else _expand(diagnosis.scenario)
-    return Finding(ID, "device.memory", evidence, [proposal])
-
-
-def _drop() -> Proposal:
-    return Proposal(
-        id="drop-empty-cache",
-        title="leave freed device memory with the allocator",
-        fix=Fix("delete the call from the loop; dropping references is what frees memory",
-                "torch.cuda.empty_cache()      # delete, except when handling torch.OutOfMemoryError"),
-        change=Change(allocating=0.0),
-        apply="hook",
-        risk="other processes on the device no longer get that memory meanwhile",
-        treatments=(Treatment("empty_cache"),),
-    )  # fmt: skip
-
-
-def _expand(scenario: Scenario) -> Proposal:
-    changes = [Change(allocating=one) for one in MENDED]
-    return Proposal(
-        id="expandable-segments",
-        title="let the allocator grow its blocks instead of looking for new ones",
-        fix=Fix("set before the first use of the device",
-                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"),
-        factor=spread(scenario, *changes),
-        most=gain(scenario, Change(allocating=0.0)),
-        basis="bound",
-        apply="env",
-        risk="does not help where memory is truly short; not on every platform",
-        treatments=(Treatment(ENVIRONMENT, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),),
-    )  # fmt: skip
+    if allocator.empty_cache_calls:
+        return Finding(ID, "device.memory", evidence, [DROP])
+    factor = spread(scenario, *(Change(allocating=left) for left in MENDED))
+    expand = replace(EXPAND, factor=factor, most=gain(scenario, Change(allocating=0.0)))
+    return Finding(ID, "device.memory", evidence, [expand])
 
 
 CHURNING = DeviceStepBreakdown(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
-
-
 CALLED = {"device_allocs": 900, "empty_cache_calls": 400}
 FRAGMENTED = {"device_allocs": 300, "retries": 40}
 
@@ -131,4 +125,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "device.memory", examine)
+FINDING = Entry(ID, "device.memory", examine, device=True, needs=(device_step,), remedies=(DROP, EXPAND))

@@ -24,14 +24,13 @@ A range by replay on that share: from nothing; over 2.0 (measured: batch 4, 8 he
 forward and backward from 89 to 44 ms); to 3 (ours). With `bdoc run --calibrate` both ways are timed on the
 training's own shapes, scaling and masks included.
 
-## Remedies
-`sdpa-attention`.
-
 ## References
 torch.nn.functional.scaled_dot_product_attention; Dao et al., "FlashAttention".
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
@@ -39,18 +38,9 @@ from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .parts.case import Case, Entry
-from .parts.computing import (
-    PROFILER,
-    anatomy_like,
-    blind,
-    case_of,
-    faster,
-    operators,
-    own_s,
-    share_of,
-    spared,
-)
+from .parts.case import Case
+from .parts.computing import PROFILER, anatomy_like, case_of, faster, operators, own_s, share_of, spared
+from .parts.entry import Entry, given, profiled_cpu_step
 from .parts.timed import as_timed, seconds_of, times_as_fast
 
 ID = "attention-unfused"
@@ -63,15 +53,22 @@ SCALING = ("div", "div_", "mul", "mul_", "add", "add_", "masked_fill", "where")
 ALIKE = 0.25
 NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
 
-SNIPPET = """\
-y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)   # or attn_mask=mask"""
+FUSE = Proposal(
+    id="sdpa-attention",
+    title="compute attention in one operator",
+    fix=Fix(
+        "in place of product, softmax and product",
+        "y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)   # or attn_mask=mask",
+    ),
+    effort="hours",
+    risk="the weights themselves are no longer to be had; the last digits may differ",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when attention by hand takes a visible part of the time."""
-    missing, scenario = blind(diagnosis, ID), diagnosis.scenario
-    if missing is not None or scenario is None:
-        return missing
+    scenario = given(diagnosis.scenario)
     share = share_of(diagnosis, lambda name: name in NAMES)
     softmaxes = operators(diagnosis, lambda name: name == "_softmax")
     calls = sum(one.calls for one in softmaxes)
@@ -80,19 +77,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < ATTENTION_SHARE or each < SOFTMAX_S or products < PRODUCTS * calls:
         return None
     whole = min(1.0, share + _scaling(diagnosis, each))
-    proposal = Proposal(
-        id="sdpa-attention",
-        title="compute attention in one operator",
-        fix=Fix("in place of product, softmax and product", SNIPPET),
-        factor=faster(scenario, whole, FUSED),
-        effort="hours",
-        risk="the weights themselves are no longer to be had; the last digits may differ",
-        most=gain(scenario, Change(compute=1 - whole)),
-        basis="bound",
-    )
     timed = _timed(diagnosis, scenario, whole * own_s(scenario))
-    proposal = as_timed(proposal, timed) if timed is not None else proposal
-    likely = gain(scenario, timed) if timed is not None else (proposal.factor or (1.0, 1.0))[1]
+    if timed is not None:
+        proposal, likely = as_timed(FUSE, timed), gain(scenario, timed)
+    else:
+        factor = faster(scenario, whole, FUSED)
+        bounded = replace(FUSE, factor=factor, most=gain(scenario, Change(compute=1 - whole)))
+        proposal, likely = bounded, factor[1]
     if likely < WORTH:
         return None
     evidence = [
@@ -152,4 +143,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(profiled_cpu_step,), remedies=(FUSE,))

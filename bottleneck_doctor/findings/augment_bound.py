@@ -24,9 +24,6 @@ order is advised only where one of the transforms crops or resizes, and others t
 Reordered: from nothing, over half of the transforms' time (ours), to all of it, since the areas before and
 after are not known. On the accelerator: all of their time, if it has time for them.
 
-## Remedies
-`aug-reorder`, `aug-gpu-batch`.
-
 ## References
 torchvision.transforms.v2, "Performance considerations"; kornia.augmentation; albumentations, benchmarks.
 """
@@ -39,6 +36,7 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.inputs import making_of
 from ..analyse.predict import WORTH
+from ..model.code import Location
 from ..model.diagnosis import (
     Abstention,
     BatchCost,
@@ -52,8 +50,9 @@ from ..model.diagnosis import (
 )
 from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
-from .parts.advice import EQUAL_SHARE, held_up, place_of, repeats_of, spread, unlooped, wait_evidence
-from .parts.case import Case, Entry, patient
+from .parts.advice import EQUAL_SHARE, held_up, place_of, repeats_of, spread, wait_evidence
+from .parts.case import Case, patient
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import line_evidence
 
 ID = "augment-bound"
@@ -65,17 +64,34 @@ COVERED = 0.95  # of the CPU may be a fetch's, as clocks of two kinds go (ours)
 
 SHRINKS = re.compile(r"crop|resize|thumbnail|scale(?!d)|downsample", re.I)
 CONVERTS = re.compile(r"totensor|toimage|pilto|topil|todtype|normali[sz]e|convert|compose|sequential", re.I)
-BATCHED = """\
+ON_BATCH = """\
 augment = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(...), v2.ToDtype(torch.float32, scale=True)])
 x = augment(x.to("cuda", non_blocking=True))          # in the loop, on the whole batch"""
+BATCHED = Proposal(
+    id="aug-gpu-batch",
+    title="transform whole batches on the accelerator",
+    fix=Fix("take the transforms out of the data set and apply them to the batch", ON_BATCH),
+    effort="hours",
+    risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
+    basis="bound",
+)
+REORDER = Proposal(
+    id="aug-reorder",
+    title="transform fewer pixels: crop and resize before colours and blur",
+    fix=Fix(
+        "put what makes a sample smaller first",
+        "Compose([RandomResizedCrop(...), ColorJitter(...)])   # smaller first",
+    ),
+    risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when transforms that give something new each time take much of a batch's CPU."""
-    blind = unlooped(diagnosis, ID)
-    scenario, inputs = diagnosis.scenario, diagnosis.inputs
-    if blind is not None or scenario is None or not held_up(diagnosis):
-        return blind
+    scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
+    if not held_up(diagnosis):
+        return None
     transforms = making_of(diagnosis.profile, diagnosis.loader).transforms
     whole = min(sum(transforms.values()), COVERED * inputs.cpu)
     repeats = repeats_of(diagnosis)
@@ -93,32 +109,16 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    proposals = _proposals(diagnosis, scenario, share, transforms)
-    return Finding(ID, "input.preprocess", evidence, proposals, place_of(diagnosis))
-
-
-def _proposals(
-    diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
-) -> list[Proposal]:
-    place, gone = place_of(diagnosis), Change(cpu=1 - share)
-    half = Change(cpu=1 - HALF * share)
-    first = _reordered(diagnosis, scenario, share, transforms)
-    if not diagnosis.host.accelerated:
-        return first
-    batched = Proposal(
-        id="aug-gpu-batch",
-        title="transform whole batches on the accelerator",
-        fix=Fix("take the transforms out of the data set and apply them to the batch", BATCHED, place),
-        factor=spread(scenario, half, gone, gone),
-        effort="hours",
-        risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
-        basis="bound",
-    )
-    return [batched, *first]
+    place = place_of(diagnosis)
+    proposals = _reordered(scenario, share, transforms, place)
+    if diagnosis.host.accelerated:
+        half, gone = Change(cpu=1 - HALF * share), Change(cpu=1 - share)
+        proposals.insert(0, replace(BATCHED.at(place), factor=spread(scenario, half, gone, gone)))
+    return Finding(ID, "input.preprocess", evidence, proposals, place)
 
 
 def _reordered(
-    diagnosis: Diagnosis, scenario: Scenario, share: float, transforms: dict[str, float]
+    scenario: Scenario, share: float, transforms: dict[str, float], place: Location | None
 ) -> list[Proposal]:
     """What makes samples smaller comes first, where there is such a transform and one that can wait."""
     smaller = [name for name in transforms if SHRINKS.search(name)]
@@ -128,19 +128,9 @@ def _reordered(
     if not smaller or gain(scenario, Change(cpu=1 - part)) < WORTH:
         return []
     names = ", ".join(f"{name}(...)" for name in [*smaller, *others][:LISTED])
-    first = Proposal(
-        id="aug-reorder",
-        title="transform fewer pixels: crop and resize before colours and blur",
-        fix=Fix(
-            "put what makes a sample smaller first",
-            f"Compose([{names}])   # smaller first",
-            place_of(diagnosis),
-        ),
-        factor=spread(scenario, Change(), Change(cpu=1 - HALF * part), Change(cpu=1 - part)),
-        risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
-        basis="bound",
-    )
-    return [first]
+    factor = spread(scenario, Change(), Change(cpu=1 - HALF * part), Change(cpu=1 - part))
+    snippet = f"Compose([{names}])   # smaller first"
+    return [replace(REORDER.at(place, snippet), factor=factor)]
 
 
 def _case(
@@ -170,4 +160,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=(REORDER, BATCHED))

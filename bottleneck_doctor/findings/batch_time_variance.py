@@ -24,9 +24,6 @@ Replay of the measured batches: with four times the depth, without order, or wit
 mean. Measured with a lognormal cost (coefficient 1.5) and four workers: 11.4 ms, 7.3 at depth 8, 7.6 without
 order, against 10.9, 6.8 and a bound of 6 predicted.
 
-## Remedies
-`prefetch-deeper`, `unordered-batches`.
-
 ## References
 torch.utils.data.DataLoader, "prefetch_factor" and "in_order".
 """
@@ -51,8 +48,9 @@ from ..model.diagnosis import (
 )
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import dearest, loader_call, loader_with, unlooped, wait_evidence, waits
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.advice import dearest, loader_call, loader_with, wait_evidence, waits
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry, dataloader_loop, given
 
 ID = "batch-time-variance"
 VARIATION = 0.5  # of a batch's cost, standard deviation over mean [catalogue F14]
@@ -61,60 +59,58 @@ DEEPER = 4  # times the present depth: measured were 2 and 8 [catalogue F14]
 BATCHES_AT_LEAST = 32  # or their variation is a guess (ours)
 CAUSES = ("input.preprocess", "input.storage", "input.network", "input.wait")
 
+DEEPEN = Proposal(
+    id="prefetch-deeper",
+    title="let each worker be several batches ahead",
+    fix=Fix("deepen the buffer; the order stays", "DataLoader(..., prefetch_factor=8)"),
+    apply="hook",
+    risk="finished batches lie in shared memory",
+)
+UNORDER = Proposal(
+    id="unordered-batches",
+    title="take batches as they come",
+    fix=Fix("give up the order of batches", "DataLoader(..., in_order=False)"),
+    change=Change(in_order=False),
+    apply="hook~",
+    risk="runs can no longer be repeated exactly; slow samples come late in each epoch",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when batches vary, the loop waits, and order or depth is what makes it wait."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
-    if blind is not None or loader is None or scenario is None or loader.num_workers < 2:
-        return blind
+    loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
+    if loader.num_workers < 2:
+        return None
     if not waits(diagnosis) or inputs.variation < VARIATION:
         return None
     if inputs.batches < BATCHES_AT_LEAST:
         return Abstention(ID, f"at least {BATCHES_AT_LEAST} timed fetches in the steady window")
-    proposals = [
-        proposal
-        for proposal in _proposals(scenario, loader)
-        if proposal.change and gain(scenario, proposal.change) >= PAYS
-    ]
+    proposals = [one for one in _proposals(scenario, loader) if gain(scenario, given(one.change)) >= PAYS]
     if not proposals:
         return None
+    table = fetches_of(diagnosis.profile, loader.key)
     evidence = [
         Evidence("standard deviation of a batch's cost over its mean", "fetch_variation", inputs.variation,
                  "hook on fetch"),
-        Evidence("longest fetch that was timed", "fetch_longest_s", _longest(diagnosis), "hook on fetch"),
+        *([Evidence("longest fetch that was timed", "fetch_longest_s", max(table.wall_s), "hook on fetch")]
+          if table is not None and table.wall_s else []),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    known = [one for one in evidence if one.value is not None]
-    return Finding(ID, dearest(diagnosis, CAUSES), known, proposals, loader.location)
-
-
-def _longest(diagnosis: Diagnosis) -> float | None:
-    table = fetches_of(diagnosis.profile, diagnosis.loader.key if diagnosis.loader is not None else None)
-    return max(table.wall_s, default=None) if table is not None else None
+    return Finding(ID, dearest(diagnosis, CAUSES), evidence, proposals, loader.location)
 
 
 def _proposals(scenario: Scenario, loader: Loader) -> list[Proposal]:
     depth = DEEPER * scenario.prefetch
-    deeper = Proposal(
-        id="prefetch-deeper",
+    deeper = replace(
+        DEEPEN.at(loader.location, loader_call(loader, prefetch_factor=depth)),
         title=f"let each worker be {depth} batches ahead",
-        fix=Fix(
-            "deepen the buffer; the order stays", loader_call(loader, prefetch_factor=depth), loader.location
-        ),
         change=Change(prefetch=depth),
-        apply="hook",
         treatments=(loader_with(loader, prefetch_factor=depth),),
         risk=f"up to {depth * scenario.workers} finished batches lie in shared memory",
     )
-    unordered = Proposal(
-        id="unordered-batches",
-        title="take batches as they come",
-        fix=Fix("give up the order of batches", loader_call(loader, in_order=False), loader.location),
-        change=Change(in_order=False),
-        apply="hook~",
+    unordered = replace(
+        UNORDER.at(loader.location, loader_call(loader, in_order=False)),
         treatments=(loader_with(loader, in_order=False),),
-        risk="runs can no longer be repeated exactly; slow samples come late in each epoch",
     )
     return [deeper, unordered] if scenario.in_order else [deeper]
 
@@ -153,4 +149,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.wait", examine)
+FINDING = Entry(ID, "input.wait", examine, needs=(dataloader_loop,), remedies=(DEEPEN, UNORDER))

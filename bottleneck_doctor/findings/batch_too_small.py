@@ -28,15 +28,13 @@ Per sample, by replay: the costs of issuing shrink with the batch; the device's 
 and at best until all multiprocessors have work. The loader's work per sample stays: where it sets the pace,
 nothing is gained.
 
-## Remedies
-`bigger-batch`.
-
 ## References
 Goyal et al. 2017, "Accurate, Large Minibatch SGD"; NVIDIA, "Deep Learning Performance Background".
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 from ..analyse.causes import gain
@@ -46,8 +44,9 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .parts.advice import loader_call, spread
-from .parts.case import LAUNCHING, SATURATED, STARVED, Case, Entry, accelerated
-from .parts.computing import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share, unclocked
+from .parts.case import LAUNCHING, SATURATED, STARVED, Case, accelerated
+from .parts.computing import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share
+from .parts.entry import Entry, device_step, given
 
 ID = "batch-too-small"
 PEAK_SHARE = 0.7  # of the device's memory [SageMaker Debugger, batch size]
@@ -55,14 +54,20 @@ FULL = 0.9  # of it that a larger batch may take [PyTorch Profiler's TensorBoard
 IDLE_SHARE = 0.1  # of the step idle for the loop, or for anything else (ours)
 TIMES_AT_MOST = 8  # larger: beyond, the learning rate is another question (ours)
 
+LARGER = Proposal(
+    id="bigger-batch",
+    title="use larger batches",
+    fix=Fix("then scale the learning rate and validate again", "DataLoader(..., batch_size=128)"),
+    basis="bound",
+    effort="hours",
+    risk="another training: learning rate, schedule and generalisation change; the gain is per sample",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when fixed costs dominate and memory has room for at least twice the batch."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
-    if diagnosis.scenario is None or _otherwise_held_up(diagnosis):
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
+    if _otherwise_held_up(diagnosis):
         return None
     filled = view.facts.sm_active_share
     launching = of_step(diagnosis, beat_of(diagnosis).launch_s)
@@ -82,7 +87,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *([Evidence("share of multiprocessors with work while busy", "sm_active_share", filled, ACTIVE)]
           if filled is not None else []),
     ]  # fmt: skip
-    proposal = _larger(diagnosis, diagnosis.scenario, times, filled if sparse and filled else 1.0)
+    proposal = _larger(diagnosis, scenario, times, filled if sparse and filled else 1.0)
     return Finding(ID, "device.underfilled" if sparse else "host.launch", evidence, [proposal])
 
 
@@ -104,20 +109,14 @@ def _larger(diagnosis: Diagnosis, scenario: Scenario, times: int, filled: float)
     """Per sample: what is paid once per batch is paid once for that many times as many samples."""
     fixed, loader = 1 / times, diagnosis.loader
     likely, best = max(fixed, sqrt(filled)), max(fixed, filled)
-    halfway = (1 + fixed) / 2
-    size = f" ({times} times the size)"
-    call = loader_call(loader, batch_size=times * loader.batch_size) if loader and loader.batch_size else ""
-    return Proposal(
-        id="bigger-batch",
-        title=f"use larger batches{size if not call else ''}",
-        fix=Fix("then scale the learning rate and validate again", call, loader.location if loader else None),
-        factor=spread(scenario, Change(launch=halfway), Change(launch=fixed, device=likely),
-                      Change(launch=fixed, device=best)),
-        most=gain(scenario, Change(launch=fixed, device=best)),
-        basis="bound",
-        effort="hours",
-        risk="another training: learning rate, schedule and generalisation change; the gain is per sample",
-    )  # fmt: skip
+    factor = spread(scenario, Change(launch=(1 + fixed) / 2), Change(launch=fixed, device=likely),
+                    Change(launch=fixed, device=best))  # fmt: skip
+    most = gain(scenario, Change(launch=fixed, device=best))
+    larger = replace(LARGER, factor=factor, most=most)
+    if loader is not None and loader.batch_size:
+        return larger.at(loader.location, loader_call(loader, batch_size=times * loader.batch_size))
+    fix = replace(LARGER.fix, snippet="", location=loader.location if loader else None)
+    return replace(larger, title=f"{LARGER.title} ({times} times the size)", fix=fix)
 
 
 GIB = 2**30  # bytes, for the cases
@@ -146,4 +145,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "device.underfilled", examine)
+FINDING = Entry(ID, "device.underfilled", examine, device=True, needs=(device_step,), remedies=(LARGER,))

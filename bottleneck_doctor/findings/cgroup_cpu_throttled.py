@@ -24,9 +24,6 @@ Replay with all cores that the affinity allows, for a higher quota. Threads that
 from no CPU spared to as much as was measured with two threads (on half a core four times the work per
 second, on one core of a busy machine up to seventeen times).
 
-## Remedies
-`match-threads-to-quota`, `more-cores`.
-
 ## References
 The kernel's documentation: "CFS Bandwidth Control", cgroup v2 `cpu.max`, `cpu.stat`; PyTorch, "CPU
 threading".
@@ -51,12 +48,31 @@ from ..model.diagnosis import (
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import spread
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
 from .parts.computing import threads_set_to
+from .parts.entry import Entry
 
 ID = "cgroup-cpu-throttled"
 THROTTLED = 0.05  # of the periods end early [catalogue F56]
 CPU_LEFT = (1.0, 0.4, 0.06)  # of an operator's CPU when its threads fit: none spared, 0.24 and 0.06 measured
+
+TOLD = "OMP_NUM_THREADS={count} python train.py      # and num_workers at most quota less threads"
+FEWER_THREADS = Proposal(
+    id="match-threads-to-quota",
+    title="use as many threads as the quota grants cores",
+    fix=Fix("threads beyond the quota only wait for each other", TOLD.format(count=2)),
+    apply="env",
+    basis="bound",
+    treatments=threads_set_to(2),
+)
+RAISE_QUOTA = Proposal(
+    id="more-cores",
+    title="raise the container's CPU quota",
+    fix=Fix(
+        "ask for the cores that the job sees", "docker run --cpus=8 ...    # kubernetes: resources.limits.cpu"
+    ),
+    apply="admin",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -93,12 +109,14 @@ def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
         return []
     wide = scenario.threads / fitting  # the same CPU time on fewer threads
     low, likely, high = (Change(threads=float(fitting), compute=wide * left) for left in CPU_LEFT)
-    snippet = f"OMP_NUM_THREADS={fitting} python train.py      # and num_workers at most quota less threads"
-    return [Proposal("match-threads-to-quota", "use as many threads as the quota grants cores",
-                 Fix("threads beyond the quota only wait for each other", snippet),
-                 factor=spread(scenario, low, likely, high), most=gain(scenario, high),
-                 basis="bound", apply="env",
-                 treatments=threads_set_to(fitting))]  # fmt: skip
+    return [
+        replace(
+            FEWER_THREADS.at(None, TOLD.format(count=fitting)),
+            factor=spread(scenario, low, likely, high),
+            most=gain(scenario, high),
+            treatments=threads_set_to(fitting),
+        )
+    ]
 
 
 def _more_cores(diagnosis: Diagnosis) -> list[Proposal]:
@@ -107,10 +125,8 @@ def _more_cores(diagnosis: Diagnosis) -> list[Proposal]:
     cores = float(machine.affinity_cores or machine.cores_online)
     if cores <= machine.cores:
         return []
-    return [Proposal("more-cores", "raise the container's CPU quota",
-                 Fix("ask for the cores that the job sees",
-                     f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu"),
-                 change=Change(cores=cores), apply="admin")]  # fmt: skip
+    asked = RAISE_QUOTA.at(None, f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu")
+    return [replace(asked, change=Change(cores=cores))]
 
 
 def _case(throttled: float | None, quota: float | None = 1.0, threads: int = 4) -> Diagnosis:
@@ -135,4 +151,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.oversubscribed", examine)
+FINDING = Entry(ID, "input.oversubscribed", examine, remedies=(FEWER_THREADS, RAISE_QUOTA))

@@ -24,9 +24,6 @@ A range by replay: from two fifths of a collate function of the user's (of torch
 what padding by whole tensors brought (measured: 5.73 to 1.51 ms for 128 sequences), or half the bytes for
 torch's own collate; to a single copy of the batch at 3 GB/s.
 
-## Remedies
-`collate-vectorise`, `half-inputs`.
-
 ## References
 torch.nn.utils.rnn.pad_sequence; torch.utils.data, "Working with collate_fn".
 """
@@ -37,22 +34,13 @@ from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
 from ..analyse.predict import WORTH
-from ..model.diagnosis import (
-    Abstention,
-    BatchCost,
-    Change,
-    Diagnosis,
-    Finding,
-    Inputs,
-    Proposal,
-    Scenario,
-    StepCost,
-)
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import BOOKS, COPY_S_PER_BYTE, held_up, payload_of, spread, unlooped, wait_evidence
-from .parts.case import PLACE, Case, Entry, inputs_of, patient
+from .parts.advice import BOOKS, COPY_S_PER_BYTE, held_up, payload_of, spread, wait_evidence
+from .parts.case import PLACE, Case, inputs_of, patient
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import line_evidence
 
 ID = "collate-bound"
@@ -67,17 +55,32 @@ PADDING = """\
 def collate(batch):
     sequences, labels = zip(*batch)
     return torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), torch.tensor(labels)"""
-SMALLER = """\
+BYTES = """\
 return torch.from_numpy(image), label       # uint8 from __getitem__: a quarter of float32
 x = x.to(device).float().div_(255)          # in the loop, on the whole batch"""
+VECTORISE = Proposal(
+    id="collate-vectorise",
+    title="put samples together with calls on whole tensors",
+    fix=Fix("replace the loops in the collate function", PADDING),
+    effort="hours",
+    risk="check that padding values and types stay the same",
+    basis="bound",
+)
+SMALLER = Proposal(
+    id="half-inputs",
+    title="collate smaller samples: bytes or half precision instead of float32",
+    fix=Fix("return the smallest type that holds the data; convert the batch", BYTES),
+    effort="hours",
+    risk="the conversion moves into the loop; half precision rounds; bytes cannot shrink further",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when collating is a large part of a batch's CPU and it holds the loop up."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
-    if blind is not None or loader is None or scenario is None or not held_up(diagnosis):
-        return blind
+    loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
+    if not held_up(diagnosis):
+        return None
     torchs = loader.collate in TORCHS
     if inputs.collate <= COLLATE_SHARE * inputs.cpu or (torchs and is_indexing(inputs, loader)):
         return None
@@ -93,7 +96,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    proposal = _smaller(scenario, loader) if torchs else _vectorise(scenario, loader, least)
+    if torchs:
+        sizes = Change(), Change(collate=HALF), Change(collate=QUARTER)
+        remedy = SMALLER.at(loader.location)
+    else:
+        sizes = Change(collate=CAUTIOUS), Change(collate=max(least, VECTORISED)), Change(collate=least)
+        loops = f"replace the loops in {loader.collate or 'the collate function'}"
+        remedy = VECTORISE.at(loader.location, text=loops)
+    proposal = replace(remedy, factor=spread(scenario, *sizes))
     return Finding(ID, "input.collate", evidence, [proposal], loader.location)
 
 
@@ -104,39 +114,14 @@ def _copy_share(diagnosis: Diagnosis) -> float:
     return min(1.0, whole * COPY_S_PER_BYTE / max(diagnosis.inputs.collate, 1e-12))
 
 
-def _vectorise(scenario: Scenario, loader: Loader, least: float) -> Proposal:
-    likely = Change(collate=max(least, VECTORISED))
-    return Proposal(
-        id="collate-vectorise",
-        title="put samples together with calls on whole tensors",
-        fix=Fix(f"replace the loops in {loader.collate or 'the collate function'}", PADDING, loader.location),
-        factor=spread(scenario, Change(collate=CAUTIOUS), likely, Change(collate=least)),
-        effort="hours",
-        risk="check that padding values and types stay the same",
-        basis="bound",
-    )
-
-
-def _smaller(scenario: Scenario, loader: Loader) -> Proposal:
-    return Proposal(
-        id="half-inputs",
-        title="collate smaller samples: bytes or half precision instead of float32",
-        fix=Fix("return the smallest type that holds the data; convert the batch", SMALLER, loader.location),
-        factor=spread(scenario, Change(), Change(collate=HALF), Change(collate=QUARTER)),
-        effort="hours",
-        risk="the conversion moves into the loop; half precision rounds; bytes cannot shrink further",
-        basis="bound",
-    )
-
-
 OWN = Loader("1:1", "dataloader", 1, "Sentences", batch_size=128, collate="pad_lists", location=PLACE)
 PICTURES = replace(OWN, dataset="Pictures", collate="default_collate")
 WORK, COST = BatchCost(0.002, collate=0.01), StepCost(0.0, 0.001)
-BYTES = 4e5
+SIZE = 4e5
 
 
 def _case(
-    work: BatchCost = WORK, loader: Loader = OWN, cost: StepCost = COST, size: float = BYTES
+    work: BatchCost = WORK, loader: Loader = OWN, cost: StepCost = COST, size: float = SIZE
 ) -> Diagnosis:
     """Two workers; padding 128 sentences takes 10 ms, the loop 1 ms."""
     inputs = inputs_of(work, 2, 0.006, samples=128.0)
@@ -162,4 +147,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.collate", examine)
+FINDING = Entry(ID, "input.collate", examine, needs=(dataloader_loop,), remedies=(VECTORISE, SMALLER))

@@ -29,10 +29,6 @@ halve what the link carries; no gain is the lower end, since packing them costs 
 between two ranks of one machine, so it is not offered there). A link ten times as fast leaves a tenth at
 best.
 
-## Remedies
-`bigger-batch`, `fsdp-no-reshard`, `fsdp-mixed-precision`, `ddp-instead`, `zero-stage-0`, `grad-compress`,
-`nccl-backend`, `faster-network`, `single-node`.
-
 ## References
 Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020; NVIDIA, nccl-
 tests, "Performance reported by NCCL tests"; torch.distributed, "Which backend to use?".
@@ -47,14 +43,17 @@ from ..analyse.predict import WORTH
 from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operation
-from ..model.loops import Parallel
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts import ranks
 from .parts.advice import PAYS, spread, step_share
-from .parts.case import Case, Entry
+from .parts.case import Case
+from .parts.entry import Entry, given
 from .parts.ranks import (
+    GATHER_HALF,
+    GATHER_ONCE,
+    KEEP_WHOLE,
     MODEL,
+    STAGE_0,
     alone,
     copying_left,
     exchange_evidence,
@@ -66,6 +65,7 @@ from .parts.ranks import (
     rank_missing,
     sharded,
     share_of,
+    unsharded,
     untimed,
     wrapped,
 )
@@ -77,7 +77,7 @@ EVERY_SECOND = 0.5  # of the exchanges are left
 PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (ours; measured: 1.0)
 FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (ours: latency and the last bucket stay)
 
-SELDOM = """\
+EVERY_OTHER = """\
 for place, (x, y) in enumerate(loader):            # exchange after every second batch
     last = place % 2 == 1
     with contextlib.nullcontext() if last else model.no_sync():
@@ -91,14 +91,61 @@ HOOK = """\
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 model.register_comm_hook(None, default_hooks.{})"""
 
+SELDOM = Proposal(
+    id="bigger-batch",
+    title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
+    fix=Fix("double batch_size, or let gradients of two batches add up", EVERY_OTHER),
+    risk="each optimizer step sees twice the samples: the learning rate has to follow",
+)
+DOUBLE = replace(
+    SELDOM, title="exchange half as often: a batch twice as large", fix=Fix("double the batch", BATCH)
+)
+PACK = Proposal(
+    id="grad-compress",
+    title="send gradients in half the width",
+    fix=Fix("register it right after the model is wrapped", HOOK.format("bf16_compress_hook")),
+    apply="hook~",
+    risk="gradients are rounded; half precision overflows where bfloat16 does not",
+    basis="bound",
+    treatments=(Treatment("ddp", {"hook": "bf16_compress_hook"}),),
+)
+NCCL = Proposal(
+    id="nccl-backend",
+    title="exchange gradients on the devices themselves",
+    fix=Fix("gloo copies them through the host's memory", 'torch.distributed.init_process_group("nccl")'),
+    basis="bound",
+)
+FASTER_NETWORK = Proposal(
+    id="faster-network",
+    title="link the machines ten times as fast",
+    fix=Fix(
+        "10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
+        "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 torchrun ... train.py",
+    ),
+    apply="admin",
+    effort="days",
+    basis="bound",
+)
+ONE_MACHINE = Proposal(
+    id="single-node",
+    title="train on one machine, where ranks reach each other through memory",
+    fix=Fix(
+        "use all devices of one machine before a second one",
+        "torchrun --standalone --nproc_per_node=8 train.py",
+    ),
+    apply="admin",
+    effort="hours",
+    risk="fewer devices compute",
+    basis="bound",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when even the rank that waits least sleeps a tenth of the step in exchanges."""
     if alone(diagnosis):
         return None
-    blind = untimed(diagnosis, ID)
-    if blind is not None or diagnosis.scenario is None:
-        return blind
+    if missing := untimed(diagnosis, ID):
+        return missing
     pays = diagnosis.causes.get("comm.allreduce", 1.0) >= max(WORTH, PAYS)
     if share_of(diagnosis, "comm") < SHARE or not pays:
         return None
@@ -106,9 +153,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if rank_missing(diagnosis):
         evidence.append(Evidence("ranks whose waits were not seen: some of this may be waiting for them",
                                  "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
-    return Finding(
-        ID, "comm.allreduce", evidence, _proposals(diagnosis, diagnosis.scenario), line_of(diagnosis)
-    )
+    proposals = _proposals(diagnosis, given(diagnosis.scenario))
+    return Finding(ID, "comm.allreduce", evidence, proposals, line_of(diagnosis))
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
@@ -117,18 +163,22 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
     proposals = []
     if divided is not None:
         code = MICRO_BATCH if divided.kind == "zero" else BATCH
-        proposals += [_doubled(diagnosis, code, place), *ranks.proposals(diagnosis, scenario, divided, place)]
+        proposals += [_doubled(diagnosis, code, place), *unsharded(diagnosis, scenario, divided, place)]
     elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
         proposals.append(_doubled(diagnosis, BATCH, place))
     if model is not None:
         proposals.append(_seldom(diagnosis, place))
         far = rank_missing(diagnosis) > 0
         if (far or model.backend == "nccl") and not model.comm_hook:
-            proposals.append(_packed(scenario, model, place))
+            hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
+            packed = replace(
+                PACK.at(place, HOOK.format(hook)), treatments=(Treatment("ddp", {"hook": hook}),)
+            )
+            proposals.append(_exchanging(scenario, packed, PACKED))
         if far:
-            proposals += [_faster(scenario), _together(scenario)]
+            proposals += [_exchanging(scenario, one, FASTER) for one in (FASTER_NETWORK, ONE_MACHINE)]
         if model.backend == "gloo" and diagnosis.host.accelerated:
-            proposals.append(_nccl(scenario))
+            proposals.append(_exchanging(scenario, NCCL, FASTER))
     return proposals
 
 
@@ -139,13 +189,7 @@ def _seldom(diagnosis: Diagnosis, place: Location | None) -> Proposal:
     spared += passes.exchange_cpu_s if passes is not None else 0.0
     compute = max(mean_of(diagnosis, "compute"), spared, 1e-12)
     change = Change(comm=EVERY_SECOND, compute=1 - (1 - EVERY_SECOND) * spared / compute)
-    return Proposal(
-        id="bigger-batch",
-        title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
-        fix=Fix("double batch_size, or let gradients of two batches add up", SELDOM, place),
-        change=change,
-        risk="each optimizer step sees twice the samples: the learning rate has to follow",
-    )
+    return replace(SELDOM.at(place), change=change)
 
 
 def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposal:
@@ -153,62 +197,13 @@ def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposa
     stepping = step_share(diagnosis, "optimizer") * diagnosis.step_s
     compute = max(mean_of(diagnosis, "compute"), stepping, 1e-12)
     left = copying_left(diagnosis, EVERY_SECOND) - (1 - EVERY_SECOND) * stepping / compute
-    return Proposal(
-        id="bigger-batch",
-        title="exchange half as often: a batch twice as large",
-        fix=Fix("double the batch", code, place),
-        change=Change(comm=EVERY_SECOND, compute=max(0.0, left)),
-        risk="each optimizer step sees twice the samples: the learning rate has to follow",
-    )
+    return replace(DOUBLE.at(place, code), change=Change(comm=EVERY_SECOND, compute=max(0.0, left)))
 
 
-def _packed(scenario: Scenario, model: Parallel, place: Location | None) -> Proposal:
-    hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
-    return Proposal(
-        id="grad-compress",
-        title="send gradients in half the width",
-        fix=Fix("register it right after the model is wrapped", HOOK.format(hook), place),
-        factor=spread(scenario, *(Change(comm=left) for left in PACKED)),
-        apply="hook~",
-        risk="gradients are rounded; half precision overflows where bfloat16 does not",
-        most=gain(scenario, Change(comm=0.0)),
-        basis="bound",
-        treatments=(Treatment("ddp", {"hook": hook}),),
-    )
-
-
-def _faster(scenario: Scenario) -> Proposal:
-    return Proposal(
-        id="faster-network",
-        title="link the machines ten times as fast",
-        fix=Fix("10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
-                "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 torchrun ... train.py"),
-        factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
-        apply="admin", effort="days", most=gain(scenario, Change(comm=0.0)), basis="bound",
-    )  # fmt: skip
-
-
-def _together(scenario: Scenario) -> Proposal:
-    return Proposal(
-        id="single-node",
-        title="train on one machine, where ranks reach each other through memory",
-        fix=Fix("use all devices of one machine before a second one",
-                "torchrun --standalone --nproc_per_node=8 train.py"),
-        factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
-        apply="admin", effort="hours", risk="fewer devices compute",
-        most=gain(scenario, Change(comm=0.0)), basis="bound",
-    )  # fmt: skip
-
-
-def _nccl(scenario: Scenario) -> Proposal:
-    return Proposal(
-        id="nccl-backend",
-        title="exchange gradients on the devices themselves",
-        fix=Fix("gloo copies them through the host's memory",
-                'torch.distributed.init_process_group("nccl")'),
-        factor=spread(scenario, *(Change(comm=left) for left in FASTER)),
-        apply="manual", most=gain(scenario, Change(comm=0.0)), basis="bound",
-    )  # fmt: skip
+def _exchanging(scenario: Scenario, remedy: Proposal, left: tuple[float, float, float]) -> Proposal:
+    """The remedy, if so much of the exchange is left."""
+    factor = spread(scenario, *(Change(comm=one) for one in left))
+    return replace(remedy, factor=factor, most=gain(scenario, Change(comm=0.0)))
 
 
 MODEL_LINE = Location("train.py", 12, "main")
@@ -258,4 +253,7 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "comm.allreduce", examine)
+FINDING = Entry(
+    ID, "comm.allreduce", examine,
+    remedies=(SELDOM, GATHER_ONCE, GATHER_HALF, KEEP_WHOLE, STAGE_0, PACK, NCCL, FASTER_NETWORK, ONE_MACHINE),
+)  # fmt: skip

@@ -27,9 +27,6 @@ they read on purpose.
 Replay without the measured time of opening. For a better chunk size a range: from a third of the sleep spared
 to a sleep, or unpacking, that shrinks with the bytes. With all rows in memory, from half of it to all.
 
-## Remedies
-`open-once-per-worker`, `rechunk`, `cache-bytes-ram`.
-
 ## References
 h5py, "Chunked storage"; zipfile in the Python library; HDF5, "Improving I/O performance with chunking".
 """
@@ -38,18 +35,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.code import Location
-from ..model.diagnosis import (
-    Abstention,
-    BatchCost,
-    Change,
-    Diagnosis,
-    Finding,
-    Inputs,
-    Proposal,
-    Scenario,
-    StepCost,
-)
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles, Payload
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
@@ -64,10 +50,10 @@ from .parts.advice import (
     payload_of,
     place_of,
     spread,
-    unseen,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry, given, timed_fetches
 from .parts.lines import hottest_place, line_evidence, lines_of
 
 ID = "container-format-misuse"
@@ -83,15 +69,40 @@ ONCE = """\
 def __getitem__(self, i):
     if self.file is None: self.file = zipfile.ZipFile(self.path)      # in the worker, at its first sample
     return decode(self.file.read(self.names[i]))"""
-WHOLE = "self.rows = h5py.File(path)['x'][:]     # once, before workers are forked; then self.rows[i]"
-CHUNKS = "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))     # a chunk per sample, lzf or none"
+OPEN_ONCE = Proposal(
+    id="open-once-per-worker",
+    title="open the container once in each worker and keep it open",
+    fix=Fix("open at the first sample, not at every one", ONCE),
+    risk="never hand an open HDF5 or zip file to a forked worker",
+)
+RECHUNK = Proposal(
+    id="rechunk",
+    title="store the data in chunks that fit the samples",
+    fix=Fix(
+        "rewrite the file once",
+        "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))     # a chunk per sample, lzf or none",
+    ),
+    apply="convert",
+    effort="hours",
+    risk="chunks of one sample compress less well",
+    basis="bound",
+)
+UNPACK = Proposal(
+    id="cache-bytes-ram",
+    title="unpack the data into memory once, before training",
+    fix=Fix(
+        "read the whole data set at the start, where it fits",
+        "self.rows = h5py.File(path)['x'][:]     # once, before workers are forked; then self.rows[i]",
+    ),
+    risk="needs memory for all of it",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when openings, or bytes that nobody uses, are a part of what batches cost."""
-    blind = unseen(diagnosis, ID)
-    if blind is not None or not held_up(diagnosis):
-        return blind
+    if not held_up(diagnosis):
+        return None
     inputs = diagnosis.inputs
     if inputs.containers is None:
         return Abstention(ID, "openings of container files inside fetches")
@@ -122,18 +133,16 @@ def _open_once(diagnosis: Diagnosis) -> Proposal:
         cpu=max(0.0, 1 - inputs.container_cpu / fetching),
         storage=1 - asleep / inputs.storage if inputs.storage > 0 else 1.0,
     )
-    return Proposal("open-once-per-worker", "open the container once in each worker and keep it open",
-                Fix("open at the first sample, not at every one", ONCE, place_of(diagnosis)), change=spared,
-                risk="never hand an open HDF5 or zip file to a forked worker")  # fmt: skip
+    return replace(OPEN_ONCE.at(place_of(diagnosis)), change=spared)
 
 
 def _overread(diagnosis: Diagnosis) -> Finding | None:
     """Far more is read, or unpacked, than the batch holds."""
-    inputs, payload, scenario = diagnosis.inputs, payload_of(diagnosis), diagnosis.scenario
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    inputs, payload, scenario = diagnosis.inputs, payload_of(diagnosis), given(diagnosis.scenario)
+    key = given(diagnosis.loader).key
     suffixes = {suffix for one in diagnosis.profile.hot_files if one.loader == key for suffix in one.suffixes}
     delivered = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
-    if not delivered or not suffixes & SUFFIXES or scenario is None:
+    if not delivered or not suffixes & SUFFIXES:
         return None
     asleep = inputs.storage >= MOST * making_s(inputs)
     ratio = ((inputs.storage_bytes if asleep else inputs.read_bytes) or 0.0) / delivered
@@ -144,35 +153,16 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
     left = (CAUTIOUS, min(CAUTIOUS, 2 / ratio), 1 / ratio)
     changes = [Change(storage=one) if asleep else Change(cpu=1 - unpacking * (1 - one)) for one in left]
     place = hottest_place(diagnosis)
-    proposal = Proposal("rechunk", "store the data in chunks that fit the samples",
-                Fix("rewrite the file once", CHUNKS, place),
-                factor=spread(scenario, *changes),
-                basis="bound", apply="convert", effort="hours",
-                risk="chunks of one sample compress less well")  # fmt: skip
+    proposals = [replace(RECHUNK.at(place), factor=spread(scenario, *changes))]
+    if not asleep and fits_memory(diagnosis, delivered / max(1.0, inputs.samples)):
+        none = (Change(cpu=1 - unpacking * (1 - one)) for one in HELD)
+        proposals.insert(0, replace(UNPACK.at(place), factor=spread(scenario, *none)))
     text = "bytes read for each that the batch holds, of packed chunks"
     if asleep:
         text = "bytes read from storage for each that the batch holds"
     evidence = [Evidence(text, "overread", ratio, TASK_IO), *line_evidence(diagnosis)]
-    proposals = (
-        [proposal]
-        if asleep or not _fits(diagnosis, delivered)
-        else [_held(scenario, unpacking, place), proposal]
-    )
     cause = "input.storage" if asleep else "input.preprocess"
     return Finding(ID, cause, evidence + wait_evidence(diagnosis), proposals, place)
-
-
-def _fits(diagnosis: Diagnosis, delivered: float) -> bool:
-    return fits_memory(diagnosis, delivered / max(1.0, diagnosis.inputs.samples))
-
-
-def _held(scenario: Scenario, unpacking: float, place: Location | None) -> Proposal:
-    """All rows in memory: nothing is unpacked for a batch any more."""
-    costs = (Change(cpu=1 - unpacking * (1 - left)) for left in HELD)
-    return Proposal("cache-bytes-ram", "unpack the data into memory once, before training",
-                Fix("read the whole data set at the start, where it fits", WHOLE, place),
-                factor=spread(scenario, *costs), basis="bound",
-                risk="needs memory for all of it")  # fmt: skip
 
 
 WORK = BatchCost(0.02)
@@ -215,4 +205,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(
+    ID, "input.preprocess", examine, needs=(timed_fetches,), remedies=(OPEN_ONCE, RECHUNK, UNPACK)
+)

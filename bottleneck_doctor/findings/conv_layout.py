@@ -25,9 +25,6 @@ A range by replay on the convolutions' share: from 0.9 times as fast; over 1.15 
 With `bdoc run --calibrate` both layouts are timed on the training's own convolutions: nothing at worst, half
 of what they gain likely, all of it at best (ours: norms, activations, copies of the batch give some back).
 
-## Remedies
-`channels-last`.
-
 ## References
 PyTorch tutorial "Channels Last Memory Format"; PyTorch blog, "Accelerating PyTorch Vision Models with
 Channels Last on CPU".
@@ -45,8 +42,9 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case, Entry
-from .parts.computing import PROFILER, anatomy_like, blind, case_of, faster, optimizers, own_s, share_of
+from .parts.case import Case
+from .parts.computing import PROFILER, anatomy_like, case_of, faster, optimizers, own_s, share_of
+from .parts.entry import Entry, given, profiled_cpu_step
 from .parts.timed import times_as_fast
 
 ID = "conv-layout"
@@ -57,34 +55,33 @@ KEPT = 0.5  # of what convolutions gain alone, likely (ours)
 SNIPPET = """\
 model = model.to(memory_format=torch.channels_last)      # before the optimizer is built, or after: in place
 images = images.to(memory_format=torch.channels_last)    # each batch"""
+CHANNELS_LAST = Proposal(
+    id="channels-last",
+    title="lay the channels of a pixel side by side in memory",
+    fix=Fix("before the loop, and on each batch of images", SNIPPET),
+    apply="hook~",
+    risk="grouped convolutions in float32 may slow down; the last digits may differ",
+    basis="bound",
+    treatments=(Treatment("layout"),),
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when convolutions take much of the time and none is channels last."""
-    missing, scenario = blind(diagnosis, ID), diagnosis.scenario
-    if missing is not None or scenario is None:
-        return missing
-    known = optimizers(diagnosis)
+    scenario, known = given(diagnosis.scenario), optimizers(diagnosis)
     kernels = sum(one.kernels for one in known)
     share = share_of(diagnosis, is_convolution)
     if share < CONVOLUTION_SHARE or not kernels or any(one.kernels_channels_last for one in known):
         return None
-    proposal = Proposal(
-        id="channels-last",
-        title="lay the channels of a pixel side by side in memory",
-        fix=Fix("before the loop, and on each batch of images", SNIPPET),
-        factor=faster(scenario, share, LAST),
-        apply="hook~",
-        risk="grouped convolutions in float32 may slow down; the last digits may differ",
-        most=gain(scenario, Change(compute=1 - share)),
-        basis="bound",
-        treatments=(Treatment("layout"),),
-    )
     timed = times_as_fast(diagnosis, ("convolution",), "channels last", share * own_s(scenario))
-    if timed is not None:
+    if timed is None:
+        factor, most = faster(scenario, share, LAST), gain(scenario, Change(compute=1 - share))
+        proposal = replace(CHANNELS_LAST, factor=factor, most=most)
+    else:
         parts = (Change(compute=1 - part * share * (1 - 1 / timed)) for part in (0.0, KEPT, 1.0))
-        proposal = replace(proposal, factor=spread(scenario, *parts), most=None, basis="calibrated")
-    if proposal.factor is None or proposal.factor[1] < WORTH:
+        factor = spread(scenario, *parts)
+        proposal = replace(CHANNELS_LAST, factor=factor, basis="calibrated")
+    if factor[1] < WORTH:
         return None
     evidence = [
         Evidence("share of the operators' time in convolutions", "convolution_share", share, PROFILER),
@@ -123,4 +120,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(profiled_cpu_step,), remedies=(CHANNELS_LAST,))

@@ -25,9 +25,6 @@ ill. What it may bring at most, by replay on the products' share: with AMX ×2.7
 2.7, convolutions 1.6), ×3.5 in `medium` precision (one large product, forward only); with AVX-512 BF16 alone
 ×2.0 (ours). `bdoc run --calibrate` puts what it timed on the training's own shapes in place of that most.
 
-## Remedies
-`cpu-bf16`, `cpu-fp32-precision-medium`.
-
 ## References
 torch.autocast, "CPU Ops that can autocast to bfloat16"; torch.set_float32_matmul_precision; PyTorch tutorial,
 "Leverage Intel Advanced Matrix Extensions".
@@ -45,13 +42,12 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import (
     PROFILER,
     SETTINGS,
     anatomy,
     anatomy_like,
-    blind,
     case_of,
     faster,
     is_product,
@@ -61,29 +57,42 @@ from .parts.computing import (
     share_of,
     switches,
 )
+from .parts.entry import Entry, given, profiled_cpu_step
 from .parts.timed import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"
 PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]
-AUTOCAST = 2.7  # times as fast at most, with AMX [catalogue F60, measured]
-MEDIUM = 3.5  # [catalogue F60, measured]
 WITHOUT_AMX = 2.0  # (ours)
 
-CAST = """\
+CASTING = """\
 with torch.autocast("cpu", dtype=torch.bfloat16):      # forward pass and loss; backward follows
     loss = loss_fn(model(x), y)"""
-TREATMENTS = {
-    "cpu-bf16": Treatment("autocast", {"device": "cpu", "dtype": "bfloat16"}),
-    "cpu-fp32-precision-medium": Treatment("precision", {"matmul": "medium"}),
-}
-PRECISION = 'torch.set_float32_matmul_precision("medium")   # products only; weights stay float32'
+CAST = Proposal(
+    id="cpu-bf16",
+    title="compute in bfloat16 where that is safe",
+    fix=Fix("forward pass and loss", CASTING),
+    apply="hook~",
+    risk="numbers change: watch the loss",
+    basis="bound",
+    treatments=(Treatment("autocast", {"device": "cpu", "dtype": "bfloat16"}),),
+)
+ROUND = replace(
+    CAST,
+    id="cpu-fp32-precision-medium",
+    title="let float32 products round to bfloat16",
+    fix=Fix(
+        "before the loop",
+        'torch.set_float32_matmul_precision("medium")   # products only; weights stay float32',
+    ),
+    treatments=(Treatment("precision", {"matmul": "medium"}),),
+)
+# what was timed of it, and times as fast at most with AMX [catalogue F60, measured]
+WAYS = ((CAST, "bfloat16", 2.7), (ROUND, "rounded", 3.5))
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when large float32 products run on a processor that could do better."""
-    missing, scenario, known = blind(diagnosis, ID), diagnosis.scenario, switches(diagnosis)
-    if missing is not None or scenario is None:
-        return missing
+    scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.autocast is None or known.amx is None:
         return Abstention(ID, "what the processor can do and which precision the script has set")
     able = known.amx or known.avx512_bf16
@@ -93,8 +102,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share, large = share_of(diagnosis, is_product), _large(diagnosis)
     if share < PRODUCT_SHARE or large < LARGE_SHARE:
         return None
-    offered = _proposals(diagnosis, scenario, share, bool(known.amx))
-    proposals = [proposal for proposal in offered if proposal.factor and proposal.factor[2] >= WORTH]
+    proposals = _proposals(diagnosis, scenario, share, bool(known.amx))
+    proposals = [one for one in proposals if given(one.factor)[2] >= WORTH]
     evidence = [
         Evidence("share of the operators' time in products and convolutions", "product_share", share,
                  PROFILER),
@@ -116,29 +125,12 @@ def _large(diagnosis: Diagnosis) -> float:
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) -> list[Proposal]:
     """What either may bring at most: as timed, else as published."""
-    autocast, medium = (
-        times_as_fast(diagnosis, LAYERS, way, share * own_s(scenario)) for way in ("bfloat16", "rounded")
-    )
-    rows = (
-        ("cpu-bf16", "compute in bfloat16 where that is safe", CAST, "forward pass and loss",
-         autocast or (AUTOCAST if amx else WITHOUT_AMX)),
-        ("cpu-fp32-precision-medium", "let float32 products round to bfloat16", PRECISION, "before the loop",
-         medium or (MEDIUM if amx else WITHOUT_AMX)),
-    )  # fmt: skip
-    return [
-        Proposal(
-            id=name,
-            title=title,
-            fix=Fix(where, snippet),
-            factor=faster(scenario, share, (1.0, 1.0, max(1.0, most))),
-            apply="hook~",
-            risk="numbers change: watch the loss",
-            most=gain(scenario, Change(compute=1 - share)),
-            basis="bound",
-            treatments=(TREATMENTS[name],),
-        )
-        for name, title, snippet, where, most in rows
-    ]
+    bound, found = gain(scenario, Change(compute=1 - share)), []
+    for remedy, way, published in WAYS:
+        timed = times_as_fast(diagnosis, LAYERS, way, share * own_s(scenario))
+        times = max(1.0, timed or (published if amx else WITHOUT_AMX))
+        found.append(replace(remedy, factor=faster(scenario, share, (1.0, 1.0, times)), most=bound))
+    return found
 
 
 COST = StepCost(0.02, launch=0.001)
@@ -170,4 +162,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(profiled_cpu_step,), remedies=(CAST, ROUND))

@@ -24,9 +24,6 @@ cores without showing it here. Every other prediction is made for the cores that
 ## Prediction
 Replay with all the cores that the job is allowed.
 
-## Remedies
-`isolate-cpus`.
-
 ## References
 proc(5), "stat" and "schedstat"; cpuset(7); taskset(1).
 """
@@ -47,20 +44,34 @@ from ..model.diagnosis import (
     StepCost,
 )
 from ..model.report import Evidence, Fix
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
+ID = "cpu-stolen-by-others"
 STOLEN_CORES = 0.5  # [catalogue F57]
 STOLEN_LITTLE = 0.25  # with the run queue as a witness (ours)
 QUEUE_SHARE = 0.15  # of running and waiting to run [catalogue F57]
 ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (ours)
 BOOKS = "/proc/stat less the process tree"
 
+ISOLATE = Proposal(
+    id="isolate-cpus",
+    title="give the job cores of its own",
+    fix=Fix(
+        "pin the job and the others to different cores, or ask the scheduler for a machine alone",
+        "renice -n 19 -p PID    # for each of the others, or taskset -cp CORES PID",
+    ),
+    change=Change(strangers=0.0),
+    apply="admin",
+    risk="the others become slower",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when strangers take cores that the job may use."""
     host, inputs = diagnosis.host, diagnosis.inputs
     if diagnosis.scenario is None or host.foreign_cores is None:
-        return Abstention("cpu-stolen-by-others", "CPU time of the machine and of the job's process tree")
+        return Abstention(ID, "CPU time of the machine and of the job's process tree")
     out_of_reach = max(0.0, diagnosis.profile.machine.cores_online - host.cores)
     stolen = host.foreign_cores - out_of_reach
     running = inputs.cpu + inputs.queue
@@ -74,18 +85,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
     evidence.append(Evidence("share of their running time that makers of batches wait for a core",
                              "fetch_queue_share", queue, "schedstat"))  # fmt: skip
-    proposal = Proposal(
-        id="isolate-cpus",
-        title="give the job cores of its own",
-        fix=Fix("pin the job and the others to different cores, or ask the scheduler for a machine alone",
-                "renice -n 19 -p PID    # for each of the others, or taskset -cp CORES PID"),
-        change=Change(strangers=0.0),
-        apply="admin",
-        risk="the others become slower",
-    )  # fmt: skip
     verdict = diagnosis.verdict  # where cores are not what is short, the theft is not the verdict's cause
     cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
-    return Finding("cpu-stolen-by-others", cause, evidence, [proposal])
+    return Finding(ID, cause, evidence, [ISOLATE])
 
 
 def _case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:
@@ -111,4 +113,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("cpu-stolen-by-others", "input.oversubscribed", examine)
+FINDING = Entry(ID, "input.oversubscribed", examine, remedies=(ISOLATE,))

@@ -29,9 +29,6 @@ Too few: Amdahl on the large operators, each further core bringing nothing at wo
 1.2 where operators take 10 ms, times 80 where they take 0.1 ms). Both as timed, where that was done after the
 training on its own products and convolutions ([calibration](../../calibration.md)).
 
-## Remedies
-`set-threads`.
-
 ## References
 torch.set_num_threads; torchrun, which sets OMP_NUM_THREADS=1 when it is unset; PyTorch Performance Tuning
 Guide, "CPU specific optimizations".
@@ -49,19 +46,28 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, HostLoad, Proposal
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.case import Case, Entry
-from .parts.computing import PROFILER, anatomy_like, blind, case_of, threads_set_to
+from .parts.case import Case
+from .parts.computing import PROFILER, anatomy_like, case_of, threads_set_to
+from .parts.entry import Entry, cpu_loop, given
 from .parts.timed import as_timed
 
 ID = "cpu-threads-misset"
+TOLD = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"
+SET_THREADS = Proposal(
+    id="set-threads",
+    title="let torch compute with another number of threads",
+    fix=Fix(
+        "in the environment; in the script only where nothing else was handed down", TOLD.format(count=4)
+    ),
+    apply="env",
+    risk="results may differ in the last digits; cores that others take make all threads wait",
+    treatments=threads_set_to(4),
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when another number of threads would likely be faster."""
-    missing, scenario = blind(diagnosis, ID, profiled=False), diagnosis.scenario
-    if missing is not None or scenario is None:
-        return missing
-    held = held_share(diagnosis)
+    scenario, held = given(diagnosis.scenario), held_share(diagnosis)
     judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
     if judged.count is None:
         return Abstention(ID, "how many threads torch computes with")
@@ -69,7 +75,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "a profiled step: whether operators are large enough to be divided")
     if not judged.trouble or judged.factor[2] < WORTH:
         return None
-    proposal = _proposal(judged) if judged.timed is None else as_timed(_proposal(judged), judged.timed)
     known = (
         ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
         ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
@@ -79,7 +84,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
     )  # fmt: skip
     evidence = [Evidence(*one) for one in known if one[2] is not None]
-    return Finding(ID, "model.threads", evidence, [proposal])
+    return Finding(ID, "model.threads", evidence, [_proposal(judged)])
 
 
 def held_share(diagnosis: Diagnosis) -> float:
@@ -92,18 +97,15 @@ def held_share(diagnosis: Diagnosis) -> float:
 
 def _proposal(judged: Threads) -> Proposal:
     count = judged.wanted
-    return Proposal(
-        id="set-threads",
+    proposal = replace(
+        SET_THREADS.at(None, TOLD.format(count=count)),
         title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
-        fix=Fix("in the environment; in the script only where nothing else was handed down",
-                f"OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"),
         factor=judged.factor,
-        apply="env",
-        risk="results may differ in the last digits; cores that others take make all threads wait",
         most=judged.most,
         basis="replay" if judged.most is None else "bound",
         treatments=threads_set_to(count),
-    )  # fmt: skip
+    )
+    return proposal if judged.timed is None else as_timed(proposal, judged.timed)
 
 
 COST = StepCost(0.02)
@@ -147,4 +149,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.threads", examine)
+FINDING = Entry(ID, "model.threads", examine, needs=(cpu_loop,), remedies=(SET_THREADS,))

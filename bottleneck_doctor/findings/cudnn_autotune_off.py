@@ -26,24 +26,24 @@ By replay of the device's time in convolutions. On: nothing to a fifth of it sav
 `bdoc run --calibrate` timed on the training's own. Off: nothing to
 half of it saved (ours: how long timing takes depends on the shapes).
 
-## Remedies
-`cudnn-benchmark`, `cudnn-benchmark-off`.
-
 ## References
 PyTorch Performance Tuning Guide, "Enable cuDNN auto-tuner"; torch.backends.cudnn.benchmark.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.causes import gain
 from ..model.derived import DeviceStepBreakdown
-from ..model.device import DeviceFacts, Kernels, TorchSettings
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.device import DeviceFacts, TorchSettings
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
-from .parts.computing import WINDOW, kernel_share, saving, unclocked
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
+from .parts.computing import WINDOW, kernel_share, saving
+from .parts.entry import Entry, device_step, given
 from .parts.timed import as_timed, times_as_fast
 
 ID = "cudnn-autotune-off"
@@ -53,17 +53,36 @@ MANY_SHAPES = 5.0  # new ones per hundred steps [catalogue F39]
 TUNED = (1.0, 0.9, 0.8)  # of the convolutions' time left when the best are taken (ours)
 UNTUNED = (1.0, 0.8, 0.5)  # of it left when timing them ends (ours)
 
+TUNE = Proposal(
+    id="cudnn-benchmark",
+    title="time the convolutions' algorithms once and keep the fastest",
+    fix=Fix("before training; shapes must stay the same", "torch.backends.cudnn.benchmark = True"),
+    basis="bound",
+    apply="hook~",
+    risk="results may differ in the last digits from run to run; the first steps are slower",
+    treatments=(Treatment("cudnn", {"benchmark": True}),),
+)
+STOP_TUNING = Proposal(
+    id="cudnn-benchmark-off",
+    title="stop timing convolutions for every new shape",
+    fix=Fix(
+        "inputs vary in size: leave the choice to the heuristic, or pad to a few sizes",
+        "torch.backends.cudnn.benchmark = False",
+    ),
+    basis="bound",
+    apply="hook~",
+    risk="shapes that do come back lose their best algorithm",
+    treatments=(Treatment("cudnn", {"benchmark": False}),),
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the switch stands against what the shapes do."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     if not view.facts.kernels:
         return Abstention(ID, "kernels by kind")
     share = kernel_share(view, ("convolution",))
-    if share < CONVOLUTION_SHARE or diagnosis.scenario is None:
+    if share < CONVOLUTION_SHARE:
         return None
     switches = view.facts.switches
     if switches is None or switches.cudnn_benchmark is None or switches.convolution_shapes is None:
@@ -75,48 +94,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the kernels' time in convolutions", "convolution_share", share, WINDOW),
         Evidence("new shapes of convolutions per hundred steps", "convolution_shapes", shapes, WINDOW),
     ]
-    proposal = _off(diagnosis.scenario, share) if tuned else _on(diagnosis, diagnosis.scenario, share)
+    remedy, lefts = (STOP_TUNING, UNTUNED) if tuned else (TUNE, TUNED)
+    factor = spread(scenario, *(Change(device=1 - share * (1 - left)) for left in lefts))
+    proposal = replace(remedy, factor=factor, most=gain(scenario, Change(device=1 - share)))
+    convolving_s = share * sum(one.device_s for one in view.facts.kernels)
+    timed = None if tuned else times_as_fast(diagnosis, ("convolution",), "tuned", convolving_s)
+    if timed is not None:
+        proposal = as_timed(proposal, Change(device=saving(share, timed)))
     return Finding(ID, "device.compute", evidence, [proposal])
-
-
-def _on(diagnosis: Diagnosis, scenario: Scenario, share: float) -> Proposal:
-    kernels_s = sum(one.device_s for one in _kernels(diagnosis))
-    timed = times_as_fast(diagnosis, ("convolution",), "tuned", share * kernels_s)
-    proposal = _on_by_range(scenario, share)
-    return proposal if timed is None else as_timed(proposal, Change(device=saving(share, timed)))
-
-
-def _kernels(diagnosis: Diagnosis) -> list[Kernels]:
-    return (diagnosis.device.facts.kernels if diagnosis.device is not None else None) or []
-
-
-def _on_by_range(scenario: Scenario, share: float) -> Proposal:
-    return Proposal(
-        id="cudnn-benchmark",
-        title="time the convolutions' algorithms once and keep the fastest",
-        fix=Fix("before training; shapes must stay the same", "torch.backends.cudnn.benchmark = True"),
-        factor=spread(scenario, *(Change(device=1 - share * (1 - left)) for left in TUNED)),
-        most=gain(scenario, Change(device=1 - share)),
-        basis="bound",
-        apply="hook~",
-        risk="results may differ in the last digits from run to run; the first steps are slower",
-        treatments=(Treatment("cudnn", {"benchmark": True}),),
-    )
-
-
-def _off(scenario: Scenario, share: float) -> Proposal:
-    return Proposal(
-        id="cudnn-benchmark-off",
-        title="stop timing convolutions for every new shape",
-        fix=Fix("inputs vary in size: leave the choice to the heuristic, or pad to a few sizes",
-                "torch.backends.cudnn.benchmark = False"),
-        factor=spread(scenario, *(Change(device=1 - share * (1 - left)) for left in UNTUNED)),
-        most=gain(scenario, Change(device=1 - share)),
-        basis="bound",
-        apply="hook~",
-        risk="shapes that do come back lose their best algorithm",
-        treatments=(Treatment("cudnn", {"benchmark": False}),),
-    )  # fmt: skip
 
 
 CONVOLVING = [kernels("convolution", 0.8), kernels("elementwise", 0.2)]
@@ -143,4 +128,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.compute", examine)
+FINDING = Entry(
+    ID, "device.compute", examine, device=True, needs=(device_step,), remedies=(TUNE, STOP_TUNING)
+)

@@ -20,9 +20,6 @@ A model that is used by several threads on purpose, or a quick experiment: nothi
 A range: nothing gained at the lower end, and half the step at the upper end, where replicating takes as long
 as computing (ours). Where it was 1.2 times as fast is in between (ours): no measurement stands behind it.
 
-## Remedies
-`use-ddp`.
-
 ## References
 PyTorch, "CUDA semantics: use nn.parallel.DistributedDataParallel instead of multiprocessing or
 nn.DataParallel"; TensorBoard plugin of the PyTorch profiler, recommendation on DataParallel.
@@ -35,7 +32,8 @@ from dataclasses import replace
 from ..model.code import Location
 from ..model.diagnosis import Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .parts.case import Case, Entry
+from .parts.case import Case
+from .parts.entry import Entry
 from .parts.ranks import MODEL, pair, wrapped
 
 ID = "dataparallel-used"
@@ -50,6 +48,16 @@ device = int(os.environ["LOCAL_RANK"])
 model = DistributedDataParallel(model.to(device), device_ids=[device])
 loader = DataLoader(data, sampler=DistributedSampler(data), batch_size=batch // {count})"""
 
+USE_DDP = Proposal(
+    id="use-ddp",
+    title="start one process per device: DistributedDataParallel",
+    fix=Fix("wrap the model in DistributedDataParallel and launch with torchrun", SNIPPET.format(count=2)),
+    factor=GAIN,
+    effort="hours",
+    risk="each rank seeds and logs for itself; batch_size is per rank then",
+    basis="bound",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | None:
     """Fires when one process spreads its model over several devices."""
@@ -57,23 +65,14 @@ def examine(diagnosis: Diagnosis) -> Finding | None:
     if model is None or model.devices < DEVICES:
         return None
     place = Location(model.file, model.line, model.function) if model.file else None
-    said = "devices that one process drives through nn.DataParallel"
-    evidence = [Evidence(said, "devices", float(model.devices), "hook on DataParallel")]
-    return Finding(ID, "comm.allreduce", evidence, [_proposal(model.devices, place)], place)
-
-
-def _proposal(count: int, place: Location | None) -> Proposal:
-    return Proposal(
-        id="use-ddp",
-        title=f"start one process per device: DistributedDataParallel on {count} ranks",
-        fix=Fix("wrap the model in DistributedDataParallel and launch with torchrun",
-                SNIPPET.format(count=count), place),
-        factor=GAIN,
+    said, count = "devices that one process drives through nn.DataParallel", model.devices
+    evidence = [Evidence(said, "devices", float(count), "hook on DataParallel")]
+    proposal = replace(
+        USE_DDP.at(place, SNIPPET.format(count=count)),
+        title=f"{USE_DDP.title} on {count} ranks",
         most=float(count),
-        effort="hours",
-        risk="each rank seeds and logs for itself; batch_size is per rank then",
-        basis="bound",
-    )  # fmt: skip
+    )
+    return Finding(ID, "comm.allreduce", evidence, [proposal], place)
 
 
 def _case(devices: int) -> Diagnosis:
@@ -90,4 +89,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "comm.allreduce", examine)
+FINDING = Entry(ID, "comm.allreduce", examine, remedies=(USE_DDP,))

@@ -25,9 +25,6 @@ up locally take no more memory; but `find_unused_parameters` and static graphs h
 Replay with one exchange per optimizer step, its copying included. What an exchange takes from the cores while
 the pass still computes is not seen, so that the likely value is a cautious one.
 
-## Remedies
-`ddp-no-sync`.
-
 ## References
 torch.nn.parallel.DistributedDataParallel.no_sync; PyTorch Performance Tuning Guide, "Skip unnecessary all-
 reduce if training with DistributedDataParallel and gradient accumulation".
@@ -39,12 +36,12 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
-from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.loops import Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.case import Case, Entry
+from .parts.case import Case
+from .parts.entry import Entry
 from .parts.ranks import (
     MODEL,
     PASSES,
@@ -71,6 +68,15 @@ for place, (x, y) in enumerate(loader):
         optimizer.step()
         optimizer.zero_grad()"""
 
+NO_SYNC = Proposal(
+    id="ddp-no-sync",
+    title="exchange gradients only when the optimizer is about to step",
+    fix=Fix("let gradients add up locally with no_sync()", SNIPPET.format(k=4)),
+    apply="hook~",
+    risk="sums are added in another order: results may differ in the last digits",
+    treatments=(Treatment("no_sync", {"passes": 4}),),
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when gradients are exchanged more often than the optimizer steps."""
@@ -95,8 +101,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *([Evidence("time of a pass without", "local_pass_s", local.local_s, TIMED)] if local else []),
         *exchange_evidence(diagnosis),
     ]
-    place = line_of(diagnosis)
-    return Finding(ID, "comm.allreduce", evidence, [_proposal(round(every), change, place)], place)
+    place, count = line_of(diagnosis), round(every)
+    proposal = replace(
+        NO_SYNC.at(place, SNIPPET.format(k=count)),
+        title=f"exchange gradients once in {count} passes, when the optimizer is about to step",
+        change=change,
+        treatments=(Treatment("no_sync", {"passes": count}),),
+    )
+    return Finding(ID, "comm.allreduce", evidence, [proposal], place)
 
 
 def _seldom(diagnosis: Diagnosis, shared: Passes, left: float) -> Change:
@@ -104,18 +116,6 @@ def _seldom(diagnosis: Diagnosis, shared: Passes, left: float) -> Change:
     copied = shared.exchange_cpu_s * (1 - left)
     compute = max(mean_of(diagnosis, "compute"), copied, 1e-12)
     return Change(comm=left, compute=1 - copied / compute)
-
-
-def _proposal(count: int, change: Change, place: Location | None) -> Proposal:
-    return Proposal(
-        id="ddp-no-sync",
-        title=f"exchange gradients once in {count} passes, when the optimizer is about to step",
-        fix=Fix("let gradients add up locally with no_sync()", SNIPPET.format(k=count), place),
-        change=change,
-        apply="hook~",
-        risk="sums are added in another order: results may differ in the last digits",
-        treatments=(Treatment("no_sync", {"passes": count}),),
-    )
 
 
 FOUR = replace(PASSES, per_step=4.0)
@@ -137,4 +137,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "comm.allreduce", examine)
+FINDING = Entry(ID, "comm.allreduce", examine, remedies=(NO_SYNC,))

@@ -26,9 +26,6 @@ The copying that was measured is the lower end. As much again goes into the buck
 itself: the likely value has both (measured: x1.14 on eight layers of 512, where both were 4 % of the step).
 The search and other sizes of buckets are named without a promise: gains and losses were measured for both.
 
-## Remedies
-`ddp-bucket-view`.
-
 ## References
 torch.nn.parallel.DistributedDataParallel: gradient_as_bucket_view, find_unused_parameters, static_graph,
 bucket_cap_mb; Li et al., VLDB 2020, section 4.
@@ -39,13 +36,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.loops import Parallel, Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case, Entry
+from .parts.case import Case
+from .parts.entry import Entry, given
 from .parts.ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
 
 ID = "ddp-overhead-flags"
@@ -56,7 +53,15 @@ DEFAULT_BYTES = 25 * 2**20  # of a bucket [torch.nn.parallel.DistributedDataPara
 BOTH_WAYS = (1.0, 2.0, 3.0)  # times the copying back: there as well, and what it delays (ours)
 BOOKS = "the model's own books"
 
-VIEW = "DistributedDataParallel(model, gradient_as_bucket_view=True)"
+VIEW = Proposal(
+    id="ddp-bucket-view",
+    title="let gradients live in the buckets that are exchanged",
+    fix=Fix("where the model is wrapped", "DistributedDataParallel(model, gradient_as_bucket_view=True)"),
+    apply="hook~",
+    risk="gradients are views then: detach_() on them fails; use zero_grad()",
+    basis="bound",
+    treatments=(Treatment("ddp", {"arguments": {"gradient_as_bucket_view": True}}),),
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -75,7 +80,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not evidence:
         return None
     place = line_of(diagnosis)
-    proposals = [_view(diagnosis, passes, place)] if copies else []
+    proposals = [_view(diagnosis, passes).at(place)] if copies else []
     return Finding(ID, "comm.allreduce", evidence, proposals, place)
 
 
@@ -94,22 +99,11 @@ def _buckets(model: Parallel, exposed: float) -> list[Evidence]:
                      float(count), BUILT)]  # fmt: skip
 
 
-def _view(diagnosis: Diagnosis, passes: Passes, place: Location | None) -> Proposal:
-    scenario = diagnosis.scenario
-    assert scenario is not None
+def _view(diagnosis: Diagnosis, passes: Passes) -> Proposal:
+    scenario = given(diagnosis.scenario)
     part = passes.exchange_cpu_s / max(mean_of(diagnosis, "compute"), 1e-12)
     changes = [Change(compute=max(0.0, 1 - times * part)) for times in BOTH_WAYS]
-    return Proposal(
-        id="ddp-bucket-view",
-        title="let gradients live in the buckets that are exchanged",
-        fix=Fix("where the model is wrapped", VIEW, place),
-        factor=spread(scenario, *changes),
-        apply="hook~",
-        risk="gradients are views then: detach_() on them fails; use zero_grad()",
-        most=gain(scenario, changes[-1]),
-        basis="bound",
-        treatments=(Treatment("ddp", {"arguments": {"gradient_as_bucket_view": True}}),),
-    )
+    return replace(VIEW, factor=spread(scenario, *changes), most=gain(scenario, changes[-1]))
 
 
 COPYING = replace(PASSES, exchange_cpu_s=0.0015)
@@ -138,4 +132,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "comm.allreduce", examine)
+FINDING = Entry(ID, "comm.allreduce", examine, remedies=(VIEW,))

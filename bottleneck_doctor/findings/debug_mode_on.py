@@ -24,9 +24,6 @@ Anomaly detection: the checks' own time and 30 µs for each of them (measured: 2
 worst. Profilers: a range from nothing over 6 % to 14 % (measured). Trace functions and development mode: a
 range from nothing over 5 % to a half (ours).
 
-## Remedies
-`drop-debug`.
-
 ## References
 torch.autograd.set_detect_anomaly; PyTorch Performance Tuning Guide, "Disable debugging APIs"; Python's
 development mode.
@@ -44,13 +41,12 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import (
     PROFILER,
     SETTINGS,
     Factor,
     anatomy_like,
-    blind,
     case_of,
     operators,
     own_s,
@@ -58,6 +54,7 @@ from .parts.computing import (
     spared,
     switches,
 )
+from .parts.entry import Entry, cpu_loop, given
 
 ID = "debug-mode-on"
 TRACEBACK_S = 3e-5  # for each gradient that is checked [catalogue F49, measured]
@@ -68,46 +65,54 @@ PROFILED = (1.0, 1.06, 1.14)  # [catalogue F49, measured]
 TRACED = (1.0, 1.05, 1.5)  # (ours)
 GUESSED = (1.0, 1.5, 5.0)  # anomaly detection in a step that was not profiled [catalogue F49, measured]
 
+SWITCH_OFF = Proposal(
+    id="drop-debug",
+    title="switch debugging aids off",
+    fix=Fix(
+        "once the bug is found",
+        "torch.autograd.set_detect_anomaly(False)     # and no `with detect_anomaly()`",
+    ),
+    apply="hook",
+    risk="what it would have caught goes unseen",
+    basis="bound",
+    treatments=(Treatment("debug", {"drop": "anomaly"}),),
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when a switch is on that costs every step something."""
-    missing, scenario, known = blind(diagnosis, ID, profiled=False), diagnosis.scenario, switches(diagnosis)
-    if missing is not None or scenario is None:
-        return missing
+    scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None:
         return Abstention(ID, "what the script has set")
     found = _found(diagnosis, scenario, known)
     if not found:
         return None
-    what = max(found, key=lambda one: one[2][1])
-    if what[2][1] < WORTH:
+    text, dropped, factor, how = max(found, key=lambda one: one[2][1])
+    if factor[1] < WORTH:
         return None
-    evidence = [Evidence(f"{text} is on", name, 1.0, SETTINGS) for text, name, _, _ in found]
+    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for switch, name, _, _ in found]
     evidence += _checks(diagnosis)
-    proposal = Proposal(
-        id="drop-debug",
-        title=f"switch {what[0]} off",
-        fix=Fix("once the bug is found", what[3]),
-        factor=what[2],
-        apply="hook" if what[1] in DROPPED else "manual",
-        risk="what it would have caught goes unseen",
+    proposal = replace(
+        SWITCH_OFF.at(None, how),
+        title=f"switch {text} off",
+        factor=factor,
         most=gain(scenario, spared(scenario, own_s(scenario))),
-        basis="bound",
-        treatments=(Treatment("debug", {"drop": what[1]}),) if what[1] in DROPPED else (),
+        treatments=(Treatment("debug", {"drop": dropped}),),
     )
-    return Finding(ID, "model.compute" if "anomaly" in what[0] else "host.python", evidence, [proposal])
+    if dropped not in DROPPED:
+        proposal = replace(proposal, apply="manual", treatments=())
+    return Finding(ID, "model.compute" if dropped == "anomaly" else "host.python", evidence, [proposal])
 
 
 def _found(
     diagnosis: Diagnosis, scenario: Scenario, known: ScriptSettings
 ) -> list[tuple[str, str, Factor, str]]:
     """(what, metric, speedup without it, how to switch it off) for each switch that is on."""
-    anomaly = "torch.autograd.set_detect_anomaly(False)     # and no `with detect_anomaly()`"
     live = "leave the profiler's block after a few steps, or give it a schedule"
     trace = "run without coverage or a debugger; sys.settrace(None)"
     every = (
         (known.anomaly or "anomaly" in known.noticed, "anomaly detection", "anomaly",
-         _without_checks(diagnosis, scenario), anomaly),
+         _without_checks(diagnosis, scenario), SWITCH_OFF.fix.snippet),
         ("profiler" in known.noticed, "a profiler of operators", "profiler", PROFILED, live),
         (bool(known.tracer), f"a trace function ({known.tracer})", "tracer", TRACED, trace),
         (bool(known.profiler), f"a profile function ({known.profiler})", "tracer", TRACED, trace),
@@ -163,4 +168,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "host.python", examine, needs=(cpu_loop,), remedies=(SWITCH_OFF,))

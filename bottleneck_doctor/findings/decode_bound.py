@@ -31,9 +31,6 @@ Yours will differ: ranges. With `bdoc run --calibrate` the decoders of the train
 up to 32 of its pictures, and on the same pixels stored otherwise. DALI decodes on the CPU as well, in threads
 of the training's process: what as many workers as cores bring, without moving batches.
 
-## Remedies
-`reencode-offline`, `resize-offline`, `decode-scaled`, `decoder-swap`, `dali-pipeline`, `cache-decoded-ram`.
-
 ## References
 Pillow, "Image.draft"; libjpeg-turbo, scaled decoding; torchvision, "Decoding and encoding images and
 videos"; NVIDIA DALI, "Pipeline"; FFCV, "Tuning guide".
@@ -61,10 +58,10 @@ from .parts.advice import (
     remembering,
     repeats_of,
     spread,
-    unlooped,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import hottest_place, line_evidence
 from .parts.timed import LEAST_LEFT, decoding
 
@@ -118,30 +115,30 @@ TIMED = {
 
 SMALLER = {"resize-offline": "stored small", "decode-scaled": "drafted"}  # of decoding and resizing
 
-# remedy -> title, how it is applied, lines, risk
+# remedy -> title, how it is applied, on what its effect rests, lines, risk
 WAYS = {
-    "cache-decoded-ram": ("decode each picture once and keep it in memory", "hook", CACHE,
-                          "pays from the second epoch on; memory for all pictures as they are decoded"),
-    "reencode-offline": ("store the pictures so that they are cheap to decode", "convert", CONVERT,
-                         "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
-    "resize-offline": ("store the pictures at twice the training size", "convert", RESIZE,
-                       "lossy, and later crops are limited to what is left"),
-    "decode-scaled": ("let the JPEG decoder skip pixels that are not needed", "manual", DRAFT,
-                      "pixels differ slightly from those of a full decode"),
-    "dali-pipeline": ("decode in a DALI pipeline, in threads of its own", "manual", DALI,
-                      "transforms must be DALI's; pixels, and the order of samples, differ"),
-    "decoder-swap": ("try another JPEG decoder", "manual", SWAP,
-                     "pixels differ by a level or two; Pillow is no longer slow by default"),
+    name: Proposal(name, title, Fix(title, snippet), apply=apply, effort="hours", risk=risk, basis=basis)
+    for name, title, apply, basis, snippet, risk in (
+        ("reencode-offline", "store the pictures so that they are cheap to decode", "convert", "bound",
+         CONVERT, "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
+        ("resize-offline", "store the pictures at twice the training size", "convert", "bound", RESIZE,
+         "lossy, and later crops are limited to what is left"),
+        ("decode-scaled", "let the JPEG decoder skip pixels that are not needed", "manual", "bound", DRAFT,
+         "pixels differ slightly from those of a full decode"),
+        ("decoder-swap", "try another JPEG decoder", "manual", "bound", SWAP,
+         "pixels differ by a level or two; Pillow is no longer slow by default"),
+        ("dali-pipeline", "decode in a DALI pipeline, in threads of its own", "manual", "bound", DALI,
+         "transforms must be DALI's; pixels, and the order of samples, differ"),
+        ("cache-decoded-ram", "decode each picture once and keep it in memory", "hook", "replay", CACHE,
+         "pays from the second epoch on; memory for all pictures as they are decoded"),
+    )
 }  # fmt: skip
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when decoders take much of a batch's CPU and it holds the loop up."""
-    blind = unlooped(diagnosis, ID)
-    inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if blind is not None or scenario is None or not held_up(diagnosis):
-        return blind
-    if not inputs.decode or inputs.decode < DECODE_SHARE * inputs.cpu:
+    inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
+    if not held_up(diagnosis) or not inputs.decode or inputs.decode < DECODE_SHARE * inputs.cpu:
         return None
     if gain(scenario, _costing(inputs, 0.0)) < WORTH:
         return None
@@ -168,7 +165,7 @@ def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
 
 def _codec(diagnosis: Diagnosis) -> str:
     """What most of the opened pictures are, by their suffixes; empty when none was seen."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    key = given(diagnosis.loader).key
     seen = [hot.suffixes for hot in diagnosis.profile.hot_files if hot.loader == key]
     counts = {name: sum(one.get(end, 0) for one in seen for end in ends) for name, ends in SUFFIXES.items()}
     return max(counts, key=lambda name: counts[name]) if any(counts.values()) else ""
@@ -218,17 +215,17 @@ def _proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Propos
         spared_s = max(inputs.decode, _resizing_s(diagnosis))
         change = remembering(inputs, _finished_bytes(diagnosis), spared_s)
         kept = keeping(diagnosis, "decoded")
-        proposals.append(replace(_proposal(diagnosis, "cache-decoded-ram"), change=change, treatments=kept))
+        cached = WAYS["cache-decoded-ram"].at(place_of(diagnosis))
+        proposals.append(replace(cached, change=change, treatments=kept))
     return proposals
 
 
 def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Proposal:
     """A cure whose effect on decoding was measured elsewhere."""
-    assert diagnosis.scenario is not None, "a range is replayed"
     size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
-    factor = spread(diagnosis.scenario, low, likely, high)
-    return replace(_proposal(diagnosis, name), factor=factor, basis="bound")
+    factor = spread(given(diagnosis.scenario), low, likely, high)
+    return replace(WAYS[name].at(place_of(diagnosis)), factor=factor)
 
 
 def _as_timed(diagnosis: Diagnosis, proposal: Proposal) -> list[Proposal]:
@@ -249,8 +246,7 @@ def _as_timed(diagnosis: Diagnosis, proposal: Proposal) -> list[Proposal]:
     if proposal.id == "dali-pipeline":
         change = _in_threads(diagnosis, change)
     timed = replace(proposal, title=title, change=change, factor=None, most=None, basis="calibrated")
-    assert diagnosis.scenario is not None, "what is timed is replayed"
-    return [timed] if gain(diagnosis.scenario, change) > 1 else []
+    return [timed] if gain(given(diagnosis.scenario), change) > 1 else []
 
 
 def _as_shrunk(
@@ -273,13 +269,12 @@ def _resizing_s(diagnosis: Diagnosis) -> float:
 def _threaded(diagnosis: Diagnosis) -> Proposal:
     """DALI's threads: at worst nothing, likely what as many workers bring whose batches nobody moves, at best
     half of decoding as well."""
-    assert diagnosis.scenario is not None, "a range is replayed"
     costs = (_costing(diagnosis.inputs, one) for one in (1.0, 0.5))
     likely, high = (_in_threads(diagnosis, one) for one in costs)
-    proposal = _proposal(diagnosis, "dali-pipeline")
-    snippet = proposal.fix.snippet.replace("THREADS", str(_cores(diagnosis)))
-    factor = spread(diagnosis.scenario, Change(), likely, high)
-    return replace(proposal, fix=replace(proposal.fix, snippet=snippet), factor=factor, basis="bound")
+    dali = WAYS["dali-pipeline"]
+    snippet = dali.fix.snippet.replace("THREADS", str(_cores(diagnosis)))
+    factor = spread(given(diagnosis.scenario), Change(), likely, high)
+    return replace(dali.at(place_of(diagnosis), snippet), factor=factor)
 
 
 def _in_threads(diagnosis: Diagnosis, change: Change) -> Change:
@@ -288,12 +283,6 @@ def _in_threads(diagnosis: Diagnosis, change: Change) -> Change:
 
 def _cores(diagnosis: Diagnosis) -> int:
     return max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
-
-
-def _proposal(diagnosis: Diagnosis, name: str) -> Proposal:
-    title, apply, snippet, risk = WAYS[name]
-    fix = Fix(title, snippet, place_of(diagnosis))
-    return Proposal(name, title, fix, apply=apply, effort="hours", risk=risk)
 
 
 WORK, COST = BatchCost(0.03), StepCost(0.0, 0.003)
@@ -333,4 +322,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=tuple(WAYS.values()))

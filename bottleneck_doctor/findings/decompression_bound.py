@@ -24,9 +24,6 @@ Replay with the unpacking replaced by a copy of the unpacked bytes at 3 GB/s, wh
 into half of the memory, so that the page cache can hold them. Else a range from nothing: the disk would have
 to bring more bytes, and nobody has measured how fast.
 
-## Remedies
-`reencode-offline`.
-
 ## References
 Python, "gzip" and "zlib"; RFC 1951; NumPy, "numpy.save" and "numpy.savez_compressed".
 """
@@ -38,22 +35,13 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.inputs import making_of
 from ..analyse.predict import WORTH
-from ..model.diagnosis import (
-    Abstention,
-    BatchCost,
-    Change,
-    Diagnosis,
-    Finding,
-    Inputs,
-    Proposal,
-    Scenario,
-    StepCost,
-)
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import Making
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
-from .parts.advice import BOOKS, COPY_S_PER_BYTE, fits_memory, held_up, spread, unlooped, wait_evidence
-from .parts.case import Case, Entry, patient
+from .parts.advice import BOOKS, COPY_S_PER_BYTE, fits_memory, held_up, spread, wait_evidence
+from .parts.case import Case, patient
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import hottest_place, line_evidence
 
 ID = "decompression-bound"
@@ -64,15 +52,25 @@ STORED = """\
 np.save(path.with_suffix(".npy"), unpack(path))     # once per file, before training
 sample = np.load(path.with_suffix(".npy"))          # in __getitem__"""
 
+STORE = Proposal(
+    id="reencode-offline",
+    title="store the samples so that they need no unpacking",
+    fix=Fix("write each file once more, unpacked, and read that", STORED),
+    apply="convert",
+    effort="hours",
+    risk="the files take more room; where memory cannot hold them, the disk must be fast enough",
+    basis="bound",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when unpacking takes much of a batch's CPU and it holds the loop up."""
-    blind = unlooped(diagnosis, ID)
-    inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if blind is not None or scenario is None or not held_up(diagnosis) or not inputs.cpu:
-        return blind
+    inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
+    if not held_up(diagnosis) or not inputs.cpu:
+        return None
     making = making_of(diagnosis.profile, diagnosis.loader)
-    if making.unpack_cpu_s < UNPACK_SHARE * inputs.cpu or gain(scenario, _unpacked(inputs, making)) < WORTH:
+    change = _unpacked(inputs, making)
+    if making.unpack_cpu_s < UNPACK_SHARE * inputs.cpu or gain(scenario, change) < WORTH:
         return None
     evidence = [
         Evidence("share of a batch's CPU that unpacking takes", "unpack_share",
@@ -82,9 +80,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    return Finding(
-        ID, "input.preprocess", evidence, [_store(diagnosis, scenario, making)], hottest_place(diagnosis)
-    )
+    place = hottest_place(diagnosis)
+    fits = fits_memory(diagnosis, making.unpacked_bytes / max(inputs.samples, 1.0))
+    if fits and inputs.storage < READ_SHARE * inputs.wall:
+        proposal = replace(STORE.at(place), change=change, basis="replay")
+    else:
+        proposal = replace(STORE.at(place), factor=spread(scenario, Change(), change, change))
+    return Finding(ID, "input.preprocess", evidence, [proposal], place)
 
 
 def _unpacked(inputs: Inputs, making: Making) -> Change:
@@ -92,26 +94,6 @@ def _unpacked(inputs: Inputs, making: Making) -> Change:
     fetching = inputs.fetching
     spared = max(0.0, making.unpack_cpu_s - making.unpacked_bytes * COPY_S_PER_BYTE)
     return Change(cpu=max(0.0, 1 - spared / fetching))
-
-
-def _store(diagnosis: Diagnosis, scenario: Scenario, making: Making) -> Proposal:
-    inputs = diagnosis.inputs
-    change = _unpacked(inputs, making)
-    held = (
-        fits_memory(diagnosis, making.unpacked_bytes / max(inputs.samples, 1.0))
-        and inputs.storage < READ_SHARE * inputs.wall
-    )
-    return Proposal(
-        id="reencode-offline",
-        title="store the samples so that they need no unpacking",
-        fix=Fix("write each file once more, unpacked, and read that", STORED, hottest_place(diagnosis)),
-        change=change if held else None,
-        factor=None if held else spread(scenario, Change(), change, change),
-        apply="convert",
-        effort="hours",
-        risk="the files take more room; where memory cannot hold them, the disk must be fast enough",
-        basis="replay" if held else "bound",
-    )
 
 
 def _case(unpack_s: float, memory: int | None = 64 << 30, cost: StepCost = StepCost(0.0, 0.002)) -> Diagnosis:  # noqa: B008
@@ -133,4 +115,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=(STORE,))

@@ -24,9 +24,6 @@ numbers: they are not looked at. The setting is each thread's own: set it before
 A range by replay on the pointwise share: from nothing to 9 times as fast (measured: 11.9 to 1.3 ms), by how
 many vectors hold at least one such number.
 
-## Remedies
-`flush-denormals`.
-
 ## References
 torch.set_flush_denormal; Intel 64 optimization manual, "Denormals are zero".
 """
@@ -42,8 +39,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.case import Case, Entry
-from .parts.computing import PROFILER, anatomy_like, blind, case_of, faster, share_of
+from .parts.case import Case
+from .parts.computing import PROFILER, anatomy_like, case_of, faster, share_of
+from .parts.entry import Entry, given, profiled_cpu_step
 
 ID = "denormals"
 TINY_SHARE = 0.01  # of the numbers of one sort [catalogue F61]
@@ -56,13 +54,20 @@ POINTWISE = (
     "tanh_backward sigmoid_backward threshold_backward relu clamp_min neg abs copy_ sum mean"
 ).split()
 
+FLUSH = Proposal(
+    id="flush-denormals",
+    title="let the CPU take such numbers for zero",
+    fix=Fix("first lines of the script, before any thread", "torch.set_flush_denormal(True)"),
+    apply="hook~",
+    risk="numbers below 1.2e-38 become zero",
+    basis="bound",
+    treatments=(Treatment("denormals"),),
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when numbers below the normal range meet pointwise operators."""
-    missing, scenario = blind(diagnosis, ID), diagnosis.scenario
-    if missing is not None or scenario is None or diagnosis.loop is None:
-        return missing
-    pid = diagnosis.loop.pid
+    scenario, pid = given(diagnosis.scenario), given(diagnosis.loop).pid
     known = [one for one in diagnosis.profile.computing.denormals if one.pid == pid]
     if not known:
         return Abstention(ID, "a sample of the weights")
@@ -72,19 +77,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     most = max(one.tiny / one.looked for one in found)
     hit = 1 - (1 - most) ** LANES
-    proposal = Proposal(
-        id="flush-denormals",
-        title="let the CPU take such numbers for zero",
-        fix=Fix("first lines of the script, before any thread", "torch.set_flush_denormal(True)"),
-        factor=faster(scenario, pointwise, (1.0, 1 + (SLOWER - 1) * hit / 2, 1 + (SLOWER - 1) * hit)),
-        apply="hook~",
-        risk="numbers below 1.2e-38 become zero",
-        most=gain(scenario, Change(compute=1 - pointwise)),
-        basis="bound",
-        treatments=(Treatment("denormals"),),
-    )
-    if proposal.factor is None or proposal.factor[1] < WORTH:
+    factor = faster(scenario, pointwise, (1.0, 1 + (SLOWER - 1) * hit / 2, 1 + (SLOWER - 1) * hit))
+    if factor[1] < WORTH:
         return None
+    proposal = replace(FLUSH, factor=factor, most=gain(scenario, Change(compute=1 - pointwise)))
     evidence = [
         Evidence(f"share of the {one.kind} below the normal range", "denormal_share", one.tiny / one.looked,
                  "a sample after one step")
@@ -118,4 +114,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(profiled_cpu_step,), remedies=(FLUSH,))

@@ -27,9 +27,6 @@ Replay with the sleep reduced to the job's share of the traffic, at worst halfwa
 writes; of checkpoints, which mostly go to memory first, half. Reads and forced writes do not become faster
 than on an idle disk: likely a cloud volume's half a millisecond and four, at best a local NVMe disk's.
 
-## Remedies
-`io-isolate`.
-
 ## References
 iostat(1); ionice(1); cgroup v2 `io.max`, `io.latency`; proc(5), "io".
 """
@@ -53,7 +50,8 @@ from .parts.advice import (
     wait_evidence,
     waits,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
 ID = "disk-contended"
 READ_SHARE = 0.2  # of what a batch costs its maker (ours)
@@ -64,6 +62,18 @@ ALONE_WRITE_S = (
     5e-4,
 )  # a forced write to an idle disk: a virtual one's [measured], a local NVMe disk's
 FAST_BYTES_PER_S = 3e9  # and what the latter delivers [catalogue B]
+
+ISOLATE = Proposal(
+    id="io-isolate",
+    title="keep other jobs off the disk that this training uses",
+    fix=Fix(
+        "give it a volume of its own, or hold the others back",
+        "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it",
+    ),
+    apply="admin",
+    effort="hours",
+    risk="what the disk delivers to several readers together may be more than it gives to one",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -88,9 +98,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     evidence = [Evidence(*one, "diskstats less task io") for one in known]
     evidence += wait_evidence(diagnosis) if reading else []
-    return Finding(
-        ID, _cause(diagnosis, reading), evidence, [_alone(diagnosis, scenario, disks)], place_of(diagnosis)
-    )
+    proposal = _alone(diagnosis, scenario, disks)
+    return Finding(ID, _cause(diagnosis, reading), evidence, [proposal], place_of(diagnosis))
 
 
 def _cause(diagnosis: Diagnosis, reading: bool) -> str:
@@ -106,16 +115,7 @@ def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Proposal:
     reads, writes = _floors(_reading(diagnosis), share), _floors(_writing(diagnosis), share)
     halfway = _eased(scenario, (1 + share) / 2, 1.0)
     likely, best = (_eased(scenario, *both) for both in zip(reads, writes, strict=True))
-    return Proposal(
-        id="io-isolate",
-        title="keep other jobs off the disk that this training uses",
-        fix=Fix("give it a volume of its own, or hold the others back",
-                "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it"),
-        factor=spread(scenario, halfway, likely, best),
-        apply="admin",
-        effort="hours",
-        risk="what the disk delivers to several readers together may be more than it gives to one",
-    )  # fmt: skip
+    return replace(ISOLATE, factor=spread(scenario, halfway, likely, best))
 
 
 def _eased(scenario: Scenario, reading: float, writing: float) -> Change:
@@ -196,4 +196,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.storage", examine)
+FINDING = Entry(ID, "input.storage", examine, remedies=(ISOLATE,))

@@ -27,9 +27,6 @@ that is another training: it is not offered here.
 `torch-compile`: from nothing to the factor of 2 that its documentation hopes for, 1.3 likely; 2.34 to 1.52 ms
 were measured for 30 layers of width 64, after 38 s of compilation.
 
-## Remedies
-`fuse-operators`, `torch-compile`.
-
 ## References
 PyTorch Performance Tuning Guide, "Fuse operations"; torch.compile; torch.nn.LSTM; torch.bmm; torch.func.vmap.
 """
@@ -41,13 +38,14 @@ from statistics import fmean
 
 from ..analyse.causes import gain
 from ..model.computing import Compilation, Computing, DispatchBreakdown
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case, Entry
-from .parts.computing import PROFILER, anatomy, anatomy_like, blind, case_of, optimizer_s
+from .parts.case import Case
+from .parts.computing import PROFILER, anatomy, anatomy_like, case_of, optimizer_s
+from .parts.entry import Entry, given, profiled_cpu_step
 
 ID = "dispatch-bound"
 LAUNCH_SHARE = 0.4  # of the step [catalogue F34]
@@ -55,19 +53,36 @@ OUTSIDE_SHARE = 0.5  # of the calls' price that is not the optimizer's (ours)
 FUSED = (0.9, 0.4, 0.02)  # of the price that is left when calls are merged (ours)
 COMPILED = (1.0, 1.3, 2.0)  # torch.compile's documentation, and 1.5 [catalogue F34, measured]
 
-MERGE = """\
+MERGED = """\
 y = torch.bmm(x, weights)                  # one product for all heads, experts or members, not a loop
 h, _ = torch.nn.LSTM(...)(x)               # the fused layer, not a cell per time step
 y = torch.nn.functional.gelu(x)            # the library's function, not its formula"""
-COMPILE = "model.compile()                     # in place: state_dict keys stay; warm it up before timing"
+FUSE = Proposal(
+    id="fuse-operators",
+    title="do in one call what takes many",
+    fix=Fix("merge loops over small tensors into calls on large ones", MERGED),
+    effort="hours",
+    risk="results may differ in the last digits",
+    basis="bound",
+)
+COMPILE = Proposal(
+    id="torch-compile",
+    title="let torch.compile merge the model's operators",
+    fix=Fix(
+        "before the loop",
+        "model.compile()                     # in place: state_dict keys stay; warm it up before timing",
+    ),
+    factor=COMPILED,
+    apply="hook~",
+    risk="first steps take half a minute and more; each new shape may compile again; numbers may differ",
+    basis="bound",
+    treatments=(Treatment("compiled"),),
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when calling operators takes a large part of the step."""
-    scenario, found = diagnosis.scenario, anatomy(diagnosis)
-    missing = blind(diagnosis, ID)
-    if missing is not None or scenario is None or found is None:
-        return missing
+    scenario, found = given(diagnosis.scenario), given(anatomy(diagnosis))
     launch = fmean(cost.launch for cost in scenario.costs)
     share = 1 - 1 / gain(scenario, Change(launch=0))
     outside = 1 - min(1.0, optimizer_s(diagnosis, scenario) / max(launch, 1e-12))
@@ -78,35 +93,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("operators in the profiled step", "operators_per_step", float(found.operators), PROFILER),
         Evidence("what calling one takes", "launch_s", launch / max(found.operators, 1), PROFILER),
     ]
-    return Finding(ID, "host.launch", evidence, _proposals(diagnosis, scenario, outside))
-
-
-def _proposals(diagnosis: Diagnosis, scenario: Scenario, outside: float) -> list[Proposal]:
-    low, likely, high = (Change(launch=1 - outside * (1 - left)) for left in FUSED)
-    merge = Proposal(
-        id="fuse-operators",
-        title="do in one call what takes many",
-        fix=Fix("merge loops over small tensors into calls on large ones", MERGE),
-        factor=spread(scenario, low, likely, high),
-        effort="hours",
-        risk="results may differ in the last digits",
-        most=gain(scenario, Change(launch=0.0)),
-        basis="bound",
-    )
-    if diagnosis.profile.computing.compilations:
-        return [merge]
-    compile_ = Proposal(
-        id="torch-compile",
-        title="let torch.compile merge the model's operators",
-        fix=Fix("before the loop", COMPILE),
-        factor=COMPILED,
-        apply="hook~",
-        risk="first steps take half a minute and more; each new shape may compile again; numbers may differ",
-        most=gain(scenario, Change(launch=0.0)),
-        basis="bound",
-        treatments=(Treatment("compiled"),),
-    )
-    return [merge, compile_]
+    fused = (Change(launch=1 - outside * (1 - left)) for left in FUSED)
+    most = gain(scenario, Change(launch=0.0))
+    proposals = [replace(FUSE, factor=spread(scenario, *fused), most=most)]
+    if not diagnosis.profile.computing.compilations:
+        proposals.append(replace(COMPILE, most=most))
+    return Finding(ID, "host.launch", evidence, proposals)
 
 
 TINY = StepCost(0.0005, launch=0.0015)
@@ -142,4 +134,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.launch", examine)
+FINDING = Entry(ID, "host.launch", examine, needs=(profiled_cpu_step,), remedies=(FUSE, COMPILE))

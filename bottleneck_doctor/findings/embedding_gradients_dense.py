@@ -24,9 +24,6 @@ are not looked at: that would wait for the device.
 By replay, of what the optimizer takes for these tables, of zeros that are filled in, and of pages that are
 mapped for them: from 0.8 to all of it, likely 0.9 (measured: ×9.9 where ×9.8 was promised).
 
-## Remedies
-`sparse-gradients`.
-
 ## References
 torch.nn.Embedding, argument `sparse`; torch.optim.SparseAdam.
 """
@@ -38,12 +35,13 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..model.computing import Computing, GradientRows, Optimizer
-from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread, step_share
-from .parts.case import Case, Entry
-from .parts.computing import PROFILER, blind, built_at, case_of, operators, optimizer_s, optimizers, spared
+from .parts.case import Case
+from .parts.computing import PROFILER, built_at, case_of, operators, optimizer_s, optimizers, spared
+from .parts.entry import Entry, cpu_loop, given
 
 ID = "embedding-gradients-dense"
 TOUCHED = 0.1  # of the rows at most (ours)
@@ -51,49 +49,51 @@ LOOKED_AT_LEAST = 256  # rows (ours)
 SPARED = (0.8, 0.9, 1.0)  # of what goes through whole tables: low, likely, high (ours: 0.9 measured)
 ROWS = "gradients after one step"
 
-SPARSE = """\
+TWO_OPTIMIZERS = """\
 table = nn.Embedding(rows, width, sparse=True)
 optimizers = [
     torch.optim.SparseAdam(tables, lr=lr),      # the embeddings' weights
     torch.optim.Adam(others, lr=lr),            # all the others
 ]"""
 
+SPARSE = Proposal(
+    id="sparse-gradients",
+    title="update only the rows of an embedding that a batch looks up",
+    fix=Fix("give embeddings sparse gradients and an optimizer for them", TWO_OPTIMIZERS),
+    risk="moments of rows rest while they are not looked up; no weight decay; clipping refuses them",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires where tables of which few rows were looked up keep the optimizer busy."""
-    missing, scenario, known = blind(diagnosis, ID, profiled=False), diagnosis.scenario, optimizers(diagnosis)
-    if missing is not None or scenario is None:
-        return missing
-    tables = _tables(diagnosis)
+    scenario, known, tables = given(diagnosis.scenario), optimizers(diagnosis), _tables(diagnosis)
     if not tables or not known:
         return None
-    whole = max(1, sum(one.elements for one in known))
-    part = min(1.0, sum(one.elements for one in tables) / whole)
+    inside = sum(one.elements for one in tables)
+    part = min(1.0, inside / max(1, sum(one.elements for one in known)))
     touched = sum(one.touched for one in tables) / sum(one.looked for one in tables)
     filled = operators(diagnosis, lambda name: name in ("fill_", "zero_", "embedding_dense_backward"))
-    seconds = (
-        (1 - touched) * part * (optimizer_s(diagnosis, scenario) + sum(one.self_cpu_s for one in filled))
+    filling_s = sum(one.self_cpu_s for one in filled)
+    untouched = (1 - touched) * part
+    seconds = untouched * (optimizer_s(diagnosis, scenario) + filling_s)
+    low, likely, high = (
+        replace(spared(scenario, share * seconds), paging=1 - share * untouched) for share in SPARED
     )
-    proposal = _proposal(scenario, known[0], seconds, (1 - touched) * part)
-    if proposal.factor is None or proposal.factor[1] < WORTH:
+    factor = spread(scenario, low, likely, high)
+    if factor[1] < WORTH:
         return None
     evidence = [
         Evidence("share of the tables' rows that a step gave a gradient", "touched_share", touched, ROWS),
-        Evidence(
-            "numbers in these tables", "table_elements", float(sum(one.elements for one in tables)), ROWS
-        ),
+        Evidence("numbers in these tables", "table_elements", float(inside), ROWS),
         Evidence("share of all that the optimizers update", "table_share", part, "the optimizer's groups"),
-        Evidence(
-            "share of the step in the optimizer",
-            "optimizer_share",
-            step_share(diagnosis, "optimizer"),
-            "hooks around step",
-        ),
-    ]
+        Evidence("share of the step in the optimizer", "optimizer_share", step_share(diagnosis, "optimizer"),
+                 "hooks around step"),
+    ]  # fmt: skip
     if filled:
-        taken = sum(one.self_cpu_s for one in filled)
-        evidence.append(Evidence("time a step fills tensors with zeros", "fill_s", taken, PROFILER))
-    return Finding(ID, "model.compute", evidence, [proposal], built_at(known[0]))
+        evidence.append(Evidence("time a step fills tensors with zeros", "fill_s", filling_s, PROFILER))
+    place = built_at(known[0])
+    proposal = replace(SPARSE.at(place), factor=factor, most=gain(scenario, high))
+    return Finding(ID, "model.compute", evidence, [proposal], place)
 
 
 def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
@@ -101,25 +101,10 @@ def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
     return [
         one
         for one in diagnosis.profile.computing.gradient_rows
-        if diagnosis.loop is not None
-        and one.pid == diagnosis.loop.pid
+        if one.pid == given(diagnosis.loop).pid
         and one.looked >= LOOKED_AT_LEAST
         and one.touched <= TOUCHED * one.looked
     ]
-
-
-def _proposal(scenario: Scenario, optimizer: Optimizer, seconds: float, part: float) -> Proposal:
-    low, likely, high = (
-        replace(spared(scenario, share * seconds), paging=1 - share * part) for share in SPARED
-    )
-    return Proposal(
-        id="sparse-gradients",
-        title="update only the rows of an embedding that a batch looks up",
-        fix=Fix("give embeddings sparse gradients and an optimizer for them", SPARSE, built_at(optimizer)),
-        factor=spread(scenario, low, likely, high),
-        most=gain(scenario, high),
-        risk="moments of rows rest while they are not looked up; no weight decay; clipping refuses them",
-    )
 
 
 COST = StepCost(0.02, launch=0.001)
@@ -151,4 +136,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(cpu_loop,), remedies=(SPARSE,))

@@ -27,9 +27,6 @@ what is saved. Rarer evaluations are yours to choose (assumed: every fifth). Wit
 took 0.73 to 1.0 of its time (measured: a Transformer layer 0.73, tiny layers 0.77, convolutions and large
 layers 0.96 to 1.0). Workers are replayed with the evaluation's own batches.
 
-## Remedies
-`eval-less`, `eval-no-grad`, `eval-workers`.
-
 ## References
 PyTorch, "Grad modes" (inference_mode) and `Module.eval`; torch.utils.data on workers for the validation
 loader.
@@ -48,8 +45,10 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
 from .parts.advice import loader_call, loader_with, rhythm_evidence, spread, waits
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
+ID = "evaluation-heavy"
 RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)
 UNRECORDED = (1.0, 0.9, 0.73)  # of a forward pass's time is left without autograd [catalogue F50, measured]
 LOOPS = "loops without backward passes"
@@ -57,28 +56,47 @@ FORWARDS = ("forwards", "recorded_forwards")
 SEVERAL = 3  # evaluations, or epochs, from which they can come less often (ours)
 BY_EPOCH = ("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)")
 BY_STEP = ("evaluate after more steps", "if step % (5 * every) == 0: evaluate(model, val_loader)")
-TRAINER = (
-    "evaluate every few epochs",
-    "Trainer(..., check_val_every_n_epoch=5)   # or limit_val_batches=0.2",
-)
-ARGUMENTS = (
-    "evaluate after more steps",
-    'TrainingArguments(..., eval_strategy="steps", eval_steps=5 * every)',
-)
+TRAINER = (BY_EPOCH[0], "Trainer(..., check_val_every_n_epoch=5)   # or limit_val_batches=0.2")
+ARGUMENTS = (BY_STEP[0], 'TrainingArguments(..., eval_strategy="steps", eval_steps=5 * every)')
 HOW = {"lightning": TRAINER, "pytorch_lightning": TRAINER, "transformers": ARGUMENTS}
 EVALUATE = """\
 model.eval()
 with torch.inference_mode():             # nothing is kept for a backward pass: batches may be larger
     for x, y in val_loader: meter.update(model(x), y)"""
 
+SELDOM = Proposal(
+    id="eval-less",
+    title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
+    fix=Fix(*BY_EPOCH),
+    risk="early stopping reacts later",
+    basis="amdahl",
+    scope="run",
+)
+UNRECORD = Proposal(
+    id="eval-no-grad",
+    title="evaluate in inference mode, with larger batches (gain of the whole run)",
+    fix=Fix("keep nothing for a backward pass", EVALUATE),
+    basis="bound",
+    scope="run",
+)
+OWN_WORKERS = Proposal(
+    id="eval-workers",
+    title="give the validation loader workers of its own (gain of the whole run)",
+    fix=Fix("the validation loader has none", "DataLoader(..., num_workers=2, persistent_workers=True)"),
+    apply="hook",
+    risk="memory grows with each worker",
+    scope="run",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when evaluating takes more than a fifth of the time."""
     whole = diagnosis.whole
     if diagnosis.loop is None and diagnosis.outside is None:
-        return Abstention("evaluation-heavy", "a training loop")
+        return Abstention(ID, "a training loop")
     loops = evaluations_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
-    if evaluation_share(whole) <= HEAVY:
+    share = evaluation_share(whole)
+    if share <= HEAVY:
         return None
     if not loops:
         return _within_loop(diagnosis) if whole.evaluated_at is not None else None
@@ -86,11 +104,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     forwards, recorded = (sum(getattr(one, name) for one in loops) for name in FORWARDS)
     loader = next((one for one in diagnosis.profile.loaders if one.key == main.loader), None)
     known = [
-        (
-            "share of training and evaluation that evaluation takes",
-            "evaluation_fraction",
-            evaluation_share(whole),
-        ),
+        ("share of training and evaluation that evaluation takes", "evaluation_fraction", share),
         ("time in evaluation", "evaluation_s", whole.evaluation_s),
         ("evaluations seen", "evaluations", float(whole.evaluations)),
         ("share of their time that waits for data", "evaluation_data_wait_share", main.wait_s / main.wall_s),
@@ -103,10 +117,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if trained_on:
         evidence.append(Evidence("it goes over the data that the training uses"))
     place = None if loader is None or trained_on else loader.location
-    proposals = _less(diagnosis, whole, loader, place)
+    proposals = _less(diagnosis, loader, place)
     proposals += _unrecorded(diagnosis, place) if recorded else []
     proposals += _workers(diagnosis, loader) if loader is not None and not trained_on else []
-    return Finding("evaluation-heavy", CAUSE, evidence, proposals, place)
+    return Finding(ID, CAUSE, evidence, proposals, place)
 
 
 def _within_loop(diagnosis: Diagnosis) -> Finding:
@@ -119,7 +133,7 @@ def _within_loop(diagnosis: Diagnosis) -> Finding:
         "py-spy, training thread",
     )
     evidence = [share, *rhythm_evidence(diagnosis, "compute")]
-    return Finding("evaluation-heavy", CAUSE, evidence, [_rarer(whole, BY_STEP, place)], place)
+    return Finding(ID, CAUSE, evidence, [_rarer(whole, BY_STEP, place)], place)
 
 
 def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, float, float]:
@@ -128,30 +142,20 @@ def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, 
     return low, likely, high
 
 
-def _less(
-    diagnosis: Diagnosis, whole: Whole, loader: Loader | None, place: Location | None
-) -> list[Proposal]:
+def _less(diagnosis: Diagnosis, loader: Loader | None, place: Location | None) -> list[Proposal]:
     """Where there are more evaluations than one: of a single one nothing can be left out by an interval."""
-    loop = diagnosis.loop
+    loop, whole = diagnosis.loop, diagnosis.whole
     epochs = len(loop.epochs.batches) if loop is not None else whole.evaluations
     if whole.evaluations < SEVERAL:
         return []
     through = loader.through if loader is not None else []
     known = next((HOW[name] for name in through if name in HOW), None)
-    text, snippet = known or (BY_EPOCH if epochs >= SEVERAL else BY_STEP)
-    return [_rarer(whole, (text, snippet), place)]
+    return [_rarer(whole, known or (BY_EPOCH if epochs >= SEVERAL else BY_STEP), place)]
 
 
 def _rarer(whole: Whole, how: tuple[str, str], place: Location | None) -> Proposal:
-    return Proposal(
-        id="eval-less",
-        title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
-        fix=Fix(*how, place),
-        factor=_in_run(whole, RARER),
-        risk="early stopping reacts later",
-        basis="amdahl",
-        scope="run",
-    )
+    text, snippet = how
+    return replace(SELDOM.at(place, snippet, text), factor=_in_run(whole, RARER))
 
 
 def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
@@ -159,20 +163,14 @@ def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     scenario = diagnosis.evaluation.scenario if diagnosis.evaluation is not None else None
     if scenario is None:
         return []
-    changes = [Change(compute=left, launch=left, idle=left) for left in UNRECORDED]
-    return [
-        Proposal(
-            id="eval-no-grad",
-            title="evaluate in inference mode, with larger batches (gain of the whole run)",
-            fix=Fix("keep nothing for a backward pass", EVALUATE, place),
-            factor=_in_run(diagnosis.whole, spread(scenario, changes[0], changes[1], changes[2])),
-            most=with_faster_evaluation(
-                diagnosis.whole, gain(scenario, Change(compute=0.0, launch=0.0, idle=0.0))
-            ),
-            basis="bound",
-            scope="run",
-        )
-    ]
+    low, likely, high = (Change(compute=left, launch=left, idle=left) for left in UNRECORDED)
+    nothing = Change(compute=0.0, launch=0.0, idle=0.0)
+    proposal = replace(
+        UNRECORD.at(place),
+        factor=_in_run(diagnosis.whole, spread(scenario, low, likely, high)),
+        most=with_faster_evaluation(diagnosis.whole, gain(scenario, nothing)),
+    )
+    return [proposal]
 
 
 def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Proposal]:
@@ -183,25 +181,15 @@ def _workers(diagnosis: Diagnosis, loader: Loader) -> list[Proposal]:
     best = best_setting(own.scenario)
     if gain(own.scenario, best.change) < WORTH:
         return []
-    call = loader_call(
-        loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
+    setting = {
+        "num_workers": best.workers, "prefetch_factor": best.prefetch, "persistent_workers": True,
+    }  # fmt: skip
+    proposal = replace(
+        OWN_WORKERS.at(loader.location, loader_call(loader, **setting)),
+        factor=_in_run(diagnosis.whole, spread(own.scenario, Change(), best.change, best.change)),
+        treatments=(loader_with(loader, **setting),),
     )
-    return [
-        Proposal(
-            id="eval-workers",
-            title="give the validation loader workers of its own (gain of the whole run)",
-            fix=Fix("the validation loader has none", call, loader.location),
-            factor=_in_run(diagnosis.whole, spread(own.scenario, Change(), best.change, best.change)),
-            apply="hook",
-            risk="memory grows with each worker",
-            scope="run",
-            treatments=(
-                loader_with(
-                    loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
-                ),
-            ),
-        )
-    ]
+    return [proposal]
 
 
 def _case(
@@ -249,4 +237,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("evaluation-heavy", "host.evaluation", examine)
+FINDING = Entry(ID, CAUSE, examine, remedies=(SELDOM, UNRECORD, OWN_WORKERS))

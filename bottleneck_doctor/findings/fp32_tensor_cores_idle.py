@@ -28,9 +28,6 @@ PyTorch's notes; 1.5 and the likely 3 are ours); 16 bits 2 to 8 times, half of t
 (ours), and kernels that wait for memory up to twice. With `bdoc run --calibrate` products and
 convolutions are timed on the training's own shapes in either precision, after the training.
 
-## Remedies
-`tf32`, `amp`.
-
 ## References
 PyTorch CUDA semantics, "TensorFloat-32 (TF32) on Ampere (and later) devices"; PyTorch recipe "Automatic
 Mixed Precision"; NVIDIA A100 data sheet.
@@ -47,7 +44,7 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import (
     BANDWIDTH_KINDS,
     CLOCK,
@@ -57,8 +54,8 @@ from .parts.computing import (
     kernel_share,
     of_step,
     saving,
-    unclocked,
 )
+from .parts.entry import Entry, device_step, given
 from .parts.timed import LAYERS, as_timed, times_as_fast
 
 ID = "fp32-tensor-cores-idle"
@@ -70,14 +67,34 @@ TF32_TIMES = (1.5, 3.0, 7.0)  # as fast: ours, ours, a large product in PyTorch'
 HALF_TIMES = (2.0, 3.0, 8.0)  # as fast on tensor cores: half the ratio of peaks at best (ours)
 MEMORY_TIMES = (1.0, 1.5, 2.0)  # as fast for half the bytes: at most twice
 
-TF32 = """\
-torch.set_float32_matmul_precision("high")
-torch.backends.cudnn.allow_tf32 = True       # the default"""
-AMP = """\
+TF32 = Proposal(
+    id="tf32",
+    title="let products in float32 use tensor cores (TF32)",
+    fix=Fix(
+        "before training",
+        'torch.set_float32_matmul_precision("high")\n'
+        "torch.backends.cudnn.allow_tf32 = True       # the default",
+    ),
+    basis="bound",
+    apply="hook~",
+    risk="products keep about three decimal digits; sums stay in float32",
+    treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
+)
+AUTOCAST = """\
 with torch.autocast("cuda", dtype=torch.bfloat16):      # no gradient scaler needed
     loss = loss_fn(model(x), y)
 loss.backward()"""
-AMP_16 = """\
+MIXED = Proposal(
+    id="amp",
+    title="compute in 16 bits where that is safe (mixed precision)",
+    fix=Fix("forward pass and loss under autocast", AUTOCAST),
+    basis="bound",
+    apply="hook~",
+    effort="hours",
+    risk="overflow and rounding: compare the loss curve with one in float32",
+    treatments=(Treatment("autocast", {"device": "cuda", "dtype": "bfloat16"}),),
+)
+WITH_SCALER = """\
 scaler = torch.amp.GradScaler("cuda")
 with torch.autocast("cuda", dtype=torch.float16):
     loss = loss_fn(model(x), y)
@@ -86,16 +103,11 @@ scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"""
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when float32 products take much of the time of a device with tensor cores."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     if view.facts.capability is None or not view.facts.kernels:
         return Abstention(ID, "compute capability, and kernels by kind and precision")
-    if view.facts.capability < FIRST_WITH_TENSOR_CORES or diagnosis.scenario is None:
-        return None
     share = _plain(view, TENSOR_KINDS)
-    if share < FLOAT32_SHARE:
+    if view.facts.capability < FIRST_WITH_TENSOR_CORES or share < FLOAT32_SHARE:
         return None
     evidence = [
         Evidence("share of the kernels' time in float32 products and convolutions", "float32_share", share,
@@ -104,7 +116,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
     ]  # fmt: skip
-    return Finding(ID, "device.compute", evidence, _proposals(diagnosis, diagnosis.scenario, view))
+    return Finding(ID, "device.compute", evidence, _proposals(diagnosis, scenario, view))
 
 
 def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
@@ -131,24 +143,12 @@ def _plain_s(view: DeviceView, kinds: tuple[str, ...]) -> float:
 def _tf32(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> Proposal:
     """Timed are the products: convolutions may use TF32 already, unless the script forbids it."""
     timed = times_as_fast(diagnosis, ("product",), "rounded", _plain_s(view, ("matmul",)))
-    proposal = _tf32_by_range(scenario, _plain(view, ("matmul", "convolution")))
+    share = _plain(view, ("matmul", "convolution"))
+    factor = spread(scenario, *(Change(device=saving(share, times)) for times in TF32_TIMES))
+    proposal = replace(TF32, factor=factor, most=gain(scenario, Change(device=1 - share)))
     if timed is None:
         return proposal
     return as_timed(proposal, Change(device=saving(_plain(view, ("matmul",)), timed)))
-
-
-def _tf32_by_range(scenario: Scenario, share: float) -> Proposal:
-    return Proposal(
-        id="tf32",
-        title="let products in float32 use tensor cores (TF32)",
-        fix=Fix("before training", TF32),
-        factor=spread(scenario, *(Change(device=saving(share, times)) for times in TF32_TIMES)),
-        most=gain(scenario, Change(device=1 - share)),
-        basis="bound",
-        apply="hook~",
-        risk="products keep about three decimal digits; sums stay in float32",
-        treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
-    )
 
 
 def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool) -> Proposal:
@@ -159,18 +159,11 @@ def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool
     timed = times_as_fast(diagnosis, LAYERS, way, _plain_s(view, ("matmul", "convolution")))
     pairs = zip([timed] * 3 if timed is not None else HALF_TIMES, MEMORY_TIMES, strict=True)
     changes = [Change(device=saving(tensors, one) + saving(memory, other) - 1) for one, other in pairs]
-    return Proposal(
-        id="amp",
-        title="compute in 16 bits where that is safe (mixed precision)",
-        fix=Fix("forward pass and loss under autocast", AMP if newer else AMP_16),
-        factor=spread(scenario, *changes),
-        apply="hook~" if newer else "manual",
-        effort="hours",
-        risk="overflow and rounding: compare the loss curve with one in float32",
-        treatments=(Treatment("autocast", {"device": "cuda", "dtype": way}),) if newer else (),
-        most=None if timed is not None else gain(scenario, Change(device=max(0.0, 1 - tensors - memory))),
-        basis="bound" if timed is None else "calibrated",
-    )
+    mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
+    factor = spread(scenario, *changes)
+    if timed is not None:
+        return replace(mixed, factor=factor, basis="calibrated")
+    return replace(mixed, factor=factor, most=gain(scenario, Change(device=max(0.0, 1 - tensors - memory))))
 
 
 FLOAT32 = [kernels("matmul", 0.7, PLAIN), kernels("elementwise", 0.3, PLAIN)]
@@ -198,4 +191,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.compute", examine)
+FINDING = Entry(ID, "device.compute", examine, device=True, needs=(device_step,), remedies=(TF32, MIXED))

@@ -24,9 +24,6 @@ Replay with a twentieth of the full collections' time after a freeze (measured: 
 nothing) and all of the young ones', which a freeze does not spare, and with a tenth of all when collecting at
 chosen steps (an assumption: the interval is yours to choose).
 
-## Remedies
-`gc-freeze`, `gc-interval`.
-
 ## References
 gc, "freeze" and "set_threshold"; PyTorch and Meta on manual collection in distributed training
 (torchtitan).
@@ -41,8 +38,10 @@ from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, rhythm_evidence, step_share
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry, loader_loop
 
+ID = "gc-pauses"
 SHARE = 0.01  # of the step [catalogue F18]
 FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])
 SPACED = 0.1  # of the collections are left (assumed; the user chooses)
@@ -51,16 +50,34 @@ HOOK = "gc.callbacks"
 FULL = ("full",)
 ALL = ("full", "young")
 
-FREEZE = "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop"
-SPACE = f"""\
-gc.disable()                                 # before the loop
-if step % {EVERY} == 0: gc.collect(1)           # in it; on all ranks at the same step"""
+FREEZE = Proposal(
+    id="gc-freeze",
+    title="take what lives forever out of the collector's sight",
+    fix=Fix(
+        "freeze the heap once data set and model are built",
+        "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop",
+    ),
+    apply="hook",
+    risk="objects built before the freeze are never collected, if they form cycles",
+    treatments=(Treatment("collector"),),
+)
+SPACE = Proposal(
+    id="gc-interval",
+    title="collect at chosen steps only",
+    fix=Fix(
+        "switch automatic collection off, and collect now and then",
+        "gc.disable()                                 # before the loop\n"
+        f"if step % {EVERY} == 0: gc.collect(1)           # in it; on all ranks at the same step",
+    ),
+    change=Change(collect=SPACED),
+    apply="hook",
+    risk="memory grows between two collections where steps leave cycles behind",
+    treatments=(Treatment("collector", {"every": EVERY}),),
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when collections take a noticeable part of the steady step."""
-    if diagnosis.loop is None or diagnosis.scenario is None:
-        return Abstention("gc-pauses", "steps of a training loop over a loader")
     share = step_share(diagnosis, "collect")
     if share <= SHARE:
         return None
@@ -77,25 +94,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ]
     evidence += rhythm_evidence(diagnosis, "collect")
     place = diagnosis.loader.location if diagnosis.loader is not None else None
-    freeze = Proposal(
-        id="gc-freeze",
-        title="take what lives forever out of the collector's sight",
-        fix=Fix("freeze the heap once data set and model are built", FREEZE, place),
-        change=Change(collect=1 - full * (1 - FROZEN)),
-        apply="hook",
-        risk="objects built before the freeze are never collected, if they form cycles",
-        treatments=(Treatment("collector"),),
-    )
-    space = Proposal(
-        id="gc-interval",
-        title="collect at chosen steps only",
-        fix=Fix("switch automatic collection off, and collect now and then", SPACE, place),
-        change=Change(collect=SPACED),
-        apply="hook",
-        risk="memory grows between two collections where steps leave cycles behind",
-        treatments=(Treatment("collector", {"every": EVERY}),),
-    )
-    return Finding("gc-pauses", "host.gc", evidence, [freeze, space], place)
+    freeze = replace(FREEZE.at(place), change=Change(collect=1 - full * (1 - FROZEN)))
+    return Finding(ID, "host.gc", evidence, [freeze, SPACE.at(place)], place)
 
 
 PAUSES = Operation("collection", 1, 0, "full", 8, 1.6, 1.6, 0.25)
@@ -103,28 +103,19 @@ YOUNG = replace(PAUSES, name="young", count=800, max_s=0.003)
 SICK = StepCost(0.01, collect=0.004)
 
 
+def _case(*pauses: Operation, cost: StepCost = SICK) -> Diagnosis:
+    return patient(BatchCost(1e-4), cost, operations=pauses)
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
+    brief = StepCost(0.01, collect=5e-5)
     return (
-        Case(
-            "full collections of a large heap",
-            patient(BatchCost(1e-4), SICK, operations=(PAUSES,)),
-            "fires",
-            "gc-freeze",
-        ),
-        Case(
-            "young collections of much cyclic garbage",
-            patient(BatchCost(1e-4), SICK, operations=(YOUNG,)),
-            "fires",
-            "gc-interval",
-        ),
-        Case(
-            "a short collection now and then",
-            patient(BatchCost(1e-4), StepCost(0.01, collect=5e-5)),
-            "silent",
-        ),
-        Case("no loop was seen", replace(patient(BatchCost(1e-4), SICK), loop=None), "abstains"),
+        Case("full collections of a large heap", _case(PAUSES), "fires", "gc-freeze"),
+        Case("young collections of much cyclic garbage", _case(YOUNG), "fires", "gc-interval"),
+        Case("a short collection now and then", _case(cost=brief), "silent"),
+        Case("no loop was seen", replace(_case(), loop=None), "abstains"),
     )
 
 
-FINDING = Entry("gc-pauses", "host.gc", examine)
+FINDING = Entry(ID, "host.gc", examine, needs=(loader_loop,), remedies=(FREEZE, SPACE))

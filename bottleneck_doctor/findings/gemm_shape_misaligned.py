@@ -25,9 +25,6 @@ By replay: at worst nothing. Likely: half of what the rates of aligned and misal
 differ by; at best all of it, twice the rate at most (ours: sizes differ as well as alignment). With
 `bdoc run --calibrate` the training's products are timed padded and as they are.
 
-## Remedies
-`pad-dims`.
-
 ## References
 NVIDIA, "Matrix Multiplication Background User's Guide", on dimension quantisation; cuBLAS, "Tensor Core
 Usage".
@@ -35,14 +32,17 @@ Usage".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.causes import gain
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceFacts, Product
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated
-from .parts.computing import WINDOW, of_step, saving, unclocked
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated
+from .parts.computing import WINDOW, beat_of, of_step, saving
+from .parts.entry import Entry, device_step, given
 from .parts.timed import as_timed, times_as_fast
 
 ID = "gemm-shape-misaligned"
@@ -55,19 +55,25 @@ PADDED = """\
 vocabulary = -(-vocabulary // 64) * 64           # up to the next multiple of 64
 head = nn.Linear(width, vocabulary)              # mask the added logits in the loss"""
 
+PAD = Proposal(
+    id="pad-dims",
+    title="pad the sizes of large layers to multiples of 64",
+    fix=Fix("round sizes up where layers are built", PADDED),
+    basis="bound",
+    effort="hours",
+    risk="checkpoints of the old shape no longer load; padded outputs must be masked",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when misaligned products take time and run at a lower rate than aligned ones."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
-    if view.facts.products is None:
+    scenario, products = given(diagnosis.scenario), given(diagnosis.device).facts.products
+    if products is None:
         return Abstention(ID, "the shapes of matrix products")
-    eligible = [one for one in view.facts.products if one.precision in SIDES]
+    eligible = [one for one in products if one.precision in SIDES]
     odd = [one for one in eligible if not _aligned(one)]
     took, all_took = (sum(one.device_s for one in some) for some in (odd, eligible))
-    if diagnosis.scenario is None or of_step(diagnosis, took) < SHARE_OF_STEP:
+    if of_step(diagnosis, took) < SHARE_OF_STEP:
         return None
     times = min(FASTER_AT_MOST, _rate([one for one in eligible if _aligned(one)]) / max(_rate(odd), 1e-12))
     if took < SHARE_OF_PRODUCTS * all_took or times <= 1.0:
@@ -80,8 +86,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence(f"costliest: {worst.m} x {worst.k} times {worst.k} x {worst.n} in {worst.precision}",
                  "product_s", worst.device_s, WINDOW),
     ]  # fmt: skip
-    busy = max(view.beat.busy_s if view.beat else 0.0, all_took)
-    proposal = _pad(diagnosis.scenario, took / busy, times)
+    busy = max(beat_of(diagnosis).busy_s, all_took)
+    lefts = [Change(device=saving(took / busy, one)) for one in (1.0, (1 + times) / 2, times)]
+    proposal = replace(PAD, factor=spread(scenario, *lefts), most=gain(scenario, lefts[-1]))
     timed = times_as_fast(diagnosis, ("product",), "padded", all_took)
     if timed is not None:
         proposal = as_timed(proposal, Change(device=saving(all_took / busy, timed)))
@@ -96,21 +103,6 @@ def _rate(products: list[Product]) -> float:
     """Multiplications per second of device time; nothing known counts as nothing gained."""
     took = sum(one.device_s for one in products)
     return sum(one.calls * one.m * one.n * one.k for one in products) / took if took > 0 else 0.0
-
-
-def _pad(scenario: Scenario, share: float, times: float) -> Proposal:
-    return Proposal(
-        id="pad-dims",
-        title="pad the sizes of large layers to multiples of 64",
-        fix=Fix("round sizes up where layers are built", PADDED),
-        factor=spread(
-            scenario, *(Change(device=saving(share, one)) for one in (1.0, (1 + times) / 2, times))
-        ),
-        most=gain(scenario, Change(device=saving(share, times))),
-        basis="bound",
-        effort="hours",
-        risk="checkpoints of the old shape no longer load; padded outputs must be masked",
-    )
 
 
 HEAD = Product(4096, 50257, 768, "bfloat16", 3.0, 0.008)
@@ -136,4 +128,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.compute", examine)
+FINDING = Entry(ID, "device.compute", examine, device=True, needs=(device_step,), remedies=(PAD,))

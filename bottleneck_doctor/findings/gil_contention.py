@@ -26,9 +26,6 @@ silent. A free-threaded Python has no such lock. Samples of two seconds are few:
 Replay without the wait at best and likely, from half of it: samples are few, and some of the thread's work
 may have to stay. Of a thread that feeds the loop: from none of the wait to all of it, half of it likely.
 
-## Remedies
-`processes-not-threads`.
-
 ## References
 Python, "sys.setswitchinterval"; py-spy; PEP 703.
 """
@@ -38,29 +35,37 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
-from ..analyse.interpreter_lock import LockWait, lock_wait
+from ..analyse.interpreter_lock import lock_wait
 from ..analyse.predict import WORTH
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry, given, loader_loop
 from .parts.lines import STACKS, named
 
 ID = "gil-contention"
 HALF = 0.5  # of the wait goes at least: two seconds of samples are few (ours)
 WAIT_SHARE = 0.1  # of the loop's time [catalogue F17]
 
-PROCESSES = """\
+SPAWN = """\
 process = multiprocessing.get_context("spawn").Process(target=work, args=(queue,), daemon=True)
 # a home-made pool of threads that makes batches: DataLoader(dataset, num_workers=4) instead"""
+
+PROCESS = Proposal(
+    id="processes-not-threads",
+    title="let that thread's work be done by a process, or less often",
+    fix=Fix("move the thread's work into a process of its own", SPAWN),
+    effort="hours",
+    risk="what the thread shares with the loop must be sent to and fro",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop's thread waits for a lock while another thread of its process runs."""
-    scenario = diagnosis.scenario
-    if scenario is None or diagnosis.loop is None:
-        return Abstention(ID, "a training loop over a loader")
+    scenario = given(diagnosis.scenario)
     seen = lock_wait(diagnosis.profile, diagnosis.loop)
     if seen is None:
         return Abstention(ID, "stack samples that say which threads were awake (py-spy)")
@@ -74,32 +79,15 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     where = f", mostly in {named(seen.location)}" if seen.location else ""
     evidence = [
-        Evidence(
-            "share of the loop's samples in which it stood still in a line that works",
-            "lock_wait_share",
-            seen.share,
-            STACKS,
-        ),
-        Evidence(
-            f"share of the time that other threads ran{where}", "other_threads_share", seen.others, STACKS
-        ),
-    ]
+        Evidence("share of the loop's samples in which it stood still in a line that works",
+                 "lock_wait_share", seen.share, STACKS),
+        Evidence(f"share of the time that other threads ran{where}", "other_threads_share", seen.others,
+                 STACKS),
+    ]  # fmt: skip
     cause = "input.preprocess" if scenario.feeders else "host.python"
     most = max(factor[2], gain(scenario, Change(python=0.0, launch=0.0)))
-    return Finding(ID, cause, evidence, [_proposal(factor, most, seen)], seen.location)
-
-
-def _proposal(factor: tuple[float, float, float], most: float, seen: LockWait) -> Proposal:
-    return Proposal(
-        id="processes-not-threads",
-        title="let that thread's work be done by a process, or less often",
-        fix=Fix("move the thread's work into a process of its own", PROCESSES, seen.location),
-        factor=factor,
-        effort="hours",
-        risk="what the thread shares with the loop must be sent to and fro",
-        most=most,
-        basis="bound",
-    )
+    proposal = replace(PROCESS.at(seen.location), factor=factor, most=most)
+    return Finding(ID, cause, evidence, [proposal], seen.location)
 
 
 LOOP = ["<module> (/data/train.py:60)", "main (/data/train.py:41)"]
@@ -137,4 +125,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "host.python", examine, needs=(loader_loop,), remedies=(PROCESS,))

@@ -27,22 +27,22 @@ By replay. At worst nothing; at best in proportion to the clock. Likely: only ma
 and attention follow it, half of the kernels where their kinds are not known (ours). For the link, copies
 shrink in proportion. Without the device's clock only the share that the driver saw busy is counted.
 
-## Remedies
-`cooling-or-power`, `reseat-pcie`.
-
 ## References
 NVML, "Clocks event reasons" and nvmlDeviceGetCurrPcieLinkWidth; nvidia-smi(1), "PERFORMANCE".
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.device_replay import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
-from ..model.derived import DeviceStepBreakdown, DeviceView, DriverView
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.derived import DeviceStepBreakdown, DriverView
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import COPYING, SATURATED, Case, Entry, accelerated
+from .parts.case import COPYING, SATURATED, Case, accelerated
 from .parts.computing import DRIVER, TENSOR_KINDS, kernel_share
+from .parts.entry import Entry, given
 
 ID = "gpu-hw-degraded"
 LINK_LOW = 0.9  # of its bandwidth (ours)
@@ -55,12 +55,31 @@ REASONS = {
     "power_brake": "the power supply's brake",
 }
 
+COOL = Proposal(
+    id="cooling-or-power",
+    title="give the device the cooling and power that it was built for",
+    fix=Fix("find out which limit it meets", "nvidia-smi -q -d PERFORMANCE,POWER,CLOCK,TEMPERATURE"),
+    apply="admin",
+    effort="days",
+    risk="limits may be set on purpose: ask who runs the machine",
+)
+RESEAT = Proposal(
+    id="reseat-pcie",
+    title="let the card use all lanes of its slot",
+    fix=Fix(
+        "compare under load; then look at slot, riser and firmware",
+        "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv -l 1",
+    ),
+    apply="admin",
+    effort="days",
+    risk="the machine must be opened",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when something other than idleness lowers clocks or link."""
-    if (view := diagnosis.device) is None:
-        return None
-    driver, scenario = view.driver, diagnosis.scenario
+    view, scenario = given(diagnosis.device), diagnosis.scenario
+    driver = view.driver
     if scenario is None or driver.readings < WORKING or driver.clock_share is None:
         return Abstention(ID, f"{WORKING} readings of NVML's clocks while the device was busy")
     clock = clock_loss(view)
@@ -68,12 +87,15 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     narrow = driver.link_share is not None and driver.link_share < LINK_LOW
     if not slow and not narrow:
         return None
-    evidence = _clocks(driver) if slow else []
-    proposals = [_cool(diagnosis, scenario, view, driver.clock_share)] if slow else []
-    if narrow:
-        evidence += _link(driver)
+    evidence = [*(_clocks(driver) if slow else []), *(_link(driver) if narrow else [])]
+    proposals = []
+    if slow:
+        computing = kernel_share(view, TENSOR_KINDS) if view.facts.kernels else COMPUTE_SHARE
+        lefts = (1.0, 1 - computing * (1 - driver.clock_share), driver.clock_share)
+        changes = (scaled_device(scenario, diagnosis.host, left) for left in lefts)
+        proposals.append(replace(COOL, factor=spread(scenario, *changes)))
     if narrow and driver.link_share is not None and is_clocked(scenario):
-        proposals.append(_reseat(driver.link_share))
+        proposals.append(replace(RESEAT, change=Change(copying=driver.link_share)))
     return Finding(ID, "device.throttled" if slow else "device.transfer", evidence, proposals)
 
 
@@ -96,33 +118,6 @@ def _link(driver: DriverView) -> list[Evidence]:
         Evidence("lanes of the link", "pcie_width", driver.link_width, DRIVER),
         Evidence("lanes that both ends can", "pcie_width_max", driver.link_width_max, DRIVER),
     ]  # fmt: skip
-
-
-def _cool(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, clock: float) -> Proposal:
-    computing = kernel_share(view, TENSOR_KINDS) if view.facts.kernels else COMPUTE_SHARE
-    factors = (1.0, 1 - computing * (1 - clock), clock)
-    return Proposal(
-        id="cooling-or-power",
-        title="give the device the cooling and power that it was built for",
-        fix=Fix("find out which limit it meets", "nvidia-smi -q -d PERFORMANCE,POWER,CLOCK,TEMPERATURE"),
-        factor=spread(scenario, *(scaled_device(scenario, diagnosis.host, one) for one in factors)),
-        apply="admin",
-        effort="days",
-        risk="limits may be set on purpose: ask who runs the machine",
-    )
-
-
-def _reseat(link: float) -> Proposal:
-    return Proposal(
-        id="reseat-pcie",
-        title="let the card use all lanes of its slot",
-        fix=Fix("compare under load; then look at slot, riser and firmware",
-                "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv -l 1"),
-        change=Change(copying=link),
-        apply="admin",
-        effort="days",
-        risk="the machine must be opened",
-    )  # fmt: skip
 
 
 WELL = DriverView(
@@ -154,4 +149,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.throttled", examine)
+FINDING = Entry(ID, "device.throttled", examine, device=True, remedies=(COOL, RESEAT))

@@ -24,23 +24,22 @@ By replay without the measured repetition; half of it where only some blocks fit
 and checkpointing would allow a larger batch, is not judged: it slows each step, and whether it pays cannot
 be known before it was tried.
 
-## Remedies
-`checkpointing-off`.
-
 ## References
 torch.utils.checkpoint; Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost".
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
-from ..model.report import Evidence, Fix
-from ..model.run import Treatment
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding
+from ..model.report import Evidence
 from .parts.advice import spread
-from .parts.case import SATURATED, Case, Entry, accelerated
-from .parts.computing import ALLOCATOR, WINDOW, beat_of, of_step, peak_share, unclocked
+from .parts.case import SATURATED, Case, accelerated
+from .parts.computing import ALLOCATOR, KEEP_ACTIVATIONS, WINDOW, beat_of, of_step, peak_share
+from .parts.entry import Entry, device_step, given
 
 ID = "gpu-memory-tradeoff"
 PEAK_SHARE = 0.6  # of the device's memory [catalogue F43]
@@ -50,15 +49,12 @@ SOME = 0.5  # of the repetition that goes at worst (ours)
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when forward work is repeated while memory stands empty."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     repeated = view.facts.recompute_s
     if repeated is None:
         return Abstention(ID, "device time of activation checkpointing")
     share = of_step(diagnosis, repeated)
-    if share < REPEATED_SHARE or diagnosis.scenario is None:
+    if share < REPEATED_SHARE:
         return None
     peak = peak_share(view)
     if peak is None:
@@ -70,21 +66,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("peak of the device's memory", "device_peak_share", peak, ALLOCATOR),
     ]
     part = min(1.0, repeated / max(beat_of(diagnosis).busy_s, repeated))
-    return Finding(ID, "device.compute", evidence, [_off(diagnosis.scenario, part)])
-
-
-def _off(scenario: Scenario, part: float) -> Proposal:
     gone = Change(device=1 - part)
-    return Proposal(
-        id="checkpointing-off",
-        title="keep activations instead of computing them twice",
-        fix=Fix("call the blocks directly, all or as many as fit",
-                "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)"),
-        factor=spread(scenario, Change(device=1 - SOME * part), gone, gone),
-        apply="hook",
-        risk="the peak of memory rises by the activations that are kept",
-        treatments=(Treatment("recompute"),),
-    )  # fmt: skip
+    factor = spread(scenario, Change(device=1 - SOME * part), gone, gone)
+    return Finding(ID, "device.compute", evidence, [replace(KEEP_ACTIVATIONS, factor=factor)])
 
 
 GIB = 2**30  # bytes, for the cases
@@ -110,4 +94,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.compute", examine)
+FINDING = Entry(
+    ID, "device.compute", examine, device=True, needs=(device_step,), remedies=(KEEP_ACTIVATIONS,)
+)

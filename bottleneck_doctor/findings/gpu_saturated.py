@@ -38,8 +38,9 @@ from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.device import DeviceFacts
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated
-from .parts.computing import ACTIVE, CLOCK, DRIVER, beat_of, of_step, unclocked
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated
+from .parts.computing import ACTIVE, CLOCK, DRIVER, beat_of, of_step
+from .parts.entry import Entry, device_step, given
 
 ID = "gpu-saturated"
 BUSY_SHARE = 0.9  # of the step [catalogue F44]
@@ -48,10 +49,7 @@ WITNESS = 0.8  # of the power limit, or of the multiprocessors [catalogue F44]
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the device sets the pace and a second witness says that it works hard."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
+    view = given(diagnosis.device)
     busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
     if busy < BUSY_SHARE or diagnosis.verdict.cause != "device.compute":
         return None
@@ -91,4 +89,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.compute", examine)
+FINDING = Entry(ID, "device.compute", examine, device=True, needs=(device_step,))

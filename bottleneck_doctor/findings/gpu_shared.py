@@ -25,9 +25,6 @@ take turns.
 By replay with our part of the busy time; without the device's clock only for the share that the driver saw
 busy. Where strangers hold memory alone, none.
 
-## Remedies
-`exclusive-gpu`.
-
 ## References
 NVML, nvmlDeviceGetProcessUtilization; CUDA C++ Programming Guide, "Compute modes"; NVIDIA, "Multi-Process
 Service".
@@ -35,23 +32,33 @@ Service".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.device_replay import scaled_device
 from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.case import SATURATED, Case, Entry, accelerated
+from .parts.case import SATURATED, Case, accelerated
 from .parts.computing import DRIVER
+from .parts.entry import Entry, given
 
 ID = "gpu-shared"
 STRANGERS = 0.05  # of the busy time, or of the memory [catalogue F46]
-ALONE = "CUDA_VISIBLE_DEVICES=3 python train.py      # a device without other processes: see nvidia-smi"
+ALONE = Proposal(
+    id="exclusive-gpu",
+    title="train on a device of its own",
+    fix=Fix(
+        "choose a free device, or ask the scheduler for one alone",
+        "CUDA_VISIBLE_DEVICES=3 python train.py      # a device without other processes: see nvidia-smi",
+    ),
+    apply="admin",
+    risk="the others may be yours, and needed",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when strangers take time or memory of the device."""
-    if (view := diagnosis.device) is None:
-        return None
-    driver, scenario = view.driver, diagnosis.scenario
+    driver, scenario = given(diagnosis.device).driver, diagnosis.scenario
     if scenario is None or driver.foreign_processes is None:
         return Abstention(ID, "a list of the device's processes in which the driver names ours")
     held = (driver.foreign_bytes or 0.0) / driver.memory_bytes if driver.memory_bytes else 0.0
@@ -65,15 +72,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if driver.our_share is None or taken < STRANGERS:
         return Finding(ID, "device.shared", evidence)
     evidence.append(Evidence("share of its busy time that they take", "foreign_busy_share", taken, DRIVER))
-    proposal = Proposal(
-        id="exclusive-gpu",
-        title="train on a device of its own",
-        fix=Fix("choose a free device, or ask the scheduler for one alone", ALONE),
-        change=scaled_device(scenario, diagnosis.host, driver.our_share),
-        apply="admin",
-        risk="the others may be yours, and needed",
-    )
-    return Finding(ID, "device.shared", evidence, [proposal])
+    change = scaled_device(scenario, diagnosis.host, driver.our_share)
+    return Finding(ID, "device.shared", evidence, [replace(ALONE, change=change)])
 
 
 GIB = 2.0**30  # bytes, for the cases
@@ -106,4 +106,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.shared", examine)
+FINDING = Entry(ID, "device.shared", examine, device=True, remedies=(ALONE,))

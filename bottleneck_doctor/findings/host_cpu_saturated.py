@@ -54,7 +54,8 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import dearest, loader_call, loader_with, place_of, spread, unlooped, wait_evidence, waits
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import crowded, hottest_place, line_evidence
 
 ID = "host-cpu-saturated"

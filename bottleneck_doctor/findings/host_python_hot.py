@@ -51,8 +51,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, blind, case_of
+from .parts.entry import Entry
 from .parts.lines import STACKS, quoted, rarely
 
 ID = "host-python-hot"

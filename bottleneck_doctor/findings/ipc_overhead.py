@@ -52,8 +52,9 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import meant, payload_of, spread, unlooped, wait_evidence
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
 from .parts.computing import switches
+from .parts.entry import Entry
 from .parts.reserving import without_workers
 from .parts.timed import moving
 

@@ -54,7 +54,8 @@ from ..model.fetches import FetchTable, Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import place_of, spread, unlooped, waits
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 ID = "iterable-sharding"
 COMPARED_AT_LEAST = 4  # pairs of batches (ours)

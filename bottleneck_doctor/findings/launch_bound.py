@@ -43,8 +43,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, SYNCING, Case, Entry, accelerated
+from .parts.case import LAUNCHING, SATURATED, SYNCING, Case, accelerated
 from .parts.computing import CLOCK, WINDOW, beat_of, of_step, unclocked
+from .parts.entry import Entry
 
 ID = "launch-bound"
 BUSY_SHARE = 0.7  # of the step, above which the device is not waiting to speak of [catalogue F34]

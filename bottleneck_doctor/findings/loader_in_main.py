@@ -55,7 +55,8 @@ from .parts.advice import (
     staging,
     wait_evidence,
 )
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import hottest_place, line_evidence
 from .parts.reserving import reserve_cores
 

@@ -45,7 +45,8 @@ from ..model.instruments import Operation, Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, step_share
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import STACKS, quoted, rarely
 
 SHARE = 0.01  # of the step [catalogue F28, ours]

@@ -39,8 +39,9 @@ from ..model.code import Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import case_of
+from .parts.entry import Entry
 from .parts.lines import STACKS
 
 ID = "loop-asleep"

@@ -47,7 +47,8 @@ from ..model.instruments import Series
 from ..model.profile import Profile
 from ..model.report import Evidence, Fix
 from .parts.advice import NOTHING, memory_left, place_of, readings, span, spread
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 ID = "memory-pressure"
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]

@@ -39,7 +39,8 @@ from ..model.instruments import Operator
 from ..model.report import Evidence
 from ..model.run import Process
 from .parts.advice import step_share, waited
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 PROFILER = "torch.profiler window"
 PARTS = (("compute", "forward pass and the rest"), ("backward", "backward pass"), ("optimizer", "optimizer"))

@@ -39,7 +39,8 @@ from ..model.instruments import Series
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import readings, spread
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 ID = "numa-misplaced"
 REMOTE = 0.3  # of the pages [catalogue F58]

@@ -45,8 +45,9 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread, step_share, waited
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import Factor, blind, built_at, case_of, optimizer_s, optimizers, spared
+from .parts.entry import Entry
 from .parts.timed import as_timed, times_as_fast
 
 ID = "optimizer-step-slow"

@@ -57,7 +57,8 @@ from .parts.advice import (
     unlooped,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
 ID = "page-cache-misses"
 STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (ours)

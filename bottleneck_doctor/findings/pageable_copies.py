@@ -47,8 +47,9 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import loader_call, loader_with, spread
-from .parts.case import COPYING, SATURATED, Case, Entry, accelerated
+from .parts.case import COPYING, SATURATED, Case, accelerated
 from .parts.computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
+from .parts.entry import Entry
 
 ID = "pageable-copies"
 INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)

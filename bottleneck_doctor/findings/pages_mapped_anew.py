@@ -51,8 +51,9 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
 from .parts.advice import payload_of, readings, spread
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
 from .parts.computing import switches
+from .parts.entry import Entry
 from .parts.lines import STACKS
 
 ID = "pages-mapped-anew"

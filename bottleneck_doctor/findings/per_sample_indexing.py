@@ -46,7 +46,8 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import BOOKS, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
-from .parts.case import PLACE, Case, Entry, inputs_of, patient
+from .parts.case import PLACE, Case, inputs_of, patient
+from .parts.entry import Entry
 from .parts.lines import asks_or_parses
 from .parts.rewriting import Code, loader_call
 

@@ -51,7 +51,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import TIMES, rhythm_evidence, rhythm_of, spread
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import STACKS, named, quoted, rarely
 
 ID = "periodic-stalls"

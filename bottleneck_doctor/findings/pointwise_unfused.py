@@ -41,8 +41,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, Entry, accelerated, kernels
+from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving, unclocked
+from .parts.entry import Entry
 
 ID = "pointwise-unfused"
 POINTWISE_SHARE = 0.3  # of the kernels' time [catalogue F41]

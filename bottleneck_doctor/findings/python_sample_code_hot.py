@@ -69,7 +69,8 @@ from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import (
     DATABASE_CALLS,
     PARSING_CALLS,

@@ -43,7 +43,8 @@ from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.case import Case, Entry
+from .parts.case import Case
+from .parts.entry import Entry
 from .parts.ranks import alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
 
 ID = "rank-straggler"

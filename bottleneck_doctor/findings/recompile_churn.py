@@ -39,8 +39,9 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import blind, case_of, spared
+from .parts.entry import Entry
 
 ID = "recompile-churn"
 FRAMES = 3  # compiled in the steady window (ours)

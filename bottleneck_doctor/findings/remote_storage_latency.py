@@ -43,7 +43,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
 from .parts.advice import more_workers, place_of, spread, staging, starved, unseen, wait_evidence
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
 SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (ours)
 LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)  # a small local read: busy cloud volume, NVMe, NVMe at its best (ours)

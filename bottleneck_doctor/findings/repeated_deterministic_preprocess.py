@@ -57,7 +57,8 @@ from .parts.advice import (
     unlooped,
     wait_evidence,
 )
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.lines import hottest_place, line_evidence
 
 ID = "repeated-deterministic-preprocess"

@@ -52,7 +52,8 @@ from ..model.fetches import Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import unlooped
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 ID = "sampler-on-critical-path"
 STEP_SHARE = 0.02  # of the step [catalogue F13]

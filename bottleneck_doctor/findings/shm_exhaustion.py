@@ -40,7 +40,8 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import NOTHING, loader_call, loader_with, payload_of, readings, unlooped
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 ID = "shm-exhaustion"
 ROOM = 2.0  # times what the slots hold: batches vary, and are freed late [catalogue F26]

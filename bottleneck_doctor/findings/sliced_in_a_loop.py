@@ -39,8 +39,9 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case, Entry
+from .parts.case import Case
 from .parts.computing import PROFILER, anatomy, anatomy_like, blind, case_of, operators, own_s, spared
+from .parts.entry import Entry
 
 ID = "sliced-in-a-loop"
 SLICES = 64  # in a step at least (ours)

@@ -43,8 +43,9 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import WAIT_SHARE, dearest, payload_of, spread
-from .parts.case import COPYING, PLACE, SATURATED, STARVED, Case, Entry, accelerated
+from .parts.case import COPYING, PLACE, SATURATED, STARVED, Case, accelerated
 from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
+from .parts.entry import Entry
 
 ID = "small-dataset-on-host"
 ROOM_SHARE = 0.4  # of the memory that the peak leaves [catalogue F31]

@@ -56,7 +56,8 @@ from .parts.advice import (
     wait_evidence,
     waits,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 from .parts.timed import packed as timed_packed
 
 FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]

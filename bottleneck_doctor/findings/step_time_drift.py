@@ -41,7 +41,8 @@ from ..model.derived import Drift
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 
 ID = "step-time-drift"
 LINE = "line through the step times"

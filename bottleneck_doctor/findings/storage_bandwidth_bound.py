@@ -64,7 +64,8 @@ from .parts.advice import (
     unseen,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 from .parts.timed import from_memory
 
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]

@@ -67,7 +67,8 @@ from .parts.advice import (
     unseen,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
 NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]

@@ -51,7 +51,8 @@ from .parts.advice import (
     unseen,
     wait_evidence,
 )
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
 AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]

@@ -48,7 +48,8 @@ from ..model.loops import Epochs, Loader, Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import HOOK, loader_call, loader_with, unlooped
-from .parts.case import Case, Entry, loop_of, patient
+from .parts.case import Case, loop_of, patient
+from .parts.entry import Entry
 from .parts.reserving import without_workers
 
 ID, CAUSE = "worker-respawn", "input.worker_startup"

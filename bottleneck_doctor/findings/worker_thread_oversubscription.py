@@ -57,7 +57,8 @@ from ..model.diagnosis import (
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import BOOKS, loader_call, spread, unlooped, wait_evidence, waits
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry
 from .parts.lines import crowd_evidence, hottest_place, line_evidence
 
 ID = "worker-thread-oversubscription"

@@ -27,9 +27,6 @@ of the data set's Python objects, and of its open connections.
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
 best. What twice the workers would bring, the usual advice, is said beside it.
 
-## Remedies
-`workers-auto`.
-
 ## References
 torch.utils.data, "Multi-process data loading"; PyTorch Performance Tuning Guide, "Enable asynchronous data
 loading and augmentation".
@@ -43,8 +40,9 @@ from ..analyse.causes import gain
 from ..analyse.predict import WORTH, best_setting, doubled
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, StepCost
 from ..model.report import Evidence
-from .parts.advice import dearest, more_workers, takes_turns, unlooped, wait_evidence, waits
-from .parts.case import Case, Entry, inputs_of, patient
+from .parts.advice import WORKERS, dearest, more_workers, takes_turns, wait_evidence, waits
+from .parts.case import Case, inputs_of, patient
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import crowded
 
 ID = "workers-too-few"
@@ -54,10 +52,9 @@ CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network",
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when busy workers keep the loop waiting and the replay says that more of them would help."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario, busy = diagnosis.loader, diagnosis.scenario, diagnosis.inputs.busy
-    if blind is not None or loader is None or scenario is None or not loader.num_workers:
-        return blind
+    loader, scenario, busy = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs.busy
+    if not loader.num_workers:
+        return None
     best = best_setting(scenario)
     more = Change(workers=best.workers)
     if not waits(diagnosis) or best.workers <= scenario.workers or gain(scenario, more) < WORTH:
@@ -99,4 +96,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=(WORKERS,))

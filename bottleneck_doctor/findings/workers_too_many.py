@@ -58,7 +58,8 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import loader_call, loader_with, unlooped
-from .parts.case import Case, Entry, patient
+from .parts.case import Case, patient
+from .parts.entry import Entry
 from .parts.reserving import reserve_cores
 
 ID = "workers-too-many"

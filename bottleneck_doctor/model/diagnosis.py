@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .code import Location
 from .derived import DeviceView, Drift, Rhythm, Whole
@@ -314,6 +314,10 @@ class Proposal:
     basis: str = "replay"
     scope: str = "step"
     treatments: tuple[Treatment, ...] = ()
+
+    def at(self, location: Location | None, snippet: str = "", text: str = "") -> Proposal:
+        """The same for a place in the user's code; with other lines to write or another sentence if given."""
+        return replace(self, fix=Fix(text or self.fix.text, snippet or self.fix.snippet, location))
 
 
 @dataclass(frozen=True)

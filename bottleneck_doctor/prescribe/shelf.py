@@ -11,7 +11,8 @@ from functools import cache
 from types import ModuleType
 
 from .. import findings
-from ..findings.parts.case import Case, Entry
+from ..findings.parts.case import Case
+from ..findings.parts.entry import Entry
 from ..model.diagnosis import Finding, Proposal
 
 
@@ -29,8 +30,14 @@ def entries() -> list[Entry]:
 
 
 def pages() -> dict[str, str]:
-    """The page of each finding, by id: its file's docstring."""
-    return {module.FINDING.id: inspect.cleandoc(module.__doc__ or "") for module in modules()}
+    """The page of each finding, by id: its file's docstring, with the remedies of its entry."""
+    return {module.FINDING.id: _page(module) for module in modules()}
+
+
+def _page(module: ModuleType) -> str:
+    text, remedies = inspect.cleandoc(module.__doc__ or ""), module.FINDING.remedies
+    listed = "".join(f"- `{one.id}`: {one.title}\n" for one in remedies)
+    return text.replace(REFERENCES, f"## Remedies\n{listed}\n{REFERENCES}") if remedies else text
 
 
 def cases_of(module: ModuleType) -> tuple[Case, ...]:
@@ -39,6 +46,7 @@ def cases_of(module: ModuleType) -> tuple[Case, ...]:
     return found
 
 
+REFERENCES = "## References\n"
 NAMED = re.compile(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`")
 SECTION = re.compile(r"^## Remedies\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
@@ -55,9 +63,11 @@ class RemedyPage:
 def offered() -> dict[str, list[str]]:
     """Remedy id -> ids of the findings that offer it, both by name."""
     found: dict[str, list[str]] = {}
-    for finding, page in sorted(pages().items()):
-        for remedy in dict.fromkeys(NAMED.findall("".join(SECTION.findall(page)))):
-            found.setdefault(remedy, []).append(finding)
+    for entry in entries():
+        page = pages()[entry.id]
+        names = [one.id for one in entry.remedies] or NAMED.findall("".join(SECTION.findall(page)))
+        for remedy in dict.fromkeys(names):
+            found.setdefault(remedy, []).append(entry.id)
     return dict(sorted(found.items()))
 
 
@@ -73,6 +83,8 @@ def _proposals(finding: str) -> dict[str, Proposal]:
     """One cure for each remedy that the finding's own cases come to."""
     found: dict[str, Proposal] = {}
     for module in modules():
+        if module.FINDING.id == finding and module.FINDING.remedies:
+            return {one.id: one for one in module.FINDING.remedies}
         if module.FINDING.id == finding:
             for outcome in _outcomes(module):
                 for proposal in outcome.proposals:
@@ -81,5 +93,5 @@ def _proposals(finding: str) -> dict[str, Proposal]:
 
 
 def _outcomes(module: ModuleType) -> list[Finding]:
-    outcomes = [module.FINDING.examine(case.diagnosis) for case in cases_of(module)]
+    outcomes = [module.FINDING.ask(case.diagnosis) for case in cases_of(module)]
     return [one for one in outcomes if isinstance(one, Finding)]

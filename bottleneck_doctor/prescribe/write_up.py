@@ -11,7 +11,7 @@ from ..analyse.diagnose import diagnose
 from ..analyse.hot import hot_functions, hot_operators
 from ..analyse.metrics import environment
 from ..analyse.whole_run import CAUSE, ledger_of, with_faster_evaluation
-from ..findings.parts.case import Entry
+from ..findings.parts.entry import Entry
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstained, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
@@ -55,7 +55,7 @@ def examine_evaluation(diagnosis: Diagnosis) -> list[Finding]:
     if about is diagnosis or not about.causes:
         return []
     asked = [entry for entry in entries() if entry.cause.startswith(LOADERS)]
-    outcomes = [entry.examine(about) for entry in asked]
+    outcomes = [entry.ask(about) for entry in asked]
     return [one for one in outcomes if isinstance(one, Finding)]
 
 
@@ -140,7 +140,7 @@ def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
     """Ask every finding. An undecided run has none, and one whose verdict is not about its steps only those
     of that cause: three steps are never a diagnosis."""
     asked = [entry for entry in entries() if is_asked(diagnosis, entry)]
-    outcomes = [entry.examine(diagnosis) for entry in asked]
+    outcomes = [entry.ask(diagnosis) for entry in asked]
     found = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
     silent = [Abstention(one.id, FEW) for one in entries() if one not in asked]
     return found, [*(one for one in outcomes if isinstance(one, Abstention)), *silent]

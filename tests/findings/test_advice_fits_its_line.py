@@ -29,7 +29,7 @@ from bottleneck_doctor.model.report import Fix
 def found(module: object, name: str) -> Finding:
     (case,) = (one for one in module.cases() if one.name == name)  # type: ignore[attr-defined]
     assert isinstance(case, Case)
-    finding = module.FINDING.examine(case.diagnosis)  # type: ignore[attr-defined]
+    finding = module.FINDING.ask(case.diagnosis)  # type: ignore[attr-defined]
     assert isinstance(finding, Finding)
     return finding
 
@@ -69,7 +69,7 @@ def test_work_that_a_library_may_leave_to_chance_is_not_said_to_be_the_same_each
     below = "apply (/x/site-packages/albumentations/core.py:9)"
     stacks = [replace(one, frames=[*one.frames, below]) for one in profile.stacks]
     sick = replace(case.diagnosis, profile=replace(profile, stacks=stacks))
-    finding = python_sample_code_hot.FINDING.examine(sick)
+    finding = python_sample_code_hot.FINDING.ask(sick)
     proposals = finding.proposals if isinstance(finding, Finding) else []
     assert "precompute-deterministic" not in {one.id for one in proposals}
 
@@ -158,7 +158,7 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
 
 def test_rows_of_a_database_are_not_picked_in_one_gather() -> None:
     case = next(one for one in per_sample_indexing.cases() if one.outcome == "fires")
-    assert isinstance(per_sample_indexing.FINDING.examine(case.diagnosis), Finding)
+    assert isinstance(per_sample_indexing.FINDING.ask(case.diagnosis), Finding)
     asks = "def __getitem__(self, i):\n    return self.base.execute(ONE, (i,)).fetchone()\n"
     fetch = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
     loader = case.diagnosis.loader
@@ -166,4 +166,4 @@ def test_rows_of_a_database_are_not_picked_in_one_gather() -> None:
     row = Stack(loader.pid, "trainer", "MainThread", [fetch, "Rows.__getitem__ (/data/rows.py:31)"], 90, 90)
     source = FunctionSource("/data/rows.py", "__getitem__", 30, asks)
     profile = replace(case.diagnosis.profile, stacks=[row], sources=[source])
-    assert per_sample_indexing.FINDING.examine(replace(case.diagnosis, profile=profile)) is None
+    assert per_sample_indexing.FINDING.ask(replace(case.diagnosis, profile=profile)) is None

@@ -29,7 +29,7 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
 )
 from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
-from bottleneck_doctor.prescribe.shelf import cases_of, modules
+from bottleneck_doctor.prescribe.shelf import cases_of, modules, pages
 from bottleneck_doctor.render.glossary import CAUSES
 
 SECTIONS = [
@@ -75,7 +75,7 @@ def test_an_id_is_the_name_of_its_file(module: ModuleType) -> None:
 
 
 def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) -> None:
-    first, *rest = re.split(r"^## (.+)$", inspect.cleandoc(module.__doc__ or ""), flags=re.MULTILINE)
+    first, *rest = re.split(r"^## (.+)$", pages()[module.FINDING.id], flags=re.MULTILINE)
     assert rest[0::2] == SECTIONS
     assert re.fullmatch(r"[^\n]+\.", first.strip()), "the page begins with one sentence on one line"
     assert all(len(text.split()) >= 5 for text in rest[1:-3:2]), "a section says something"
@@ -83,9 +83,11 @@ def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) 
 
 
 def test_a_page_names_every_remedy_that_the_finding_offers(module: ModuleType) -> None:
-    found = [module.FINDING.examine(case.diagnosis) for case in CASES[module.FINDING.id.replace("-", "_")]]
+    found = [module.FINDING.ask(case.diagnosis) for case in CASES[module.FINDING.id.replace("-", "_")]]
     offered = {proposal.id for one in found if isinstance(one, Finding) for proposal in one.proposals}
-    assert {one for one in offered if f"`{one}`" not in (module.__doc__ or "")} == set()
+    declared = {one.id for one in module.FINDING.remedies}
+    named = (module.__doc__ or "") if not declared else "".join(f"`{one}`" for one in declared)
+    assert {one for one in offered if f"`{one}`" not in named} == set()
 
 
 def test_a_cause_is_a_word_of_the_contract(module: ModuleType) -> None:
@@ -112,7 +114,7 @@ def test_thresholds_say_where_they_come_from(module: ModuleType) -> None:
 
 @pytest.mark.parametrize(("module", "case"), ALL_CASES)
 def test_a_case_comes_out_as_it_says(module: ModuleType, case: Case) -> None:
-    outcome = module.FINDING.examine(case.diagnosis)
+    outcome = module.FINDING.ask(case.diagnosis)
     kind = {Finding: "fires", Abstention: "abstains"}.get(type(outcome), "silent")
     assert kind == case.outcome, outcome
     if isinstance(outcome, Finding):
@@ -152,6 +154,29 @@ def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType, case
 
 
 @pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_cure_is_one_of_the_remedies_that_the_finding_declares(module: ModuleType, case: Case) -> None:
+    """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
+    declared = {one.id: one for one in module.FINDING.remedies}
+    for proposal in _found(module, case).proposals if declared else ():
+        remedy = declared[proposal.id]
+        assert (proposal.effort, proposal.scope) == (remedy.effort, remedy.scope), proposal.id
+        assert proposal.apply in (remedy.apply, "manual"), proposal.id
+
+
+def test_a_declared_remedy_reads_well_without_a_run(module: ModuleType) -> None:
+    remedies = module.FINDING.remedies
+    assert len({one.id for one in remedies}) == len(remedies)
+    for one in remedies:
+        assert KEBAB.fullmatch(one.id)
+        assert (one.apply in EASE, one.effort in EFFORT, one.basis in TRUST) == (True, True, True), one.id
+        assert one.title[:1].islower(), one.title
+        assert not re.search(r"\.$|[{}]", one.title), one.title
+        assert one.fix.text
+        assert one.fix.snippet, f"{one.id}: what to write"
+        assert one.fix.location is None
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
 def test_the_cure_that_a_case_names_would_be_reported(module: ModuleType, case: Case) -> None:
     for proposal in _found(module, case).proposals:
         if proposal.id == case.remedy:
@@ -175,13 +200,13 @@ def test_a_finding_can_look_at_the_runs_of_all_others(module: ModuleType) -> Non
     """It may fire on them, even where sensors saw less; it never fails."""
     for cases in CASES.values():
         for diagnosis in (cases[0].diagnosis, _blinded(cases[0].diagnosis)):
-            outcome = module.FINDING.examine(diagnosis)
+            outcome = module.FINDING.ask(diagnosis)
             assert outcome is None or isinstance(outcome, Finding | Abstention)
 
 
 def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(module: ModuleType) -> None:
     for case in CASES[module.FINDING.id.replace("-", "_")]:
-        assert not isinstance(module.FINDING.examine(_unseen(case.diagnosis)), Finding)
+        assert not isinstance(module.FINDING.ask(_unseen(case.diagnosis)), Finding)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +277,7 @@ def _epochs(scenario: Scenario, step: float, fill: float) -> tuple[float, float]
 
 
 def _found(module: ModuleType, case: Case) -> Finding:
-    finding = module.FINDING.examine(case.diagnosis)
+    finding = module.FINDING.ask(case.diagnosis)
     assert isinstance(finding, Finding)
     return finding
 
@@ -288,7 +313,7 @@ def _unseen(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def _can_abstain(module: ModuleType) -> bool:
-    return (
+    return bool(module.FINDING.needs) or (
         "Abstention(" in inspect.getsource(module) or "unlooped" in vars(module) or "unseen" in vars(module)
     )
 
@@ -315,7 +340,7 @@ def _is_number(value: ast.expr) -> bool:
 @pytest.mark.parametrize(("module", "case"), FIRING)
 def test_a_guess_lies_within_its_bound(module: ModuleType, case: Case) -> None:
     """Where a finding names no bound, it is that of the input, and the finding has to be about the input."""
-    found = module.FINDING.examine(case.diagnosis)
+    found = module.FINDING.ask(case.diagnosis)
     assert isinstance(found, Finding)
     for offer in offers(case.diagnosis, [found]):
         if offer.proposal.basis == "bound":

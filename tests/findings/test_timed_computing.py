@@ -16,7 +16,7 @@ from bottleneck_doctor.findings import (
     gemm_shape_misaligned,
     optimizer_step_slow,
 )
-from bottleneck_doctor.findings.parts.case import Entry
+from bottleneck_doctor.findings.parts.entry import Entry
 from bottleneck_doctor.findings.parts.timed import times_as_fast
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding, Proposal
 from bottleneck_doctor.model.instruments import Calibration
@@ -32,7 +32,7 @@ def rows(subject: str, **seconds: float) -> list[Calibration]:
 def proposal_of(entry: Entry, timed: list[Calibration], remedy: str, case: int = 0) -> Proposal | None:
     """The remedy of one of the finding's cases (the first that fires), with these rows."""
     sick = entry_case(entry, case)
-    found = entry.examine(replace(sick, profile=replace(sick.profile, calibrations=timed)))
+    found = entry.ask(replace(sick, profile=replace(sick.profile, calibrations=timed)))
     if found is None:
         return None
     assert isinstance(found, Finding)

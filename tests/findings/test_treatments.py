@@ -24,7 +24,7 @@ NO_TREATMENT = {
 
 def _proposals(case: Case) -> list[Proposal]:
     found = case.diagnosis and next(
-        module.FINDING.examine(case.diagnosis) for module in modules() if case in cases_of(module)
+        module.FINDING.ask(case.diagnosis) for module in modules() if case in cases_of(module)
     )
     return found.proposals if isinstance(found, Finding) else []
 
@@ -33,7 +33,7 @@ PROPOSALS = [
     pytest.param(proposal, id=f"{module.FINDING.id}: {proposal.id}: {case.name}")
     for module in modules()
     for case in cases_of(module)
-    if case.outcome == "fires" and isinstance(found := module.FINDING.examine(case.diagnosis), Finding)
+    if case.outcome == "fires" and isinstance(found := module.FINDING.ask(case.diagnosis), Finding)
     for proposal in found.proposals
 ]
 

@@ -93,6 +93,19 @@ def making_s(inputs: Inputs) -> float:
     return max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
 
 
+WORKERS = Proposal(
+    id="workers-auto",
+    title="make batches in worker processes",
+    fix=Fix(
+        "let more workers wait at the same time",
+        "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)",
+    ),
+    apply="hook",
+    risk="memory grows with each worker; random augmentations draw from other streams",
+)
+ITERABLE = "; an iterable data set must give each worker a part of its own, or samples come repeatedly"
+
+
 def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str = "") -> list[Proposal]:
     """The loader setting that the replay likes best, with ``streams`` reads served side by side at most."""
     loader, scenario = diagnosis.loader, diagnosis.scenario
@@ -103,25 +116,16 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     if best.step_s > if_persistent(reading) / WORTH:
         return []  # all that it brings is that workers live on, which another remedy says by name
     count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
-    risk = "memory grows with each worker; random augmentations draw from other streams"
-    if loader.dataset_kind == "iterable":
-        risk += "; an iterable data set must give each worker a part of its own, or samples come repeatedly"
-    call = loader_call(
-        loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
-    )
-    proposal = Proposal(
-        id="workers-auto",
+    setting = {
+        "num_workers": best.workers, "prefetch_factor": best.prefetch, "persistent_workers": True,
+    }  # fmt: skip
+    proposal = replace(
+        WORKERS.at(loader.location, loader_call(loader, **setting)),
         title=title or f"wait side by side: make batches in {count}",
-        fix=Fix("let more workers wait at the same time", call, loader.location),
         change=replace(best.change, streams=streams),
-        apply="hook",
-        risk=risk,
+        risk=WORKERS.risk + (ITERABLE if loader.dataset_kind == "iterable" else ""),
         basis="calibrated" if scenario.served else "replay",
-        treatments=(
-            loader_with(
-                loader, num_workers=best.workers, prefetch_factor=best.prefetch, persistent_workers=True
-            ),
-        ),
+        treatments=(loader_with(loader, **setting),),
     )
     return [as_served(diagnosis, proposal)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
 from ...analyse.device_replay import device_cost, runs_ahead
@@ -11,33 +10,12 @@ from ...analyse.verdict import Trust, decide
 from ...model.code import Location
 from ...model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from ...model.device import DeviceFacts, Kernels
-from ...model.diagnosis import (
-    Abstention,
-    BatchCost,
-    Diagnosis,
-    Finding,
-    HostLoad,
-    Inputs,
-    Scenario,
-    Step,
-    StepCost,
-)
+from ...model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, Scenario, Step, StepCost
 from ...model.instruments import Operation
 from ...model.loops import Epochs, Loader, Loop, StepTable
 from ...model.profile import Profile
 from ...model.report import Overhead, Quality
 from ...model.run import Machine, Process, Run
-
-Examine = Callable[[Diagnosis], "Finding | Abstention | None"]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A finding as the shelf holds it. ``cause`` is the contract's cause that it belongs to."""
-
-    id: str
-    cause: str
-    examine: Examine
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
 from ...model.derived import DeviceStepBreakdown, DeviceView
-from ...model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Scenario, StepCost
+from ...model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from ...model.instruments import Operator
+from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
 from .advice import spread
 from .case import patient
+from .entry import cpu_loop, device_step, given, profiled_cpu_step
 
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
@@ -29,21 +31,14 @@ BANDWIDTH_KINDS = ("elementwise", "reduction")  # kernels that wait for the devi
 
 
 def unclocked(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain where the device's step could not be divided: the driver cannot say who waits for whom, nor can
-    its clock say whether it computes or waits to be given work."""
-    view = diagnosis.device
-    if diagnosis.scenario is None or view is None or (view.clock is None and view.beat is None):
-        return Abstention(finding, f"{CLOCK} in a steady training loop")
-    if view.beat is None or view.beat.wall_s <= 0:
-        return Abstention(finding, "a profiler's window of the accelerator's kernels")
-    return None
+    """Abstain where the device's step could not be divided."""
+    missing = device_step(diagnosis)
+    return Abstention(finding, missing) if missing else None
 
 
 def beat_of(diagnosis: Diagnosis) -> DeviceStepBreakdown:
-    """The device's mean step. Only after ``unclocked`` had nothing to say."""
-    assert diagnosis.device is not None, "ask `unclocked` first"
-    assert diagnosis.device.beat is not None, "ask `unclocked` first"
-    return diagnosis.device.beat
+    """The device's mean step, for findings that need ``device_step``."""
+    return given(given(diagnosis.device).beat)
 
 
 def of_step(diagnosis: Diagnosis, seconds: float) -> float:
@@ -85,13 +80,8 @@ Factor = tuple[float, float, float]
 
 def blind(diagnosis: Diagnosis, finding: str, profiled: bool = True) -> Abstention | None:
     """Abstain where no loop was seen, where a device computes, or where no step was profiled."""
-    if diagnosis.loop is None or diagnosis.scenario is None:
-        return Abstention(finding, "a training loop over a loader")
-    if diagnosis.host.accelerated:
-        return Abstention(finding, "operators of the accelerator: only the CPU's were profiled")
-    if profiled and (anatomy(diagnosis) is None or not diagnosis.profile.operators):
-        return Abstention(finding, "a profiled step (the profiler's window needs some seconds of training)")
-    return None
+    missing = profiled_cpu_step(diagnosis) if profiled else cpu_loop(diagnosis)
+    return Abstention(finding, missing) if missing else None
 
 
 def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
@@ -166,7 +156,21 @@ def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
 
 def built_at(optimizer: Optimizer) -> Location | None:
     """The line that built it."""
-    return Location(optimizer.file, optimizer.line) if optimizer.file else None
+    return place(optimizer.file, optimizer.line)
+
+
+KEEP_ACTIVATIONS = Proposal(
+    id="checkpointing-off",
+    title="keep activations instead of computing them twice",
+    fix=Fix(
+        "call the blocks directly, all or as many as fit",
+        "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
+        "gradient_checkpointing=False      # transformers' TrainingArguments",
+    ),
+    apply="hook",
+    risk="memory rises by the activations that are kept",
+    treatments=(Treatment("recompute"),),
+)
 
 
 def case_of(

@@ -1,0 +1,94 @@
+"""A finding as the registry holds it: its cause, its needs, and the remedies that it may propose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...analyse.loop_cpu import anatomy_of
+from ...model.diagnosis import Abstention, Diagnosis, Finding, Proposal
+
+Known = TypeVar("Known")
+Need = Callable[[Diagnosis], "str | None"]  # what a run lacks, None if nothing
+Examine = Callable[[Diagnosis], "Finding | Abstention | None"]
+
+LOOP = "a training loop over a loader"
+DEVICE_CLOCK = "the accelerator's own clock in a steady training loop"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finding. ``cause`` is the contract's cause that it belongs to; ``remedies`` are all that it may
+    propose, without what only a run can say: factors, changes, places, numbers in snippets. One about the
+    ``device`` says nothing of a run without an accelerator, not even what is missing."""
+
+    id: str
+    cause: str
+    examine: Examine
+    device: bool = False
+    needs: tuple[Need, ...] = ()
+    remedies: tuple[Proposal, ...] = ()
+
+    def ask(self, diagnosis: Diagnosis) -> Finding | Abstention | None:
+        """What it says of a run: an abstention where the run lacks what it needs."""
+        if self.device and diagnosis.device is None:
+            return None
+        missing = next((lack for need in self.needs if (lack := need(diagnosis))), None)
+        return Abstention(self.id, missing) if missing else self.examine(diagnosis)
+
+
+def given(value: Known | None) -> Known:
+    """What a finding declared among its needs, and which is therefore there."""
+    assert value is not None, "declare it in the finding's needs"
+    return value
+
+
+def steady_steps(diagnosis: Diagnosis) -> str | None:
+    """``scenario``: what a steady step costs."""
+    return "steps of a training loop" if diagnosis.scenario is None else None
+
+
+def loader_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop`` and ``scenario``: steady steps of a loop that was seen to take its batches from a loader."""
+    return LOOP if diagnosis.loop is None or diagnosis.scenario is None else None
+
+
+def timed_fetches(diagnosis: Diagnosis) -> str | None:
+    """``scenario``, ``loader`` and timed fetches: nothing is known without them of how batches are made."""
+    if diagnosis.scenario is None or diagnosis.loader is None or not diagnosis.inputs.batches:
+        return "timed fetches of the loader that feeds the training loop"
+    return None
+
+
+def dataloader_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop``, and what ``timed_fetches`` asks for: a loop that takes its batches from a loader itself."""
+    return "a training loop over a DataLoader" if diagnosis.loop is None else timed_fetches(diagnosis)
+
+
+def cpu_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop`` and ``scenario`` of a training that computes on the CPU."""
+    if diagnosis.host.accelerated and not loader_loop(diagnosis):
+        return "operators of the accelerator: only the CPU's were profiled"
+    return loader_loop(diagnosis)
+
+
+def profiled_cpu_step(diagnosis: Diagnosis) -> str | None:
+    """What ``cpu_loop`` asks for, and its operators in a profiled step."""
+    missing = cpu_loop(diagnosis)
+    if missing is None and not (
+        diagnosis.profile.operators and anatomy_of(diagnosis.profile, diagnosis.loop)
+    ):
+        return "a profiled step (the profiler's window needs some seconds of training)"
+    return missing
+
+
+def device_step(diagnosis: Diagnosis) -> str | None:
+    """``scenario``, ``device`` and its ``beat``. Neither the driver nor the device's clock can say who waits
+    for whom, or whether it computes or waits to be given work: a profiler's window has to."""
+    view = diagnosis.device
+    if diagnosis.scenario is None or view is None or (view.clock is None and view.beat is None):
+        return DEVICE_CLOCK
+    if view.beat is None or view.beat.wall_s <= 0:
+        return "a profiler's window of the accelerator's kernels"
+    return None
