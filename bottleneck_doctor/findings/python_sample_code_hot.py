@@ -32,10 +32,6 @@ worst half (ours); of a line with less than half of it, the same of its share. W
 do, from nothing to all of its share. What a parser of text finds can be kept, always: from half of the line's
 share to all of it, by replay.
 
-## Remedies
-`columnar-numpy`, `batched-query`, `pretokenize-offline`, `precompute-deterministic`, `aug-reorder`,
-`cheaper-preprocess`.
-
 ## References
 py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "map" and its Arrow cache.
 """
@@ -70,7 +66,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 from .parts.lines import (
     DATABASE_CALLS,
     PARSING_CALLS,
@@ -95,8 +91,6 @@ HALF = 0.5
 # then the rest changes, too (ours: 0.78 to 1.02 of all in ten trainings that were measured).
 WRITTEN_ANEW = (HALF, 0.85, 1.0)
 KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
-# Of one that is only given less to do (ours: of what is cropped first 0.51, 0.53 and 0.96).
-SPARED = {"aug-reorder": (0.25, HALF, 1.0), "cheaper-preprocess": (0.0, HALF, 1.0)}
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
 PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
@@ -110,58 +104,94 @@ SEEN = {
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
 }
-TITLES = {PARSES: "parse once and keep arrays", LOOPS: "work on whole arrays instead of element by element"}
-
-COLUMNS = """\
-self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
-return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
-TOKENS = """\
-tokens = tokenizer(texts)["input_ids"]                              # once, before training
-np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
 CHANGED = """\
 # update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
-ONCE = """\
-torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
-self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
-SMALLER_FIRST = """\
-x = resize(crop(x))              # first
-x = colours(blur(x))             # then what costs CPU for each pixel"""
-LESS = "spend less CPU in this line, or do its work once"
-FEWER = """\
-# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random"""
-QUERY = """\
+ROWS = """\
 marks = ",".join("?" * len(indices))                                # once per batch, not per row
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
 table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
-FIXES = {
-    "batched-query": "ask for all rows of a batch at once, or for the table once",
-    "aug-reorder": "crop and resize first, then do what this line does",
-    "cheaper-preprocess": "spare this line work",
-}
-EDGES = "a blur or a rotation sees the edge of the crop; means and deviations are the crop's"
-RISKS = {
-    "aug-reorder": EDGES,
-    "batched-query": "rows come in another order; a table in memory must fit there",
-}
-WAYS = {
-    "batched-query": (
-        "ask the database once for a whole batch, or keep the table in memory",
-        "manual",
-        QUERY,
+TOKENS = """\
+tokens = tokenizer(texts)["input_ids"]                              # once, before training
+np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
+PARSED = """\
+self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
+return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
+MOVE = "move the work of this line out of the loop"
+STAYS = "random work stays in the loop"
+COLUMNS = Proposal(
+    id="columnar-numpy",
+    title="parse once and keep arrays",
+    fix=Fix(MOVE, PARSED),
+    effort="hours",
+    risk=STAYS,
+    basis="bound",
+)
+ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element")
+QUERY = Proposal(
+    id="batched-query",
+    title="ask the database once for a whole batch, or keep the table in memory",
+    fix=Fix("ask for all rows of a batch at once, or for the table once", ROWS),
+    effort="hours",
+    risk="rows come in another order; a table in memory must fit there",
+    basis="bound",
+)
+TOKENISE = Proposal(
+    id="pretokenize-offline",
+    title="tokenise once, before training",
+    fix=Fix(MOVE, TOKENS),
+    apply="convert",
+    effort="hours",
+    risk=STAYS,
+    basis="bound",
+)
+PREPARE = Proposal(
+    id="precompute-deterministic",
+    title="do the work of this line once, before training",
+    fix=Fix(
+        MOVE,
+        'torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once\n'
+        'self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__',
     ),
-    "columnar-numpy": (TITLES["parses"], "manual", COLUMNS),
-    "pretokenize-offline": ("tokenise once, before training", "convert", TOKENS),
-    "aug-reorder": ("make samples smaller before this line, not after it", "manual", SMALLER_FIRST),
-    "cheaper-preprocess": ("keep what this line computes, instead of computing it anew", "manual", CHANGED),
-    "precompute-deterministic": ("do the work of this line once, before training", "convert", ONCE),
-}
+    apply="convert",
+    effort="hours",
+    risk=STAYS,
+    basis="bound",
+)
+SHRINK = Proposal(
+    id="aug-reorder",
+    title="make samples smaller before this line, not after it",
+    fix=Fix(
+        "crop and resize first, then do what this line does",
+        "x = resize(crop(x))              # first\n"
+        "x = colours(blur(x))             # then what costs CPU for each pixel",
+    ),
+    effort="hours",
+    risk="a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
+    basis="bound",
+)
+LESS = Proposal(
+    id="cheaper-preprocess",
+    title="spend less CPU in this line, or do its work once",
+    fix=Fix(
+        "spare this line work",
+        "# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random",
+    ),
+    effort="hours",
+    risk=STAYS,
+    basis="bound",
+)
+KEEP = replace(
+    LESS,
+    title="keep what this line computes, instead of computing it anew",
+    fix=Fix("spare this line work", CHANGED),
+)
+# Of one that is only given less to do (ours: of what is cropped first 0.51, 0.53 and 0.96).
+SPARED = {SHRINK.id: (0.25, HALF, 1.0), LESS.id: (0.0, HALF, 1.0)}
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when one of the user's lines holds much of the CPU of batches that hold the loop up."""
-    scenario, inputs, loader = diagnosis.scenario, _inputs(diagnosis), diagnosis.loader
-    if scenario is None:
-        return Abstention(ID, "a training loop")
+    scenario, inputs, loader = given(diagnosis.scenario), _inputs(diagnosis), diagnosis.loader
     waited = held_up(diagnosis) or scenario.crowded > 0
     picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
@@ -193,14 +223,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence += [Evidence(SEEN[does])] if does else []
     ways = _ways(diagnosis, line.location, lines, does)
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
-        ways = ["aug-reorder", *(one for one in ways if does != LOOPS or one != "columnar-numpy")]
-    fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
-    shares = {"precompute-deterministic": max(share, least_cpu_share(_function_of(line, lines), inputs))}
-    proposals = [
-        _proposal(one, scenario, line, shares.get(one, share), does) for one in ways or ["cheaper-preprocess"]
-    ]
-    if not ways and not fed_back:
-        proposals = [replace(proposals[0], title=LESS, fix=replace(proposals[0].fix, snippet=FEWER))]
+        ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
+    if not ways:
+        ways = [KEEP if is_fed_back(diagnosis.profile, diagnosis.outside) else LESS]
+    shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
+    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
     return Finding(ID, "input.preprocess", evidence, proposals, line.location)
 
 
@@ -265,23 +292,23 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
     return LOOPS if code.is_repeated(source, place.line) else ""
 
 
-def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[str]:
+def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[Proposal]:
     """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
     once, as samples that came again say, or else the source of the function."""
     library = lines.library
     if library in TEXTS:
-        return ["pretokenize-offline"]
+        return [TOKENISE]
     if does == QUERIES:
-        return ["batched-query"]
+        return [QUERY]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
     untold = repeats is None or not repeats.compared
     fixed = fixed or (repeats is None and unknown) or (untold and _is_fixed(diagnosis, lines))
-    once = ["precompute-deterministic"] * fixed
+    once = [PREPARE] * bool(fixed)
     if does == WORDS:
-        return once or ["pretokenize-offline"]
-    return ["columnar-numpy"] * bool(does) + once
+        return once or [TOKENISE]
+    return [{PARSES: COLUMNS, LOOPS: ARRAYS}[does], *once] if does else once
 
 
 def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
@@ -317,19 +344,12 @@ def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: st
     return bool(does) and RANDOM.search(source.text) is None
 
 
-def _proposal(id: str, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
-    title, apply, snippet = WAYS[id]
-    title = TITLES.get(does, title) if id == "columnar-numpy" else title
-    spared = SPARED.get(id, KEPT if does == PARSES else WRITTEN_ANEW)
+def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
+    spared = SPARED.get(remedy.id, KEPT if does == PARSES else WRITTEN_ANEW)
     part = 1.0 if spared is WRITTEN_ANEW and share >= HALF else min(1.0, share)
-    return Proposal(
-        id=id,
-        title=title,
-        fix=Fix(FIXES.get(id, "move the work of this line out of the loop"), snippet, line.location),
+    return replace(
+        remedy.at(line.location),
         factor=spread(scenario, *(Change(cpu=1 - one * part) for one in spared)),
-        apply=apply,
-        effort="hours",
-        risk=RISKS.get(id, "random work stays in the loop"),
         basis="replay" if spared is KEPT else "bound",
     )
 
@@ -398,4 +418,10 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(
+    ID,
+    "input.preprocess",
+    examine,
+    needs=(steady_steps,),
+    remedies=(COLUMNS, ARRAYS, QUERY, TOKENISE, PREPARE, SHRINK, LESS, KEEP),
+)

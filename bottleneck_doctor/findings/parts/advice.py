@@ -29,7 +29,6 @@ MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (
 BOOKS = "thread CPU clock, schedstat"
 TASK_IO = "io counters of the task"
 TIMED = "timed after the run"
-STAGE = "stage-to-fast-storage"
 
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
@@ -93,6 +92,14 @@ def making_s(inputs: Inputs) -> float:
     return max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
 
 
+def on_loader(remedy: Proposal, loader: Loader, text: str = "", **arguments: object) -> Proposal:
+    """The remedy for a loader that is built with other arguments: the call to write, and the treatment."""
+    return replace(
+        remedy.at(loader.location, loader_call(loader, **arguments), text),
+        treatments=(loader_with(loader, **arguments),),
+    )
+
+
 WORKERS = Proposal(
     id="workers-auto",
     title="make batches in worker processes",
@@ -116,17 +123,14 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     if best.step_s > if_persistent(reading) / WORTH:
         return []  # all that it brings is that workers live on, which another remedy says by name
     count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
-    setting = {
-        "num_workers": best.workers, "prefetch_factor": best.prefetch, "persistent_workers": True,
-    }  # fmt: skip
     proposal = replace(
-        WORKERS.at(loader.location, loader_call(loader, **setting)),
+        on_loader(WORKERS, loader, num_workers=best.workers, prefetch_factor=best.prefetch,
+                  persistent_workers=True),
         title=title or f"wait side by side: make batches in {count}",
         change=replace(best.change, streams=streams),
         risk=WORKERS.risk + (ITERABLE if loader.dataset_kind == "iterable" else ""),
         basis="calibrated" if scenario.served else "replay",
-        treatments=(loader_with(loader, **setting),),
-    )
+    )  # fmt: skip
     return [as_served(diagnosis, proposal)]
 
 
@@ -231,22 +235,29 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
     return next((one for one in known if is_users(one.file)), known[-1] if known else None)
 
 
-def staging(
-    diagnosis: Diagnosis, title: str, factor: tuple[float, float, float], id: str = STAGE
-) -> Proposal:
-    """Copy the data set to where reads are fast, once, before training."""
-    snippet = "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset"
-    return Proposal(
-        id=id,
-        title=title,
-        fix=Fix("copy the data set once and read the copy", snippet, place_of(diagnosis)),
-        factor=factor,
-        apply="convert",
-        effort="hours",
-        risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
-        basis="bound",
-    )
+STAGE = Proposal(
+    id="stage-to-fast-storage",
+    title="copy the data set to a local disk before training",
+    fix=Fix(
+        "copy the data set once and read the copy",
+        "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset",
+    ),
+    apply="convert",
+    effort="hours",
+    risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
+    basis="bound",
+)
 
+
+COMPILE = Proposal(
+    id="torch-compile",
+    title="compile the model",
+    fix=Fix("compile in place; keys of the state dict stay", "model.compile()"),
+    apply="hook~",
+    risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
+    basis="bound",
+    treatments=(Treatment("compiled"),),
+)
 
 KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [catalogue F08]
 COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)

@@ -20,16 +20,20 @@ DEVICE_CLOCK = "the accelerator's own clock in a steady training loop"
 @dataclass(frozen=True)
 class Entry:
     """One finding. ``cause`` is the contract's cause that it belongs to; ``remedies`` are all that it may
-    propose, without what only a run can say: factors, changes, places, numbers in snippets."""
+    propose, without what only a run can say: factors, changes, places, numbers in snippets. One about the
+    ``device`` says nothing of a run without an accelerator, not even what is missing."""
 
     id: str
     cause: str
     examine: Examine
+    device: bool = False
     needs: tuple[Need, ...] = ()
     remedies: tuple[Proposal, ...] = ()
 
     def ask(self, diagnosis: Diagnosis) -> Finding | Abstention | None:
         """What it says of a run: an abstention where the run lacks what it needs."""
+        if self.device and diagnosis.device is None:
+            return None
         missing = next((lack for need in self.needs if (lack := need(diagnosis))), None)
         return Abstention(self.id, missing) if missing else self.examine(diagnosis)
 
@@ -38,6 +42,16 @@ def given(value: Known | None) -> Known:
     """What a finding declared among its needs, and which is therefore there."""
     assert value is not None, "declare it in the finding's needs"
     return value
+
+
+def steady_steps(diagnosis: Diagnosis) -> str | None:
+    """``scenario``: what a steady step costs."""
+    return "steps of a training loop" if diagnosis.scenario is None else None
+
+
+def loader_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop`` and ``scenario``: steady steps of a loop that was seen to take its batches from a loader."""
+    return LOOP if diagnosis.loop is None or diagnosis.scenario is None else None
 
 
 def timed_fetches(diagnosis: Diagnosis) -> str | None:
@@ -54,11 +68,9 @@ def dataloader_loop(diagnosis: Diagnosis) -> str | None:
 
 def cpu_loop(diagnosis: Diagnosis) -> str | None:
     """``loop`` and ``scenario`` of a training that computes on the CPU."""
-    if diagnosis.loop is None or diagnosis.scenario is None:
-        return LOOP
-    if diagnosis.host.accelerated:
+    if diagnosis.host.accelerated and not loader_loop(diagnosis):
         return "operators of the accelerator: only the CPU's were profiled"
-    return None
+    return loader_loop(diagnosis)
 
 
 def profiled_cpu_step(diagnosis: Diagnosis) -> str | None:
