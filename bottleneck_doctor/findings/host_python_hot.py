@@ -184,8 +184,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
 def _factor(
     scenario: Scenario, share: float, lefts: tuple[float, float, float]
 ) -> tuple[float, float, float]:
-    low, likely, high = (Change(python=1 - share * (1 - left)) for left in lefts)
-    return spread(scenario, low, likely, high)
+    return spread(scenario, *(Change(python=1 - share * (1 - left)) for left in lefts))
 
 
 SICK = StepCost(0.004, python=0.012, launch=0.001)

@@ -85,13 +85,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share <= SHARE:
         return None
     calls, seen = operations_of(diagnosis, "logging"), logged(diagnosis.profile, loop)
-    per_step = 1 / max(1, loop.steps)
-    hooked_s = _total(calls) * per_step if calls else 0.0
+    steps = max(1, loop.steps)
+    hooked_s = _total(calls) / steps if calls else 0.0
     if calls and (seen.purpose is None or hooked_s >= MOST * share * diagnosis.step_s):
         place, left = calls[0].location, _cpu(calls) + QUEUED_S * _count(calls) / _total(calls)
         evidence = [
             Evidence("share of the step spent on logging", "logging_share", share, HOOKS),
-            Evidence("calls per step", "logging_calls_per_step", _count(calls) * per_step, HOOKS),
+            Evidence("calls per step", "logging_calls_per_step", _count(calls) / steps, HOOKS),
             Evidence("time per call", "logging_call_s", _total(calls) / _count(calls), HOOKS),
             Evidence("share of that on the CPU", "logging_cpu_share", _cpu(calls), HOOKS),
         ]

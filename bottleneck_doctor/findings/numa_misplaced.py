@@ -69,9 +69,12 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the process's pages on other nodes", "numa_remote_share", remote, "numa_maps"),
         Evidence("nodes of the machine", "numa_nodes", float(nodes), "sysfs"),
     ]
-    low, likely, high = (Change(cpu=left, collate=left, compute=left) for left in CPU_LEFT)
     most = gain(scenario, Change(cpu=1 - remote, collate=1 - remote, compute=1 - remote))
-    proposal = replace(BIND, factor=spread(scenario, low, likely, high), most=most)
+    proposal = replace(
+        BIND,
+        factor=spread(scenario, *(Change(cpu=left, collate=left, compute=left) for left in CPU_LEFT)),
+        most=most,
+    )
     return Finding(ID, diagnosis.verdict.cause, evidence, [proposal])
 
 

@@ -143,10 +143,10 @@ def _proposal(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | 
     rate = fused or (FOREACH if _is_small(one) else None)
     if rate is None:
         return None
-    low, likely, high = (spared(scenario, seconds * (1 - 1 / times)) for times in rate)
-    most = gain(scenario, spared(scenario, seconds))
     return replace(
-        _offer(one, "fused" if fused else "foreach"), factor=spread(scenario, low, likely, high), most=most
+        _offer(one, "fused" if fused else "foreach"),
+        factor=spread(scenario, *(spared(scenario, seconds * (1 - 1 / times)) for times in rate)),
+        most=gain(scenario, spared(scenario, seconds)),
     )
 
 

@@ -80,13 +80,10 @@ PACK = Proposal(
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when much of what the model computes on is padding."""
-    scenario, loader, paddings = (
-        given(diagnosis.scenario),
-        diagnosis.loader,
-        diagnosis.profile.computing.paddings,
-    )
-    found = next((one for one in paddings if loader is not None and one.loader == loader.key), None)
-    if found is None:
+    scenario, loader = given(diagnosis.scenario), diagnosis.loader
+    known = diagnosis.profile.computing.paddings
+    found = next((one for one in known if loader is not None and one.loader == loader.key), None)
+    if loader is None or found is None:
         return None
     share = found.padded / max(found.places, 1)
     computing = 1 - 1 / gain(scenario, Change(compute=0))
@@ -106,8 +103,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("batches that were looked into", "padding_batches", float(found.batches), SOURCE),
         Evidence("share of the step that the model computes", "compute_share", computing, "replay"),
     ]
-    place = loader.location if loader is not None else None
-    proposals = [replace(one.at(place), factor=factor, most=factor[2]) for one in (BUCKET, PACK)]
+    proposals = [replace(one.at(loader.location), factor=factor, most=factor[2]) for one in (BUCKET, PACK)]
     return Finding(ID, "model.compute", evidence, proposals)
 
 

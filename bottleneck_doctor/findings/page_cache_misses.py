@@ -43,7 +43,17 @@ from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import TASK_IO, meant, memory_left, place_of, readings, spread, starved, wait_evidence
+from .parts.advice import (
+    TASK_IO,
+    hot_files_of,
+    meant,
+    memory_left,
+    place_of,
+    readings,
+    spread,
+    starved,
+    wait_evidence,
+)
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, dataloader_loop, given
 
@@ -124,11 +134,11 @@ def _evidence(passes: list[Pass]) -> list[Evidence]:
 
 def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
     """Bytes of the data set: of its samples all together, at most of its files where all are known."""
-    loader, samples = diagnosis.loader, diagnosis.inputs.samples
-    if loader is None or not loader.dataset_length or not samples:
+    loader, samples = given(diagnosis.loader), diagnosis.inputs.samples
+    if not loader.dataset_length or not samples:
         return None
     size = max(first.read, first.stored) / samples * loader.dataset_length
-    hot = next((one for one in diagnosis.profile.hot_files if one.loader == loader.key), None)
+    hot = hot_files_of(diagnosis)
     return min(size, hot.bytes) if hot is not None and hot.bytes and hot.files < FILES_KNOWN else size
 
 

@@ -105,9 +105,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _build(diagnosis: Diagnosis, made: list[DeviceCopy], all_of_them: bool) -> Proposal:
     view, worst = given(diagnosis.device), max(made, key=lambda one: one.host_s)
-    share = sum(one.device_s for one in made) / max(
-        sum(one.device_s for one in view.facts.copies or []), 1e-12
-    )
+    whole = sum(one.device_s for one in view.facts.copies or [])
+    share = sum(one.device_s for one in made) / max(whole, 1e-12)
     free = all_of_them and runs_ahead(view, diagnosis.wait_s, copies=False)
     ahead = max(float(free), given(diagnosis.scenario).ahead)
     change = Change(copying=1 - min(1.0, share), ahead=ahead)

@@ -122,8 +122,11 @@ def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s:
 
     A row of a tensor data set costs what was measured, times this machine's slowness; other rows cost more.
     """
-    tensors = diagnosis.loader is not None and diagnosis.loader.tensor_dataset
-    row_s = ROW_S if tensors else max(ROW_S, diagnosis.inputs.cpu / diagnosis.inputs.samples)
+    row_s = (
+        ROW_S
+        if given(diagnosis.loader).tensor_dataset
+        else max(ROW_S, diagnosis.inputs.cpu / diagnosis.inputs.samples)
+    )
     left = min(1.0, (GATHER_S + extra_s + row_bytes * GATHER_S_PER_BYTE) / row_s)
     there = Change(cpu=left, collate=left)
     here = replace(there, workers=0, startup=0.0)

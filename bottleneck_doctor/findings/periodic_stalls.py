@@ -113,7 +113,6 @@ def _seldom(diagnosis: Diagnosis, rhythm: Rhythm) -> tuple[Location, float] | No
 
 def _less(scenario: Scenario, rhythm: Rhythm, place: Location, statement: str) -> Proposal:
     every = round(rhythm.every_steps)
-    low, likely, high = (_with(scenario, rhythm, left) for left in RARER)
     return replace(
         LESS_OFTEN.at(
             place,
@@ -121,7 +120,7 @@ def _less(scenario: Scenario, rhythm: Rhythm, place: Location, statement: str) -
             f"it runs at every {every}th step: ask how often it must",
         ),
         title=f"do what the loop does every {every} steps five times less often, or beside the training",
-        factor=spread(scenario, low, likely, high),
+        factor=spread(scenario, *(_with(scenario, rhythm, left) for left in RARER)),
     )
 
 

@@ -258,11 +258,11 @@ def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
 
 def _inputs(diagnosis: Diagnosis) -> Inputs:
     """A function of the user's is timed as a whole: what it takes on the CPU stands in the scenario."""
-    if diagnosis.inputs.batches or diagnosis.scenario is None:
+    if diagnosis.inputs.batches:
         return diagnosis.inputs
-    works = diagnosis.scenario.works
+    works = given(diagnosis.scenario).works
     return Inputs(
-        cpu=sum(work.cpu for work in works) / len(works), wait=sum(work.wait for work in works) / len(works)
+        cpu=sum(one.cpu for one in works) / len(works), wait=sum(one.wait for one in works) / len(works)
     )
 
 
@@ -308,7 +308,9 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
     once = [PREPARE] * bool(fixed)
     if does == WORDS:
         return once or [TOKENISE]
-    return [{PARSES: COLUMNS, LOOPS: ARRAYS}[does], *once] if does else once
+    if does:
+        return [ARRAYS if does == LOOPS else COLUMNS, *once]
+    return once
 
 
 def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:

@@ -74,8 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share = seconds / max(seconds_in(steps), 1e-12)
     if frames < FRAMES or share < COMPILING_SHARE:
         return None
-    low, likely, high = (spared(scenario, part * seconds / count) for part in AWAY)
-    factor = spread(scenario, low, likely, high)
+    factor = spread(scenario, *(spared(scenario, part * seconds / count) for part in AWAY))
     if factor[1] < WORTH:
         return None
     evidence = [
@@ -88,8 +87,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, float] | None:
     """(frames, graph breaks, seconds) that were added in a stretch of time; None where nothing compiles."""
-    known = diagnosis.profile.computing.compilations
-    mine = next((one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid), None)
+    known, pid = diagnosis.profile.computing.compilations, given(diagnosis.loop).pid
+    mine = next((one for one in known if one.pid == pid), None)
     if mine is None:
         return None
     before = [place for place, t in enumerate(mine.t) if t < begin]

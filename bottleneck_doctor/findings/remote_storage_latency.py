@@ -38,7 +38,7 @@ from ..analyse.device import LOOKS_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
-from .parts.advice import STAGE, WORKERS, more_workers, place_of, spread, starved, wait_evidence
+from .parts.advice import STAGE, WORKERS, hot_files_of, more_workers, place_of, spread, starved, wait_evidence
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, given, timed_fetches
 
@@ -92,11 +92,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _mounts(diagnosis: Diagnosis) -> list[Evidence]:
     """The kinds of file system that the files seen lie on."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    kinds = [kind for hot in diagnosis.profile.hot_files if hot.loader == key for kind in hot.mounts]
-    return [
-        Evidence(f"the data set's files lie on {kind}", "", None, "mountinfo") for kind in sorted(set(kinds))
-    ]
+    hot = hot_files_of(diagnosis)
+    kinds = sorted(hot.mounts) if hot is not None else []
+    return [Evidence(f"the data set's files lie on {kind}", "", None, "mountinfo") for kind in kinds]
 
 
 def _nearer(diagnosis: Diagnosis, each_s: float) -> list[Proposal]:

@@ -98,12 +98,12 @@ def _size_bytes(diagnosis: Diagnosis, loader: Loader) -> float | None:
 
 def _factor(scenario: Scenario) -> tuple[float, float, float]:
     making = fmean([work.cpu for work in scenario.works])
-    low, likely, high = (
+    changes = (
         Change(workers=0, cpu=min(1.0, one / max(making, 1e-12)), collate=0, storage=0, network=0, wait=0,
                ipc=0, startup=0, copying=0)
         for one in GATHER_S
     )  # fmt: skip
-    return spread(scenario, low, likely, high)
+    return spread(scenario, *changes)
 
 
 GIB = 2**30  # bytes, for the cases

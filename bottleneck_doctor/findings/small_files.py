@@ -44,6 +44,7 @@ from .parts.advice import (
     PAYS,
     WORKERS,
     dearest,
+    hot_files_of,
     judge_reads,
     making_s,
     more_workers,
@@ -91,7 +92,7 @@ REMEMBER = Proposal(
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for small files, cold or warm."""
-    inputs, key = diagnosis.inputs, given(diagnosis.loader).key
+    inputs, hot = diagnosis.inputs, hot_files_of(diagnosis)
     cause = dearest(diagnosis, ("input.storage", "input.preprocess"))
     per_file_s = inputs.storage + _system(inputs) * (inputs.cpu - inputs.collate)
     pays = waits(diagnosis) and diagnosis.causes.get(cause, 1.0) >= PAYS
@@ -101,7 +102,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "opens and bytes read per batch")
     each_bytes = inputs.read_bytes / max(inputs.opens, 1e-9)
     opens = inputs.opens / max(inputs.samples, 1.0)
-    again = any(one.files <= SAME_FILES for one in diagnosis.profile.hot_files if one.loader == key)
+    again = hot is not None and hot.files <= SAME_FILES
     if opens < OPENS_PER_SAMPLE or each_bytes >= LARGE_READ_BYTES or again:
         return None
     reads = judge_reads(diagnosis)

@@ -37,7 +37,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Startup
 from .parts.advice import NOTHING, place_of
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given
 
 ID = "startup-dominated"
 SHARE = 0.2  # of the run (ours; catalogue F62 has a tenth, which torch's own import takes of a minute)
@@ -66,12 +66,21 @@ IMPORT_LATER = Proposal(
 )
 
 
+def seen_start(diagnosis: Diagnosis) -> str | None:
+    """When the training process began, imported torch, and got its first batch."""
+    if _start(diagnosis) is None:
+        return "the start of the training process: it imported torch unseen, or got no batch"
+    return None
+
+
+def _start(diagnosis: Diagnosis) -> Startup | None:
+    loop = diagnosis.loop or diagnosis.outside
+    return next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
+
+
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the script's own preparations are a fifth of the run."""
-    run, loop = diagnosis.profile.run, diagnosis.loop or diagnosis.outside
-    start = next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
-    if start is None:
-        return Abstention(ID, "the start of the training process: it imported torch unseen, or got no batch")
+    run, start = diagnosis.profile.run, given(_start(diagnosis))
     own = start.before_torch_s + max(0.0, start.before_loader_s - start.torch_late_s)
     if own < SECONDS or own < SHARE * run.duration_s:
         return None
@@ -118,4 +127,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine, remedies=(KEEP_INDEX, IMPORT_LATER))
+FINDING = Entry(ID, "host.python", examine, needs=(seen_start,), remedies=(KEEP_INDEX, IMPORT_LATER))

@@ -95,11 +95,10 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     rate = (inputs.storage_bytes or 0.0) / max(inputs.storage, 1e-9) * reads.readers
     if not 0 < rate < WORTH_MOVING * FAST_BYTES_PER_S[1]:
         return []
-    low, likely, high = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
-    change = from_memory(diagnosis)
-    staged = STAGE_FAST.at(place_of(diagnosis))
+    change, staged = from_memory(diagnosis), STAGE_FAST.at(place_of(diagnosis))
     if change is None:
-        return [replace(staged, factor=spread(given(diagnosis.scenario), low, likely, high))]
+        left = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
+        return [replace(staged, factor=spread(given(diagnosis.scenario), *left))]
     title = "copy the data set into memory, where it fits (tmpfs: /dev/shm)"
     return [replace(as_timed(staged, change), title=title)]
 

@@ -38,6 +38,7 @@ posix_fadvise(2), madvise(2); proc(5), "io"; iostat(1) on why %util says little 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..analyse.reads import UNSURE, Reads, are_small_files, is_mapped, is_overread, streams_of
@@ -56,6 +57,7 @@ from ..model.report import Fix
 from .parts.advice import (
     STAGE,
     WORKERS,
+    hot_files_of,
     judge_reads,
     more_workers,
     place_of,
@@ -113,8 +115,8 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     inputs = diagnosis.inputs
     mapped = is_mapped(inputs)
     small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    if any(hot.direct for hot in diagnosis.profile.hot_files if hot.loader == key):
+    hot = hot_files_of(diagnosis)
+    if hot is not None and hot.direct:
         return []  # past the page cache: hints fill a cache that these reads do not look into
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
@@ -130,23 +132,20 @@ def _narrowed(diagnosis: Diagnosis, each_bytes: float) -> tuple[float, float, fl
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     kernel = min(1.0, inputs.system / inputs.cpu) if inputs.cpu > 0 else 0.0
     left = [min(1.0, size / max(each_bytes, 1.0)) for size in NARROW_BYTES]
-    low, likely, high = (Change(storage=part, cpu=1 - (1 - part) * kernel) for part in left)
-    return spread(scenario, low, likely, high)
+    return spread(scenario, *(Change(storage=part, cpu=1 - (1 - part) * kernel) for part in left))
 
 
 def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     """A local NVMe disk, where a measured read takes more than twice as long as its read would."""
     if reads.each_s is None or reads.each_s < 2 * FAST_READ_S[1]:
         return []
-    low, likely, high = (min(1.0, read_s / reads.each_s) for read_s in FAST_READ_S)
-    factor = _spared(diagnosis, (low, likely, high))
+    factor = _spared(diagnosis, [min(1.0, read_s / reads.each_s) for read_s in FAST_READ_S])
     return [replace(STAGE_FAST.at(place_of(diagnosis)), factor=factor)]
 
 
-def _spared(diagnosis: Diagnosis, left: tuple[float, float, float]) -> tuple[float, float, float]:
+def _spared(diagnosis: Diagnosis, left: Sequence[float]) -> tuple[float, float, float]:
     """The range of speedups when so much of the sleep in reads is left: at worst, likely, at best."""
-    low, likely, high = (Change(storage=one) for one in left)
-    return spread(given(diagnosis.scenario), low, likely, high)
+    return spread(given(diagnosis.scenario), *(Change(storage=one) for one in left))
 
 
 WORK = BatchCost(0.002, storage=0.02)

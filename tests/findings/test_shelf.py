@@ -42,6 +42,7 @@ SECTIONS = [
     "Remedies",
     "References",
 ]
+PER_RUN = ("title", "fix", "change", "factor", "most", "basis", "scope", "treatments")
 OUTCOMES = {"fires", "silent", "abstains"}
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
@@ -151,6 +152,33 @@ def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType, case
         if proposal.factor is not None:
             low, likely, high = proposal.factor
             assert 0 < low <= likely <= high, f"{proposal.id}: {proposal.factor}"
+
+
+def test_a_declared_remedy_reads_without_a_run(module: ModuleType) -> None:
+    for remedy in module.FINDING.remedies:
+        assert KEBAB.fullmatch(remedy.id)
+        assert remedy.title
+        assert not remedy.title.endswith(".")
+        assert remedy.fix.text
+        assert remedy.fix.location is None, f"{remedy.id}: only a run knows the place"
+        assert (remedy.apply in EASE, remedy.effort in EFFORT, remedy.basis in TRUST) == (True, True, True)
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_proposal_is_a_remedy_that_the_finding_declares(module: ModuleType, case: Case) -> None:
+    """What a run may change is in ``PER_RUN``, and a remedy that cannot be applied to it becomes manual."""
+    remedies = module.FINDING.remedies
+    for proposal in _found(module, case).proposals if remedies else []:
+        same = [_declared(proposal, one) for one in remedies if one.id == proposal.id]
+        assert proposal in same, f"{proposal.id}: {same}"
+
+
+def _declared(proposal: Proposal, remedy: Proposal) -> Proposal:
+    """The remedy with what this run says of it."""
+    said = {name: getattr(proposal, name) for name in PER_RUN}
+    apply = "manual" if proposal.apply == "manual" else remedy.apply
+    risk = proposal.risk if proposal.risk.startswith(remedy.risk) else remedy.risk
+    return replace(remedy, apply=apply, risk=risk, **said)
 
 
 @pytest.mark.parametrize(("module", "case"), FIRING)

@@ -7,14 +7,13 @@ from dataclasses import replace
 from ...analyse import reads
 from ...analyse.causes import gain
 from ...analyse.hot import is_users
-from ...analyse.predict import WORTH, best_setting
+from ...analyse.predict import WORTH, best_setting, step_after
 from ...analyse.reads import UNSURE, Reads, serves_more
-from ...analyse.replay import apply, step_seconds
 from ...analyse.steps import seconds_in
 from ...model.code import Location
 from ...model.derived import Rhythm
 from ...model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
-from ...model.fetches import Payload, Repeats
+from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...model.loops import Loader
 from ...model.report import Evidence, Fix
@@ -120,7 +119,7 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
         return []
     reading = replace(scenario, streams=streams or scenario.streams)
     best = best_setting(reading)
-    if best.step_s > if_persistent(reading) / WORTH:
+    if best.step_s > step_after(reading, Change(startup=0.0)) / WORTH:
         return []  # all that it brings is that workers live on, which another remedy says by name
     count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
     proposal = replace(
@@ -174,24 +173,17 @@ def meant(loader: Loader) -> dict[str, object] | None:
 def keeping(diagnosis: Diagnosis, what: str = "cache") -> tuple[Treatment, ...]:
     """The treatment that keeps this loader's finished samples in memory, or only what was "decoded", in as
     much as they may take."""
-    loader, machine = diagnosis.loader, diagnosis.profile.machine
-    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
-    if loader is None or not known:
+    loader, room = diagnosis.loader, room_to_keep(diagnosis)
+    if loader is None or not room:
         return ()
-    return (Treatment(what, {"where": meant(loader), "bytes": int(KEEP_SHARE * min(known))}),)
-
-
-def if_persistent(scenario: Scenario) -> float:
-    """Seconds per step if no epoch began anew: what persistent workers alone would bring."""
-    return step_seconds(apply(Change(startup=0.0), scenario))
+    return (Treatment(what, {"where": meant(loader), "bytes": int(room)}),)
 
 
 def judge_reads(diagnosis: Diagnosis) -> Reads:
     """How storage serves this data set."""
-    loader = diagnosis.loader
-    key, workers = (loader.key, loader.num_workers) if loader is not None else ("", 0)
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
     return reads.judge_reads(
-        diagnosis.profile, key, workers, diagnosis.inputs, diagnosis.host, diagnosis.step_s
+        diagnosis.profile, key_of(diagnosis), workers, diagnosis.inputs, diagnosis.host, diagnosis.step_s
     )
 
 
@@ -298,26 +290,39 @@ def dearest(diagnosis: Diagnosis, causes: tuple[str, ...]) -> str:
     return max(causes, key=lambda cause: diagnosis.causes.get(cause, 0.0))
 
 
+def key_of(diagnosis: Diagnosis) -> str:
+    """By what facts name the training loader; "" where there is none."""
+    return diagnosis.loader.key if diagnosis.loader is not None else ""
+
+
+def hot_files_of(diagnosis: Diagnosis) -> HotFiles | None:
+    """The files from which the training loader's batches come, where some were seen."""
+    key = key_of(diagnosis)
+    return next((one for one in diagnosis.profile.hot_files if key and one.loader == key), None)
+
+
 def payload_of(diagnosis: Diagnosis) -> Payload | None:
     """What a batch of the training loader is made of, when batches were looked into."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    key = key_of(diagnosis)
     return next((one for one in diagnosis.profile.payloads if one.loader == key and one.batches), None)
 
 
 def repeats_of(diagnosis: Diagnosis) -> Repeats | None:
     """Whether the training loader's samples come out the same again, when some were followed."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    return next((one for one in diagnosis.profile.repeats if one.loader == key), None)
+    return next((one for one in diagnosis.profile.repeats if one.loader == key_of(diagnosis)), None)
+
+
+def room_to_keep(diagnosis: Diagnosis) -> float:
+    """Bytes that samples or files may take in memory; 0 where its size is not known."""
+    machine = diagnosis.profile.machine
+    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
+    return KEEP_SHARE * min(known, default=0)
 
 
 def fits_memory(diagnosis: Diagnosis, sample_bytes: float) -> bool:
     """Whether all samples, kept in memory, leave half of it free; False where either size is not known."""
-    machine, loader = diagnosis.profile.machine, diagnosis.loader
-    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
-    length = loader.dataset_length if loader is not None else None
-    if not (known and length and sample_bytes):
-        return False
-    return length * sample_bytes <= KEEP_SHARE * min(known)
+    length = diagnosis.loader.dataset_length if diagnosis.loader is not None else None
+    return 0 < (length or 0) * sample_bytes <= room_to_keep(diagnosis)
 
 
 def remembering(inputs: Inputs, sample_bytes: float, spared_s: float) -> Change:
