@@ -235,6 +235,7 @@ def cases() -> tuple[Case, ...]:
             "workers-auto",
         ),
         Case("a function that asks a server, and sleeps", _asking(), "fires", "thread-prefetch"),
+        Case("no steady step was seen", replace(_asking(), scenario=None), "abstains"),
         Case("two workers already", patient(BatchCost(0.01), StepCost(0.0, 0.01), workers=2), "silent"),
         Case("data is ready at once", patient(BatchCost(0.0001), StepCost(0.0, 0.01)), "silent"),
     )

@@ -72,7 +72,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     seconds = share * own_s(scenario)
     # what they fill was mapped for them
     changes = [replace(spared(scenario, part * seconds), paging=1 - part) for part in SPARED]
-    factor = spread(scenario, changes[0], changes[1], changes[2])
+    factor = spread(scenario, *changes)
     if share < SHARE or factor[1] < WORTH:
         return None
     proposal = replace(UNBIND, factor=factor, most=gain(scenario, changes[2]))

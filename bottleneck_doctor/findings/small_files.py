@@ -136,11 +136,9 @@ def _proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
     system = _beside_reads(diagnosis.inputs)
     packed = [Change(storage=asleep, cpu=1 - (1 - cpu) * min(1.0, times * system))
               for asleep, cpu, times in zip(ASLEEP_PACKED, CPU_PACKED, ALIKE, strict=True)]  # fmt: skip
-    timed, pack = timed_packed(diagnosis, system), PACK.at(place)
-    if timed:
-        proposals = [replace(pack, factor=spread(scenario, *timed), basis="calibrated")]
-    else:
-        proposals = [replace(pack, factor=spread(scenario, packed[0], packed[1], packed[2]))]
+    timed = timed_packed(diagnosis, system)
+    factor, basis = spread(scenario, *(timed or packed)), "calibrated" if timed else PACK.basis
+    proposals = [replace(PACK.at(place), factor=factor, basis=basis)]
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
         proposals.append(replace(REMEMBER.at(place), factor=spread(scenario, Change(), kept, kept)))

@@ -47,9 +47,6 @@ OUTCOMES = {"fires", "silent", "abstains"}
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
 
-UNSHOWN = {"loader-in-main"}  # can abstain, and no case shows it yet: this list only shrinks
-
-
 SHELF = {module.__name__.rpartition(".")[2]: module for module in modules()}
 CASES = {name: cases_of(module) for name, module in SHELF.items()}
 ALL_CASES = [
@@ -100,10 +97,7 @@ def test_a_finding_shows_when_it_fires_when_not_and_when_it_cannot_say(module: M
     assert set(outcomes) <= OUTCOMES
     assert len(outcomes) >= 3
     assert set(outcomes) >= {"fires", "silent"}
-    if module.FINDING.id in UNSHOWN:
-        assert "abstains" not in outcomes, "take it off the list"
-    else:
-        assert "abstains" in outcomes or not _can_abstain(module), "it can abstain, and no case shows it"
+    assert "abstains" in outcomes or not _can_abstain(module), "it can abstain, and no case shows it"
 
 
 def test_thresholds_say_where_they_come_from(module: ModuleType) -> None:

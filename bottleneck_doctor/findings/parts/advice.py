@@ -1,4 +1,4 @@
-"""What several findings say alike: the loader's call with changed arguments, and how the loop waits."""
+"""What several findings say alike: remedies, the loader's call with other arguments, how the loop waits."""
 
 from __future__ import annotations
 
