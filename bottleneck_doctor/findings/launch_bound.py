@@ -40,10 +40,11 @@ from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.advice import COMPILE, spread
+from .parts.advice import spread
 from .parts.case import LAUNCHING, SATURATED, SYNCING, Case, accelerated
 from .parts.computing import CLOCK, WINDOW, beat_of, of_step
 from .parts.entry import Entry, device_step, given
+from .parts.remedies import COMPILE
 
 ID = "launch-bound"
 BUSY_SHARE = 0.7  # of the step, above which the device is not waiting to speak of [catalogue F34]

@@ -42,20 +42,11 @@ from ..analyse.predict import best_setting
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .parts.advice import (
-    STAGE,
-    WORKERS,
-    as_served,
-    making_s,
-    on_loader,
-    place_of,
-    spread,
-    wait_evidence,
-    waits,
-)
+from .parts.advice import as_served, making_s, on_loader, place_of, spread, wait_evidence, waits
 from .parts.case import Case, patient
 from .parts.entry import Entry, given, steady_steps
 from .parts.lines import hottest_place, line_evidence
+from .parts.remedies import STAGE, WORKERS
 from .parts.reserving import RESERVE, reserve_cores
 
 ID = "loader-in-main"

@@ -38,10 +38,11 @@ from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.advice import COMPILE, spread
+from .parts.advice import spread
 from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving
 from .parts.entry import Entry, device_step, given
+from .parts.remedies import COMPILE
 
 ID = "pointwise-unfused"
 POINTWISE_SHARE = 0.3  # of the kernels' time [catalogue F41]

@@ -60,7 +60,7 @@ from ..model.diagnosis import (
     Proposal,
     Scenario,
     StepCost,
-)  # fmt: skip
+)
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
@@ -73,10 +73,12 @@ from .parts.lines import (
     STACKS,
     WORD_CALLS,
     asks_or_parses,
+    called_in,
     crowd_evidence,
     crowded,
     line_evidence,
     lines_of,
+    statement_of,
 )
 
 ID = "python-sample-code-hot"
@@ -116,48 +118,41 @@ np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([le
 PARSED = """\
 self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
 return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
+PREPARED = """\
+torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
+self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
 MOVE = "move the work of this line out of the loop"
-STAYS = "random work stays in the loop"
 COLUMNS = Proposal(
     id="columnar-numpy",
     title="parse once and keep arrays",
     fix=Fix(MOVE, PARSED),
     effort="hours",
-    risk=STAYS,
+    risk="random work stays in the loop",
     basis="bound",
 )
 ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element")
-QUERY = Proposal(
+QUERY = replace(
+    COLUMNS,
     id="batched-query",
     title="ask the database once for a whole batch, or keep the table in memory",
     fix=Fix("ask for all rows of a batch at once, or for the table once", ROWS),
-    effort="hours",
     risk="rows come in another order; a table in memory must fit there",
-    basis="bound",
 )
-TOKENISE = Proposal(
+TOKENISE = replace(
+    COLUMNS,
     id="pretokenize-offline",
     title="tokenise once, before training",
     fix=Fix(MOVE, TOKENS),
     apply="convert",
-    effort="hours",
-    risk=STAYS,
-    basis="bound",
 )
-PREPARE = Proposal(
+PREPARE = replace(
+    TOKENISE,
     id="precompute-deterministic",
     title="do the work of this line once, before training",
-    fix=Fix(
-        MOVE,
-        'torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once\n'
-        'self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__',
-    ),
-    apply="convert",
-    effort="hours",
-    risk=STAYS,
-    basis="bound",
+    fix=Fix(MOVE, PREPARED),
 )
-SHRINK = Proposal(
+SHRINK = replace(
+    COLUMNS,
     id="aug-reorder",
     title="make samples smaller before this line, not after it",
     fix=Fix(
@@ -165,20 +160,16 @@ SHRINK = Proposal(
         "x = resize(crop(x))              # first\n"
         "x = colours(blur(x))             # then what costs CPU for each pixel",
     ),
-    effort="hours",
     risk="a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
-    basis="bound",
 )
-LESS = Proposal(
+LESS = replace(
+    COLUMNS,
     id="cheaper-preprocess",
     title="spend less CPU in this line, or do its work once",
     fix=Fix(
         "spare this line work",
         "# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random",
     ),
-    effort="hours",
-    risk=STAYS,
-    basis="bound",
 )
 KEEP = replace(
     LESS,
@@ -210,8 +201,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
     if share < HOT_SHARE or pictures or _spoken_for(diagnosis, share) or crowded(diagnosis):
         return None
-    change = Change(cpu=1 - min(1.0, share))
-    if gain(scenario, change) < WORTH:
+    if gain(scenario, Change(cpu=1 - min(1.0, share))) < WORTH:
         return None
     evidence = [
         *crowd_evidence(diagnosis),
@@ -234,11 +224,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _function_of(line: LineShare, lines: HotLines) -> LineShare:
     """All lines of the line's function: what is done once is what the function returns."""
     place = line.location
-    same = [
-        one
-        for one in lines.lines
-        if (one.location.file, one.location.function) == (place.file, place.function)
-    ]
+    here = (place.file, place.function)
+    same = [one for one in lines.lines if (one.location.file, one.location.function) == here]
     awake = [one.cpu_share for one in same if one.cpu_share is not None]
     known = sum(awake) if len(awake) == len(same) else None
     return LineShare(place, sum(one.share for one in same), known)
@@ -246,14 +233,10 @@ def _function_of(line: LineShare, lines: HotLines) -> LineShare:
 
 def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
     """Whether a function on the way to the hottest line crops what came back from there."""
-    hottest = lines.hottest
-    for line in lines.lines:
-        source = code.source_at(diagnosis.profile.sources, line.location)
-        if hottest is None or source is None or line.share < HELD * hottest.share:
-            continue
-        if is_shrunk_later(source, line.location.line):
-            return True
-    return False
+    hottest, sources = given(lines.hottest), diagnosis.profile.sources
+    places = [one.location for one in lines.lines if one.share >= HELD * hottest.share]
+    known = [(source, place.line) for place in places if (source := code.source_at(sources, place))]
+    return any(is_shrunk_later(source, line) for source, line in known)
 
 
 def _inputs(diagnosis: Diagnosis) -> Inputs:
@@ -278,11 +261,10 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
     """Whether the line parses, or loops over elements; "" where neither is proven."""
     if library in PARSERS:
         return PARSES
-    source = code.source_at(diagnosis.profile.sources, place)
-    statement = code.statement_at(source, place.line) if source is not None else None
-    if source is None or statement is None:
+    found = statement_of(diagnosis, place)
+    if found is None:
         return ""
-    called = {code.called(call) for call in code.calls_in(statement)}
+    source, called = found[0], called_in(found[1])
     if called & DATABASE_CALLS:
         return QUERIES
     if called & PARSING_CALLS:
@@ -320,7 +302,9 @@ def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
         return False
     collate = diagnosis.loader.collate if diagnosis.loader is not None else ""
     below = [one.location for one in lines.lines if ALSO * hottest.share <= one.share < hottest.share]
-    places = [hottest.location, *(one for one in below if not _collates(one, collate))]
+    # without the collate function, which a `partial` may hide
+    made = [one for one in below if one.function != collate and "collate" not in one.function]
+    places = [hottest.location, *made]
     sources = [code.source_at(diagnosis.profile.sources, one) for one in places]
     known = [one for one in sources if one is not None]
     chance = any(RANDOM.search(one.text) for one in known)
@@ -328,21 +312,15 @@ def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
     return len(known) == len(sources) > 0 and not chance and not fed_back
 
 
-def _collates(place: Location, collate: str) -> bool:
-    """Whether it is the collate function, which a ``partial`` may hide."""
-    return place.function == collate or "collate" in place.function
-
-
 def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
     """Whether the source shows work that gives the same each time: a picture that is opened, or a function
     that parses or loops, with nothing random in it."""
-    source = code.source_at(diagnosis.profile.sources, place)
-    statement = code.statement_at(source, place.line) if source is not None else None
-    if source is None or statement is None:
+    found = statement_of(diagnosis, place)
+    if found is None:
         return False
+    source, statement = found
     if library in IMAGES:
-        opens = any(code.called(call) in OPENING_CALLS for call in code.calls_in(statement))
-        return opens and RANDOM.search(ast.unparse(statement)) is None
+        return bool(called_in(statement) & OPENING_CALLS) and RANDOM.search(ast.unparse(statement)) is None
     return bool(does) and RANDOM.search(source.text) is None
 
 
@@ -359,13 +337,11 @@ def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: floa
 BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
 PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
-
-
-LOGS = """\
-def __getitem__(self, index):
-    text = self.texts[index]
-    return smooth(text)
-"""
+ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
+SPELT = (
+    "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text, {})]\n"
+)
+LOGS = "def __getitem__(self, index):\n    text = self.texts[index]\n    return smooth(text)\n"
 SMOOTH = """\
 def smooth(text):
     for place in range(1, len(text)):
@@ -387,18 +363,10 @@ def _case(
     return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers, sources=sources))
 
 
-def _asking() -> Diagnosis:
+def _written(text: str) -> Diagnosis:
+    """The hot line is the third of such a function."""
     base = _case((90, 88), path=TAKING)
-    asks = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
-    source = FunctionSource("/data/train.py", "__getitem__", 30, asks)
-    return replace(base, profile=replace(base.profile, sources=[source]))
-
-
-def _reading_words(start: str) -> Diagnosis:
-    base = _case((90, 88), path=TAKING)
-    words = f"return [ids[w] for w in WORD.findall(text, {start})]"
-    words = f"def __getitem__(self, i):\n    text = texts[i]\n    {words}\n"
-    source = FunctionSource("/data/train.py", "__getitem__", 30, words)
+    source = FunctionSource("/data/train.py", "__getitem__", 30, text)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
@@ -409,9 +377,11 @@ def cases() -> tuple[Case, ...]:
         Case("every sample is parsed from JSON", _case((90, 88)), "fires", "columnar-numpy"),
         Case("the same, though nobody saw who slept", _case((90, None)), "fires", "columnar-numpy"),
         Case("a loop over elements", _case((90, 88), path=looping), "fires", "columnar-numpy"),
-        Case("words of a text, one by one", _reading_words("0"), "fires", "precompute-deterministic"),
-        Case("from a random place on", _reading_words("randrange(9)"), "fires", "pretokenize-offline"),
-        Case("rows of a database, one by one", _asking(), "fires", "batched-query"),
+        Case("words of a text, one by one", _written(SPELT.format("0")), "fires", "precompute-deterministic"),
+        Case(
+            "from a random place on", _written(SPELT.format("randrange(9)")), "fires", "pretokenize-offline"
+        ),
+        Case("rows of a database, one by one", _written(ASKS), "fires", "batched-query"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
         Case("it sleeps, and nobody saw it", _case((90, None), BatchCost(0.004, wait=0.03)), "silent"),

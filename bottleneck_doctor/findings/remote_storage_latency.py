@@ -38,9 +38,10 @@ from ..analyse.device import LOOKS_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
-from .parts.advice import STAGE, WORKERS, hot_files_of, more_workers, place_of, spread, starved, wait_evidence
+from .parts.advice import hot_files_of, more_workers, place_of, spread, starved, wait_evidence
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import STAGE, WORKERS
 
 ID = "remote-storage-latency"
 SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (ours)

@@ -42,7 +42,6 @@ from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
 from .parts.advice import (
     PAYS,
-    WORKERS,
     dearest,
     hot_files_of,
     judge_reads,
@@ -56,6 +55,7 @@ from .parts.advice import (
 )
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import WORKERS
 from .parts.timed import packed as timed_packed
 
 ID = "small-files"

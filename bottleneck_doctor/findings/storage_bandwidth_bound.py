@@ -50,19 +50,10 @@ from ..model.diagnosis import (
     Proposal,
     StepCost,
 )
-from .parts.advice import (
-    STAGE,
-    WORKERS,
-    judge_reads,
-    more_workers,
-    place_of,
-    read_evidence,
-    spread,
-    starved,
-    wait_evidence,
-)
+from .parts.advice import judge_reads, more_workers, place_of, read_evidence, spread, starved, wait_evidence
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import STAGE, WORKERS
 from .parts.timed import as_timed, from_memory
 
 ID = "storage-bandwidth-bound"

@@ -55,8 +55,6 @@ from ..model.diagnosis import (
 )
 from ..model.report import Fix
 from .parts.advice import (
-    STAGE,
-    WORKERS,
     hot_files_of,
     judge_reads,
     more_workers,
@@ -68,6 +66,7 @@ from .parts.advice import (
 )
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import STAGE, WORKERS
 
 ID = "storage-latency-bound"
 NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)

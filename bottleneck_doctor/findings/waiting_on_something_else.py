@@ -38,7 +38,6 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import (
-    WORKERS,
     lock_share,
     meant,
     more_workers,
@@ -50,6 +49,7 @@ from .parts.advice import (
 )
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import WORKERS
 
 ID = "waiting-on-something-else"
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)

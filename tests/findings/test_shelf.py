@@ -151,9 +151,10 @@ def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType, case
 def test_a_declared_remedy_reads_without_a_run(module: ModuleType) -> None:
     for remedy in module.FINDING.remedies:
         assert KEBAB.fullmatch(remedy.id)
-        assert remedy.title
-        assert not remedy.title.endswith(".")
+        assert remedy.title[:1].islower()
+        assert not re.search(r"\.$|[{}]", remedy.title), remedy.title
         assert remedy.fix.text
+        assert remedy.fix.snippet or remedy.apply == "admin", f"{remedy.id}: what to write"
         assert remedy.fix.location is None, f"{remedy.id}: only a run knows the place"
         assert (remedy.apply in EASE, remedy.effort in EFFORT, remedy.basis in TRUST) == (True, True, True)
 

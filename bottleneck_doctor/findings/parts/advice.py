@@ -1,4 +1,4 @@
-"""What several findings say alike: remedies, the loader's call with other arguments, how the loop waits."""
+"""What several findings say alike: the loader's call with changed arguments, and how the loop waits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ...model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, 
 from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...model.loops import Loader
-from ...model.report import Evidence, Fix
+from ...model.report import Evidence
 from ...model.run import Treatment
+from .remedies import WORKERS
 from .rewriting import loader_call as loader_call
 
 EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random part [catalogue F08]
@@ -99,16 +100,6 @@ def on_loader(remedy: Proposal, loader: Loader, text: str = "", **arguments: obj
     )
 
 
-WORKERS = Proposal(
-    id="workers-auto",
-    title="make batches in worker processes",
-    fix=Fix(
-        "let more workers wait at the same time",
-        "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)",
-    ),
-    apply="hook",
-    risk="memory grows with each worker; random augmentations draw from other streams",
-)
 ITERABLE = "; an iterable data set must give each worker a part of its own, or samples come repeatedly"
 
 
@@ -226,30 +217,6 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
     known = [one for one in (loader.dataset_location, loader.location) if one is not None]
     return next((one for one in known if is_users(one.file)), known[-1] if known else None)
 
-
-STAGE = Proposal(
-    id="stage-to-fast-storage",
-    title="copy the data set to a local disk before training",
-    fix=Fix(
-        "copy the data set once and read the copy",
-        "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset",
-    ),
-    apply="convert",
-    effort="hours",
-    risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
-    basis="bound",
-)
-
-
-COMPILE = Proposal(
-    id="torch-compile",
-    title="compile the model",
-    fix=Fix("compile in place; keys of the state dict stay", "model.compile()"),
-    apply="hook~",
-    risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
-    basis="bound",
-    treatments=(Treatment("compiled"),),
-)
 
 KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [catalogue F08]
 COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)
