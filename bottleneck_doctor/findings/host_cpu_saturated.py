@@ -27,9 +27,6 @@ is cheaper.
 Cores and workers by replay. Cheaper samples are not measured: from nothing gained, over half the CPU per
 sample, to none at all, which is the most that any cure of this kind can bring.
 
-## Remedies
-`cheaper-preprocess`, `more-cores`, `more-workers`.
-
 ## References
 Amazon SageMaker Debugger, rule "CPUBottleneck"; Mohan et al., "Analyzing and Mitigating Data Stalls in DNN
 Training", VLDB 2021 (about three cores for each GPU on typical servers).
@@ -51,11 +48,10 @@ from ..model.diagnosis import (
     Scenario,
     StepCost,
 )
-from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import dearest, loader_call, loader_with, place_of, spread, unlooped, wait_evidence, waits
+from .parts.advice import dearest, loader_call, loader_with, place_of, spread, wait_evidence, waits
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import crowded, hottest_place, line_evidence
 
 ID = "host-cpu-saturated"
@@ -63,18 +59,45 @@ FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no p
 DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (ours)
 CAUSES = ("input.preprocess", "input.collate")
 
-CHEAPER = """\
-x = whole_array_function(x)        # not a Python loop over its elements
-x = colour(crop(x))                # the transform that shrinks a sample goes first"""
+CHEAPER = Proposal(
+    id="cheaper-preprocess",
+    title="spend less CPU on each sample",
+    fix=Fix(
+        "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch",
+        "x = whole_array_function(x)        # not a Python loop over its elements\n"
+        "x = colour(crop(x))                # the transform that shrinks a sample goes first",
+    ),
+    effort="hours",
+    risk="fewer pixels or tokens are another training",
+    basis="bound",
+)
+MORE_CORES = Proposal(
+    id="more-cores",
+    title="give the job twice the cores",
+    fix=Fix(
+        "raise the container's or the batch system's cores, and the workers with them",
+        "docker run --cpus=4 ...    # and num_workers=4",
+    ),
+    apply="admin",
+    effort="hours",
+    risk="costs money; two hyperthreads are not two cores",
+)
+# What people try first. The report says it where the replay finds that it hurts.
+MORE_WORKERS = Proposal(
+    id="more-workers",
+    title="raise num_workers further",
+    fix=Fix("leave it as it is: more workers would share the same cores", "DataLoader(..., num_workers=4)"),
+    apply="hook",
+    risk="more processes, more memory, more switching, no more batches",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when workers fill the cores, the loop waits, and twice the workers would not help."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario, host = diagnosis.loader, diagnosis.scenario, diagnosis.host
-    if blind is not None or loader is None or scenario is None or not loader.num_workers:
-        return blind
-    if not waits(diagnosis) or crowded(diagnosis) or doubled(scenario) >= WORTH:
+    loader, scenario, host = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.host
+    if not loader.num_workers or not waits(diagnosis):
+        return None
+    if crowded(diagnosis) or doubled(scenario) >= WORTH:
         return None
     if host.job_cores is None:
         return Abstention(ID, "CPU time of the whole process tree")
@@ -90,52 +113,27 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    proposals = [_cheaper(diagnosis, scenario), _grow(diagnosis, scenario), _warning(scenario, loader)]
+    cheaper = spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0))
+    twice, stay = 2 * scenario.workers, loader_call(loader, num_workers=loader.num_workers)
+    proposals = [
+        replace(CHEAPER.at(place_of(diagnosis)), factor=cheaper),
+        _more_cores(scenario, host),
+        replace(
+            MORE_WORKERS.at(loader.location, stay),
+            change=Change(workers=twice),
+            treatments=(loader_with(loader, num_workers=twice),),
+        ),
+    ]
     known = [one for one in evidence if one.value is not None]
     return Finding(ID, dearest(diagnosis, CAUSES), known, proposals, hottest_place(diagnosis))
 
 
-def _cheaper(diagnosis: Diagnosis, scenario: Scenario) -> Proposal:
-    text = "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch"
-    return Proposal(
-        id="cheaper-preprocess",
-        title="spend less CPU on each sample",
-        fix=Fix(text, CHEAPER, place_of(diagnosis)),
-        factor=spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0)),
-        effort="hours",
-        risk="fewer pixels or tokens are another training",
-        basis="bound",
-    )
-
-
-def _grow(diagnosis: Diagnosis, scenario: Scenario) -> Proposal:
+def _more_cores(scenario: Scenario, host: HostLoad) -> Proposal:
     """Twice the cores that the job was given, with the number of workers that suits them."""
     cores = 2 * scenario.cores
     workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
-    command = f"docker run --cpus={2 * diagnosis.host.cores:g} ...    # and num_workers={workers}"
-    return Proposal(
-        id="more-cores",
-        title="give the job twice the cores",
-        fix=Fix("raise the container's or the batch system's cores, and the workers with them", command),
-        change=Change(cores=cores, workers=workers),
-        apply="admin",
-        effort="hours",
-        risk="costs money; two hyperthreads are not two cores",
-    )
-
-
-def _warning(scenario: Scenario, loader: Loader) -> Proposal:
-    """What people try first. The report says it where the replay finds that it hurts."""
-    stay = loader_call(loader, num_workers=loader.num_workers)
-    return Proposal(
-        id="more-workers",
-        title="raise num_workers further",
-        fix=Fix("leave it as it is: more workers would share the same cores", stay, loader.location),
-        change=Change(workers=2 * scenario.workers),
-        apply="hook",
-        treatments=(loader_with(loader, num_workers=2 * scenario.workers),),
-        risk="more processes, more memory, more switching, no more batches",
-    )
+    command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
+    return replace(MORE_CORES.at(None, command), change=Change(cores=cores, workers=workers))
 
 
 def _case(
@@ -166,4 +164,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(
+    ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=(CHEAPER, MORE_CORES, MORE_WORKERS)
+)

@@ -26,11 +26,8 @@ name means is not followed beyond a function: where the source does not tell, on
 ## Prediction
 A range by replay (ours): of the line's time a third away at worst, 0.85 of it likely, all but a fiftieth at
 best; of a measure, which operators compute for all elements at once, two thirds at worst and 0.92 likely.
-`metrics-less`: nine of ten steps without it.
-
-## Remedies
-`vectorise-loop-code` where the line runs in a loop within the step; `metrics-less` where nothing that is
-trained needs what it measures.
+Only what the source proves is offered: that the line runs in a loop within the step, or that nothing which is
+trained needs what it measures. `metrics-less`: nine of ten steps without it.
 
 ## References
 PyTorch Performance Tuning Guide; torchmetrics; NumPy, "Universal functions".
@@ -52,8 +49,8 @@ from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
 from .parts.case import Case
-from .parts.computing import PROFILER, anatomy_like, blind, case_of
-from .parts.entry import Entry
+from .parts.computing import PROFILER, anatomy_like, case_of
+from .parts.entry import Entry, given, profiled_cpu_step
 from .parts.lines import STACKS, quoted, rarely
 
 ID = "host-python-hot"
@@ -69,6 +66,23 @@ total += right                                 # a tensor: read it with .item() 
 ARRAYS = """\
 state = torch.stack(states)                    # once: what the loop goes over, side by side in one tensor
 state = state + rate * change(state)           # and each of its lines works on all of them at once"""
+EVERY_TENTH = "step % 10 == 0"
+METRIC = "measure(output, target)"
+VECTORISE = Proposal(
+    id="vectorise-loop-code",
+    title="compute on whole tensors what Python computes one by one",
+    fix=Fix("replace the loop by operators on all elements", ARRAYS),
+    effort="hours",
+    risk="check that the numbers stay the same",
+    basis="bound",
+)
+SELDOM = Proposal(
+    id="metrics-less",
+    title="measure every tenth step only",
+    fix=Fix("nothing that is trained needs it", rarely(EVERY_TENTH, METRIC)),
+    risk="a metric over a tenth of the batches is noisier",
+    basis="amdahl",
+)
 SEEN = {
     TRAINING: "what this line makes becomes part of the loss",
     MEASURE: "nothing that is trained needs what this line measures",
@@ -93,10 +107,7 @@ class Hot:
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when Python between operators takes a visible part of the step."""
-    scenario, hot = diagnosis.scenario, hottest(diagnosis)
-    missing = _blind(diagnosis)
-    if missing is not None or scenario is None:
-        return missing
+    scenario, hot = given(diagnosis.scenario), hottest(diagnosis)
     python = fmean(cost.python for cost in scenario.costs)
     share = 1 - 1 / gain(scenario, Change(python=0))
     if share < PYTHON_SHARE or (hot is not None and hot.purpose.what == LOG):
@@ -116,10 +127,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "host.python", evidence, _proposals(diagnosis, scenario, hot), hot.line)
 
 
-def _blind(diagnosis: Diagnosis) -> Abstention | None:
+def python_or_profile(diagnosis: Diagnosis) -> str | None:
     """Where no step was profiled, stacks that saw who held the interpreter's lock are enough."""
     costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
-    return None if any(cost.python > 0 for cost in costs) else blind(diagnosis, ID)
+    return None if any(cost.python > 0 for cost in costs) else profiled_cpu_step(diagnosis)
 
 
 def hottest(diagnosis: Diagnosis) -> Hot | None:
@@ -130,7 +141,7 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     for stack in stacks:
         mine = [frame for frame in stack.frames if not any(mark in frame for mark in INSTALLED)]
         if mine and not is_library(stack.frames[-1]):
-            below.setdefault(_function(mine[-1]), []).append((mine[-1], stack))
+            below.setdefault(mine[-1].rpartition(":")[0], []).append((mine[-1], stack))
     if not below:
         return None
     most = max(below.values(), key=lambda seen: sum(stack.count for _, stack in seen))
@@ -140,10 +151,6 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     purpose = purpose_of(diagnosis.profile.sources, [stack for _, stack in most])
     total = sum(stack.count for stack in stacks)
     return Hot(_located(lines.most_common(1)[0][0]), sum(lines.values()), total, purpose)
-
-
-def _function(frame: str) -> str:
-    return frame.rpartition(":")[0]
 
 
 def _located(frame: str) -> Location:
@@ -158,24 +165,18 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
     allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
     mine = min(1.0, hot.share / max(allowed, 1e-9))  # of the Python
     measure = hot.purpose.what == MEASURE
-    vectorise = Proposal(
-        id="vectorise-loop-code",
-        title="compute on whole tensors what Python computes one by one",
-        fix=Fix(f"replace the loop in {hot.line.function} by operators on all elements",
-                COUNTED if measure else ARRAYS, hot.line),
+    vectorise = replace(
+        VECTORISE.at(
+            hot.line,
+            COUNTED if measure else ARRAYS,
+            f"replace the loop in {hot.line.function} by operators on all elements",
+        ),
         factor=_factor(scenario, mine, MEASURED if measure else VECTORISED),
         most=max(gain(scenario, Change(python=1 - mine)), 1 / max(1 - hot.share, 0.01)),
-        effort="hours",
-        risk="check that the numbers stay the same",
-        basis="bound",
-    )  # fmt: skip
-    seldom = Proposal(
-        id="metrics-less",
-        title="measure every tenth step only",
-        fix=Fix("nothing that is trained needs it", _seldom(diagnosis, hot.purpose), hot.purpose.caller),
-        factor=_factor(scenario, mine, RARELY),
-        risk="a metric over a tenth of the batches is noisier",
-        basis="amdahl",
+    )
+    metric = quoted(diagnosis, hot.purpose.caller) or METRIC
+    seldom = replace(
+        SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric)), factor=_factor(scenario, mine, RARELY)
     )
     return [vectorise] * hot.purpose.repeats + [seldom] * measure
 
@@ -183,12 +184,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
 def _factor(
     scenario: Scenario, share: float, lefts: tuple[float, float, float]
 ) -> tuple[float, float, float]:
-    low, likely, high = (Change(python=1 - share * (1 - left)) for left in lefts)
-    return spread(scenario, low, likely, high)
-
-
-def _seldom(diagnosis: Diagnosis, purpose: Purpose) -> str:
-    return rarely("step % 10 == 0", quoted(diagnosis, purpose.caller) or "measure(output, target)")
+    return spread(scenario, *(Change(python=1 - share * (1 - left)) for left in lefts))
 
 
 SICK = StepCost(0.004, python=0.012, launch=0.001)
@@ -245,4 +241,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "host.python", examine, needs=(python_or_profile,), remedies=(VECTORISE, SELDOM))

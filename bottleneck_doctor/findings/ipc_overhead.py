@@ -31,9 +31,6 @@ touched and freed. Without workers: the replay at least, likely 0.6 of the step 
 quarter (measured in five trainings: 0.26 to 0.78). For a pool without a loader: from nothing to all that its
 batches cost, likely half (ours).
 
-## Remedies
-`return-tensors`, `pack-tensors`, `sharing-file-system`, `workers-auto`.
-
 ## References
 torch.multiprocessing, "Sharing strategies"; torch.utils.data, "Multi-process data loading".
 """
@@ -51,12 +48,12 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import meant, payload_of, spread, unlooped, wait_evidence
+from .parts.advice import meant, payload_of, spread, wait_evidence
 from .parts.case import Case, patient
 from .parts.computing import switches
-from .parts.entry import Entry
-from .parts.reserving import without_workers
-from .parts.timed import moving
+from .parts.entry import Entry, dataloader_loop, given
+from .parts.reserving import FEWER, without_workers
+from .parts.timed import as_timed, moving
 
 ID = "ipc-overhead"
 MOVING_SHARE = 0.05  # of the step [catalogue F12]
@@ -71,42 +68,73 @@ TO_TENSORS = """\
 def collate(batch):                                 # arrays become tensors: they travel in shared memory
     return tuple(torch.from_numpy(np.stack(column)) for column in zip(*batch))
 DataLoader(..., collate_fn=collate)"""
-PACK = """\
-def collate(batch): return torch.cat(batch), [len(part) for part in batch]
-parts = packed.split(lengths)                       # in the loop: views, nothing is copied"""
-POOL = """\
+IN_THE_POOL = """\
 from torch import multiprocessing                   # pools of this one send tensors by shared memory
 def make(job): return torch.from_numpy(whole(job)[part(job)].copy())"""
-BY_FILE = 'torch.multiprocessing.set_sharing_strategy("file_system")     # at the top of the script'
+RETURN_TENSORS = Proposal(
+    id="return-tensors",
+    title="let batches leave the workers as tensors",
+    fix=Fix("turn arrays into tensors in the collate function", TO_TENSORS),
+    apply="hook",
+    risk="the loop gets tensors where it got arrays",
+)
+SEND_LESS = Proposal(
+    id="return-tensors",
+    title="send less: what the step needs, as tensors in shared memory",
+    fix=Fix("cut, crop and convert in the pool's function, not behind it", IN_THE_POOL),
+    risk="the loop gets tensors where it got arrays; each keeps a file descriptor open",
+    basis="bound",
+)
+PACK = Proposal(
+    id="pack-tensors",
+    title="send one packed tensor instead of many",
+    fix=Fix(
+        "pack in the collate function, split in the loop",
+        "def collate(batch): return torch.cat(batch), [len(part) for part in batch]\n"
+        "parts = packed.split(lengths)                       # in the loop: views, nothing is copied",
+    ),
+    risk="tensors of one type and width pack easily; a dictionary needs one pack per key",
+)
+SHARE_BY_NAME = Proposal(
+    id="sharing-file-system",
+    title="share tensors by name instead of by file descriptor",
+    fix=Fix(
+        "choose torch's other way of sharing",
+        'torch.multiprocessing.set_sharing_strategy("file_system")     # at the top of the script',
+    ),
+    apply="hook",
+    risk="a crash leaves shared memory behind, under /dev/shm/torch_*",
+    treatments=(Treatment("sharing", {"strategy": "file_system"}),),
+)
+TIMED = {RETURN_TENSORS.id: "as tensors", PACK.id: "packed", SHARE_BY_NAME.id: "by name"}
+
+
+def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
+    """Timed fetches, where no pool of the script's own is known to send batches."""
+    return None if _sends(diagnosis) else dataloader_loop(diagnosis)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when moving a batch costs much and something in the batch can make it cheaper."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario = diagnosis.loader, diagnosis.scenario
-    if loader is None and scenario is not None and scenario.sending >= SENDING:
+    scenario = given(diagnosis.scenario)
+    if _sends(diagnosis):
         return _pooled(diagnosis, scenario)
-    if blind is not None or loader is None or scenario is None or not loader.num_workers:
-        return blind
-    if gain(scenario, Change(ipc=0.0)) < WORTH:
+    loader = given(diagnosis.loader)
+    if not loader.num_workers or gain(scenario, Change(ipc=0.0)) < WORTH:
         return None
     payload = payload_of(diagnosis)
     if payload is None:
         return Abstention(ID, "what a batch is made of: none was looked into")
-    moving = scenario.hand_over / diagnosis.step_s
-    if moving <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
+    share = scenario.hand_over / diagnosis.step_s
+    if share <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
         return None
-    known = switches(diagnosis)
-    by_name = known is not None and known.sharing == "file_system"
-    proposals = [
-        _as_timed(diagnosis, proposal) for proposal in _proposals(scenario, payload, loader, by_name)
-    ]
+    proposals = _proposals(diagnosis, scenario, payload, loader)
     proposals += without_workers(diagnosis, "moving these batches takes longer than making them")
     if not proposals:
         return None
     evidence = [
         Evidence(
-            "share of the step in which the loop receives batches", "hand_over_share", moving, "thread CPU"
+            "share of the step in which the loop receives batches", "hand_over_share", share, "thread CPU"
         ),
         Evidence("tensors in a batch", "batch_tensors", payload.tensors, "batches looked into"),
         Evidence(
@@ -118,77 +146,43 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(ID, "input.ipc", evidence, proposals, loader.location)
 
 
+def _sends(diagnosis: Diagnosis) -> bool:
+    """Whether a pool that feeds a loop without a loader spends its time on sending."""
+    scenario = diagnosis.scenario
+    return diagnosis.loader is None and scenario is not None and scenario.sending >= SENDING
+
+
 def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
     """A pool of the script's own pickles what it made and sends it through a pipe."""
-    proposal = Proposal(
-        id="return-tensors",
-        title="send less: what the step needs, as tensors in shared memory",
-        fix=Fix("cut, crop and convert in the pool's function, not behind it", POOL, diagnosis.source),
-        factor=spread(scenario, Change(), Change(cpu=0.5, wait=0.5), Change(cpu=0.0, wait=0.0)),
-        apply="manual",
-        risk="the loop gets tensors where it got arrays; each keeps a file descriptor open",
-        basis="bound",
-    )
+    factor = spread(scenario, Change(), Change(cpu=0.5, wait=0.5), Change(cpu=0.0, wait=0.0))
+    proposal = replace(SEND_LESS.at(diagnosis.source), factor=factor)
     text = "share of the pool's time at work in which it sends"
     share = Evidence(text, "sending_share", scenario.sending, "stack samples")
     return Finding(ID, "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [proposal], diagnosis.source)
 
 
-def _proposals(scenario: Scenario, payload: Payload, loader: Loader, by_name: bool) -> list[Proposal]:
-    """What the batch's content allows. Costs are those of the loop and the worker together; ``by_name``:
-    tensors are shared so already."""
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loader: Loader) -> list[Proposal]:
+    """What the batch's content allows, by the time left of moving it: the loop's and the worker's together;
+    as ``--calibrate`` timed it, where it did."""
     now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
     each_s = max(0.0, scenario.hand_over - HAND_OVER_S) / max(payload.tensors, 1.0)
-    proposals = []
+    ways: list[tuple[Proposal, float]] = []
     if payload.pipe_bytes - ENVELOPE * payload.tensors > PIPE_ROOM:
-        tensors_s = TENSOR_S * (payload.tensors + 1)
-        left_s = HAND_OVER_S + tensors_s + payload.pipe_bytes * SHARED_S_PER_BYTE
-        fix = Fix("turn arrays into tensors in the collate function", TO_TENSORS, loader.location)
-        proposals.append(
-            _proposal(
-                loader, "return-tensors", "let batches leave the workers as tensors", fix, left_s / now_s
-            )
-        )
+        as_arrays = Treatment("arrays", {"where": meant(loader)})
+        left_s = HAND_OVER_S + TENSOR_S * (payload.tensors + 1) + payload.pipe_bytes * SHARED_S_PER_BYTE
+        ways.append((replace(RETURN_TENSORS, treatments=(as_arrays,)), left_s / now_s))
     elif payload.tensors > 2:
         left_s = HAND_OVER_S + max(each_s, TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
-        fix = Fix("pack in the collate function, split in the loop", PACK, loader.location)
-        proposals.append(
-            _proposal(loader, "pack-tensors", "send one packed tensor instead of many", fix, left_s / now_s)
-        )
-    if payload.tensors > TENSORS and not by_name:
-        spared_s = (1 - BY_NAME) * each_s * payload.tensors
-        fix = Fix("choose torch's other way of sharing", BY_FILE, loader.location)
-        title = "share tensors by name instead of by file descriptor"
-        proposals.append(_proposal(loader, "sharing-file-system", title, fix, 1 - spared_s / now_s))
+        ways.append((PACK, left_s / now_s))
+    known = switches(diagnosis)
+    if payload.tensors > TENSORS and (known is None or known.sharing != "file_system"):
+        ways.append((SHARE_BY_NAME, 1 - (1 - BY_NAME) * each_s * payload.tensors / now_s))
+    proposals = []
+    for remedy, left in ways:
+        timed = moving(diagnosis, TIMED[remedy.id])
+        proposal = replace(remedy.at(loader.location), change=Change(ipc=min(1.0, max(0.0, left))))
+        proposals.append(proposal if timed is None else as_timed(proposal, timed))
     return proposals
-
-
-TIMED = {"return-tensors": "as tensors", "pack-tensors": "packed", "sharing-file-system": "by name"}
-# remedy -> how it is applied, risk
-TERMS = {
-    "return-tensors": ("hook", "the loop gets tensors where it got arrays"),
-    "pack-tensors": (
-        "manual",
-        "tensors of one type and width pack easily; a dictionary needs one pack per key",
-    ),
-    "sharing-file-system": ("hook", "a crash leaves shared memory behind, under /dev/shm/torch_*"),
-}
-
-
-def _proposal(loader: Loader, name: str, title: str, fix: Fix, left: float) -> Proposal:
-    apply, risk = TERMS[name]
-    ways = {
-        "return-tensors": (Treatment("arrays", {"where": meant(loader)}),),
-        "sharing-file-system": (Treatment("sharing", {"strategy": "file_system"}),),
-    }
-    change = Change(ipc=min(1.0, max(0.0, left)))
-    return Proposal(name, title, fix, change, apply=apply, risk=risk, treatments=ways.get(name, ()))
-
-
-def _as_timed(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
-    """The cure with what ``--calibrate`` timed of it, where it did."""
-    change = moving(diagnosis, TIMED[proposal.id])
-    return proposal if change is None else replace(proposal, change=change, basis="calibrated")
 
 
 WORK, COST = BatchCost(0.002), StepCost(0.003)
@@ -228,4 +222,10 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.ipc", examine)
+FINDING = Entry(
+    ID,
+    "input.ipc",
+    examine,
+    needs=(timed_fetches_or_pool,),
+    remedies=(RETURN_TENSORS, SEND_LESS, PACK, SHARE_BY_NAME, FEWER),
+)

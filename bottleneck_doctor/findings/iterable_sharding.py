@@ -26,9 +26,6 @@ no time by sharding.
 Equal streams: nothing is promised, since no step becomes faster; a recipe that counts epochs ends W times as
 early, as an epoch then has 1/W of the steps. Idle workers: replay from those who work to all of them.
 
-## Remedies
-`shard-by-worker`, `more-shards`.
-
 ## References
 torch.utils.data.IterableDataset, whose page warns of duplicates; torch.utils.data.get_worker_info.
 """
@@ -39,23 +36,13 @@ from collections import Counter
 from dataclasses import replace
 
 from ..analyse.inputs import fetches_of, making_of
-from ..model.diagnosis import (
-    Abstention,
-    BatchCost,
-    Change,
-    Diagnosis,
-    Finding,
-    Inputs,
-    Proposal,
-    Scenario,
-    StepCost,
-)
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import FetchTable, Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import place_of, spread, unlooped, waits
+from .parts.advice import place_of, spread, waits
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 
 ID = "iterable-sharding"
 COMPARED_AT_LEAST = 4  # pairs of batches (ours)
@@ -63,20 +50,34 @@ EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (ou
 IDLE_SHARE = 0.05  # of the busiest worker's fetches [catalogue F16]
 FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle one is not told from a late one (ours)
 
-SHARD = """\
-def __iter__(self):
-    info, source = torch.utils.data.get_worker_info(), self.samples()
-    return itertools.islice(source, info.id, None, info.num_workers) if info else source"""
-RESHARD = "split the data set into {count} files or more, so that each worker has as many as any other"
+SHARD = Proposal(
+    id="shard-by-worker",
+    title="give each worker its own part",
+    fix=Fix(
+        "let the data set ask which worker it is in",
+        "def __iter__(self):\n"
+        "    info, source = torch.utils.data.get_worker_info(), self.samples()\n"
+        "    return itertools.islice(source, info.id, None, info.num_workers) if info else source",
+    ),
+    risk="losses change, since each sample comes once; steps themselves are as long as before",
+    basis="bound",
+)
+MORE_SHARDS = "split the data set into {count} files or more, so that each worker has as many as any other"
+RESHARD = Proposal(
+    id="more-shards",
+    title="cut the data set into enough shards for all workers",
+    fix=Fix("re-shard the data set", MORE_SHARDS.format(count=4)),
+    apply="convert",
+    effort="hours",
+    risk="samples come in another order",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when two workers gave the same batches, or when one gave none."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario = diagnosis.loader, diagnosis.scenario
-    if blind is not None or loader is None or scenario is None:
-        return blind
-    if loader.dataset_kind != "iterable" or loader.num_workers < 2:
+    loader, place = given(diagnosis.loader), place_of(diagnosis)
+    workers = loader.num_workers
+    if loader.dataset_kind != "iterable" or workers < 2:
         return None
     compared, equal = making_of(diagnosis.profile, loader).firstlings
     working = _working(fetches_of(diagnosis.profile, loader.key))
@@ -88,13 +89,17 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(
             Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
         )
-        proposals.append(_shard(diagnosis, loader))
-    if working and working < loader.num_workers and waits(diagnosis):
-        text = f"workers of {loader.num_workers} that fetched anything to speak of"
+        title = f"give each worker its own part: an epoch then has 1/{workers} of the steps"
+        most = float(workers)
+        proposals.append(replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most))
+    if working and working < workers and waits(diagnosis):
+        text = f"workers of {workers} that fetched anything to speak of"
         evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
-        proposals.append(_reshard(diagnosis, loader, scenario, working))
+        few, every = replace(given(diagnosis.scenario), workers=working), Change(workers=workers)
+        factor = spread(few, Change(), every, every)
+        proposals.append(replace(RESHARD.at(place, MORE_SHARDS.format(count=workers)), factor=factor))
     if evidence:
-        return Finding(ID, "input.preprocess", evidence, proposals, place_of(diagnosis))
+        return Finding(ID, "input.preprocess", evidence, proposals, place)
     return None if compared else Abstention(ID, "comparable first batches from at least two workers")
 
 
@@ -103,32 +108,6 @@ def _working(table: FetchTable | None) -> int:
     counts = Counter(table.worker) if table is not None else Counter[int]()
     most = max(counts.values(), default=0)
     return sum(count >= IDLE_SHARE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0
-
-
-def _shard(diagnosis: Diagnosis, loader: Loader) -> Proposal:
-    workers = float(loader.num_workers)
-    return Proposal(
-        id="shard-by-worker",
-        title=f"give each worker its own part: an epoch then has 1/{loader.num_workers} of the steps",
-        fix=Fix("let the data set ask which worker it is in", SHARD, place_of(diagnosis)),
-        factor=(1.0, 1.0, workers),
-        risk="losses change, since each sample comes once; steps themselves are as long as before",
-        most=workers,
-        basis="bound",
-    )
-
-
-def _reshard(diagnosis: Diagnosis, loader: Loader, scenario: Scenario, working: int) -> Proposal:
-    few, all_of_them = replace(scenario, workers=working), Change(workers=loader.num_workers)
-    return Proposal(
-        id="more-shards",
-        title="cut the data set into enough shards for all workers",
-        fix=Fix("re-shard the data set", RESHARD.format(count=loader.num_workers), place_of(diagnosis)),
-        factor=spread(few, Change(), all_of_them, all_of_them),
-        apply="convert",
-        effort="hours",
-        risk="samples come in another order",
-    )
 
 
 STREAM = Loader("1:1", "dataloader", 1, "Stream", dataset_kind="iterable", batch_size=32)
@@ -156,4 +135,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=(SHARD, RESHARD))

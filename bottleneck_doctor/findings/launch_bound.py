@@ -27,25 +27,24 @@ reason: see the findings about cores first. A profiler that records stacks slows
 By replay, never below what the device itself needs: compiling issues as much as now to half of it (the range
 that PyTorch's documentation gives for small models), graphs between 1/1.2 and 1/3 (NVIDIA's range).
 
-## Remedies
-`torch-compile`, `cuda-graphs`.
-
 ## References
 PyTorch, "torch.compiler"; "Accelerating PyTorch with CUDA Graphs"; NVML, nvmlDeviceGetUtilizationRates.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.causes import gain
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceFacts, Kernels, TorchSettings
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from ..model.run import Treatment
 from .parts.advice import spread
 from .parts.case import LAUNCHING, SATURATED, SYNCING, Case, accelerated
-from .parts.computing import CLOCK, WINDOW, beat_of, of_step, unclocked
-from .parts.entry import Entry
+from .parts.computing import CLOCK, WINDOW, beat_of, of_step
+from .parts.entry import Entry, device_step, given
+from .parts.remedies import COMPILE
 
 ID = "launch-bound"
 BUSY_SHARE = 0.7  # of the step, above which the device is not waiting to speak of [catalogue F34]
@@ -55,16 +54,25 @@ COMPILED = (1.0, 0.7, 0.5)  # of the host's time to issue a step [catalogue F34]
 GRAPHED = (1 / 1.2, 1 / 1.8, 1 / 3)  # [catalogue F34]; the middle is ours
 CROWDED_CORES = 0.5  # of strangers', from which launching may be slow for want of a core [catalogue F57]
 
+COMPILE_MODEL = replace(COMPILE, title="compile the model: fewer, larger kernels")
+GRAPHS = Proposal(
+    id="cuda-graphs",
+    title="record the step once and replay it with one launch",
+    fix=Fix(
+        "let the compiler record graphs, or use torch.cuda.make_graphed_callables",
+        'model.compile(mode="reduce-overhead")',
+    ),
+    effort="hours",
+    risk="fixed shapes, no readbacks inside; memory of a graph is not given back",
+    basis="bound",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the device idles because short kernels are issued too slowly."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
-    beat = beat_of(diagnosis)
+    view, scenario, beat = given(diagnosis.device), given(diagnosis.scenario), beat_of(diagnosis)
     waiting = of_step(diagnosis, beat.launch_s)
-    if waiting < IDLE_SHARE or of_step(diagnosis, beat.busy_s) >= BUSY_SHARE or diagnosis.scenario is None:
+    if waiting < IDLE_SHARE or of_step(diagnosis, beat.busy_s) >= BUSY_SHARE:
         return None
     if not view.facts.kernels:
         return Abstention(ID, "the length of kernels")
@@ -84,10 +92,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *([Evidence("cores that others used", "foreign_cores", foreign, "/proc/stat less the process tree")]
           if foreign >= CROWDED_CORES else []),
     ]  # fmt: skip
-    compiled = view.facts.switches is not None and view.facts.switches.compiled
-    proposals = [_graphs(diagnosis.scenario)] if compiled else [
-        _compile(diagnosis.scenario), _graphs(diagnosis.scenario)
-    ]  # fmt: skip
+    ways = [(COMPILE_MODEL, COMPILED), (GRAPHS, GRAPHED)]
+    if view.facts.switches is not None and view.facts.switches.compiled:
+        ways = ways[1:]
+    most = gain(scenario, Change(launch=0.0))
+    proposals = [
+        replace(remedy, factor=spread(scenario, *(Change(launch=one) for one in left)), most=most)
+        for remedy, left in ways
+    ]
     return Finding(ID, "host.launch", evidence, proposals)
 
 
@@ -99,34 +111,6 @@ def median_s(kernels: list[Kernels]) -> float:
         if seen >= half:
             return one.median_s
     return 0.0
-
-
-def _compile(scenario: Scenario) -> Proposal:
-    return Proposal(
-        id="torch-compile",
-        title="compile the model: fewer, larger kernels",
-        fix=Fix("compile in place; keys of the state dict stay", "model.compile()"),
-        factor=spread(scenario, *(Change(launch=one) for one in COMPILED)),
-        most=gain(scenario, Change(launch=0.0)),
-        basis="bound",
-        apply="hook~",
-        risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
-        treatments=(Treatment("compiled"),),
-    )
-
-
-def _graphs(scenario: Scenario) -> Proposal:
-    return Proposal(
-        id="cuda-graphs",
-        title="record the step once and replay it with one launch",
-        fix=Fix("let the compiler record graphs, or use torch.cuda.make_graphed_callables",
-                'model.compile(mode="reduce-overhead")'),
-        factor=spread(scenario, *(Change(launch=one) for one in GRAPHED)),
-        most=gain(scenario, Change(launch=0.0)),
-        basis="bound",
-        effort="hours",
-        risk="fixed shapes, no readbacks inside; memory of a graph is not given back",
-    )  # fmt: skip
 
 
 SHORT = [Kernels("elementwise", 0.003, 600.0, 4e-6), Kernels("matmul", 0.003, 200.0, 1.2e-5)]
@@ -154,4 +138,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.launch", examine)
+FINDING = Entry(
+    ID, "host.launch", examine, device=True, needs=(device_step,), remedies=(COMPILE_MODEL, GRAPHS)
+)

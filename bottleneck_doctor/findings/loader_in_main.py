@@ -26,9 +26,6 @@ best. A function or a generator may not be divisible: from what one worker bring
 of its time (ours), a thread is enough to work ahead. For threads that sleep:
 two to eight times as many batches a second from a disk; from elsewhere, up to what the loop can use.
 
-## Remedies
-`workers-auto`, `reserve-cores`, `thread-prefetch`, `cache-bytes-ram`, `stage-to-fast-storage`.
-
 ## References
 torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable
 asynchronous data loading and augmentation".
@@ -45,68 +42,93 @@ from ..analyse.predict import best_setting
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .parts.advice import (
-    WAIT_SHARE,
-    as_served,
-    loader_call,
-    loader_with,
-    making_s,
-    spread,
-    staging,
-    wait_evidence,
-)
+from .parts.advice import as_served, making_s, on_loader, place_of, spread, wait_evidence, waits
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 from .parts.lines import hottest_place, line_evidence
-from .parts.reserving import reserve_cores
+from .parts.remedies import STAGE, WORKERS
+from .parts.reserving import RESERVE, reserve_cores
 
 ID = "loader-in-main"
 MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (ours)
 SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
 MORE_THREADS = (2, 4, 8)  # times as many as now, which a disk serves side by side (ours)
 MORE_SLEEPERS = (2, 8, 32)  # the same where they wait for no disk: as many as it takes (ours)
-THREADS = """\
-order = itertools.count()                            # next(order) is safe between threads
-def fill():
-    while True: ready.put(make_batch(next(order)))
-for _ in range(4): threading.Thread(target=fill, daemon=True).start()"""
 READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (ours)
 STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (ours)
 HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (ours)
-CACHED = "from functools import lru_cache    # @lru_cache(maxsize=None) on the function that reads a file"
 IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (ours)
-AHEAD = """\
-ready = queue.Queue(4)                              # import queue, threading
-def fill():
-    while True: ready.put(get_batch())
-threading.Thread(target=fill, daemon=True).start()
-batch = ready.get()                                 # in the loop"""
+
+GIVE_WORKERS = replace(
+    WORKERS,
+    fix=Fix("give the loader workers and keep them between epochs", WORKERS.fix.snippet),
+    risk="memory grows with each worker; augmentations draw otherwise; guard `__main__` where spawned",
+)
+MOVE_TO_LOADER = Proposal(
+    id="workers-auto",
+    title="move the making of batches into the data set of a DataLoader with workers",
+    fix=Fix(
+        "make the function the data set's `__getitem__` or `__iter__`",
+        "DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)",
+    ),
+    effort="hours",
+    risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
+    "random draws come from other streams; memory grows with each worker",
+)
+MORE_FEEDERS = Proposal(
+    id="workers-auto",
+    title="fill the queue from several threads: what they sleep in passes side by side",
+    fix=Fix(
+        "two to four threads that share the samples' order and fill one queue",
+        "order = itertools.count()                            # next(order) is safe between threads\n"
+        "def fill():\n"
+        "    while True: ready.put(make_batch(next(order)))\n"
+        "for _ in range(4): threading.Thread(target=fill, daemon=True).start()",
+    ),
+    effort="hours",
+    risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
+)
+PREFETCH = Proposal(
+    id="thread-prefetch",
+    title="make the next batches in a background thread",
+    fix=Fix(
+        "fill a bounded queue from a thread and take batches from it",
+        "ready = queue.Queue(4)                              # import queue, threading\n"
+        "def fill():\n"
+        "    while True: ready.put(get_batch())\n"
+        "threading.Thread(target=fill, daemon=True).start()\n"
+        "batch = ready.get()                                 # in the loop",
+    ),
+    risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
+)
+HOLD_BYTES = Proposal(
+    id="cache-bytes-ram",
+    title="read the data into memory once, before training",
+    fix=Fix(
+        "keep the bytes that the function reads, where they fit",
+        "from functools import lru_cache    # @lru_cache(maxsize=None) on the function that reads a file",
+    ),
+    risk="needs memory for all of it; the first pass reads as slowly as today",
+    basis="bound",
+)
+STAGE_LOCALLY = replace(STAGE, title="copy the data to a local disk before training")
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when a loader without workers makes the loop wait."""
-    loader, scenario = diagnosis.loader, diagnosis.scenario
-    if scenario is None:
-        return Abstention(ID, "a training loop")
+    loader, scenario = diagnosis.loader, given(diagnosis.scenario)
     if diagnosis.outside is not None or (loader is not None and loader.kind == "function"):
         return _function_in_main(diagnosis)
     if loader is None or loader.kind != "dataloader" or loader.num_workers:
         return None
-    if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s or is_indexing(diagnosis.inputs, loader):
+    if not waits(diagnosis) or is_indexing(diagnosis.inputs, loader):
         return None
     best = best_setting(scenario)
-    proposal = Proposal(
-        id="workers-auto",
+    proposal = replace(
+        on_loader(GIVE_WORKERS, loader, num_workers=best.workers, prefetch_factor=best.prefetch,
+                  persistent_workers=True),
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
-        fix=Fix("give the loader workers and keep them between epochs",
-                loader_call(loader, num_workers=best.workers, prefetch_factor=best.prefetch,
-                            persistent_workers=True),
-                loader.location),
         change=best.change,
-        apply="hook",
-        risk="memory grows with each worker; augmentations draw otherwise; guard `__main__` where spawned",
-        treatments=(loader_with(loader, num_workers=best.workers, prefetch_factor=best.prefetch,
-                                persistent_workers=True),),
     )  # fmt: skip
     evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
@@ -118,30 +140,19 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     """The same ailment without a DataLoader: a function of the user's makes each batch between two steps."""
     if diagnosis.loader is not None and diagnosis.loader.kind == "dataloader":
         return None  # a background thread reads it; the loop does not
-    if diagnosis.wait_s < WAIT_SHARE * diagnosis.step_s:
+    if not waits(diagnosis):
         return None
     pid = diagnosis.outside.pid if diagnosis.outside is not None else 0
     feeders = find_feeders(diagnosis.profile, pid)
     if feeders.stacks:
         return _fed(diagnosis, feeders)
-    assert diagnosis.scenario is not None
     if is_fed_back(diagnosis.profile, diagnosis.outside):
         return None  # the next batch depends on this step
-    scenario, marked = diagnosis.scenario, diagnosis.loader
+    scenario, marked = given(diagnosis.scenario), diagnosis.loader
     place = marked.location if marked is not None else diagnosis.source
-    best = best_setting(scenario)
-    one = Change(workers=1, startup=0.0)
-    proposal = Proposal(
-        id="workers-auto",
-        title="move the making of batches into the data set of a DataLoader with workers",
-        fix=Fix("make the function the data set's `__getitem__` or `__iter__`",
-                f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)",
-                place),
-        factor=spread(scenario, one, best.change, best.change),
-        effort="hours",
-        risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
-        "random draws come from other streams; memory grows with each worker",
-    )  # fmt: skip
+    best, one = best_setting(scenario), Change(workers=1, startup=0.0)
+    call = f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)"
+    proposal = replace(MOVE_TO_LOADER.at(place, call), factor=spread(scenario, one, best.change, best.change))
     proposals = [proposal, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
     function = place.function if place is not None else ""
     by = f" by {function}" if function else ""
@@ -153,20 +164,14 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
 
 def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     """Threads of the script's own make them; where they sleep meanwhile, more would wait side by side."""
-    inputs, scenario, place = diagnosis.inputs, diagnosis.scenario, hottest_place(diagnosis)
-    if scenario is None or _asleep(inputs) < SLEEPS:
+    inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), hottest_place(diagnosis)
+    if _asleep(inputs) < SLEEPS:
         return None  # they compute, and more of them would take turns at the interpreter's lock
     own = max(0.0, diagnosis.step_s - diagnosis.wait_s)
     more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
     left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
-    proposal = Proposal(
-        id="workers-auto",
-        title="fill the queue from several threads: what they sleep in passes side by side",
-        fix=Fix("two to four threads that share the samples' order and fill one queue", THREADS, place),
-        factor=spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left)),
-        effort="hours",
-        risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
-    )  # fmt: skip
+    factor = spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left))
+    proposal = replace(MORE_FEEDERS.at(place), factor=factor)
     text = "threads that make batches beside the loop, which waits for them in a queue"
     evidence = [Evidence(text, "feeders", float(feeders.count + feeders.asleep), "stack samples"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
@@ -181,41 +186,26 @@ def _asleep(inputs: Inputs) -> float:
 
 def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     """What spares a loop its reads from storage: the data in memory, or on a disk of its own."""
-    inputs, scenario = diagnosis.inputs, diagnosis.scenario
-    if scenario is None or inputs.storage + inputs.reading < READS * making_s(inputs):
+    inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
+    if inputs.storage + inputs.reading < READS * making_s(inputs):
         return []
-    near = staging(diagnosis, "copy the data to a local disk before training",
-                   spread(scenario, *(Change(storage=left) for left in STAGED)))  # fmt: skip
-    held = Proposal(
-        id="cache-bytes-ram",
-        title="read the data into memory once, before training",
-        fix=Fix("keep the bytes that the function reads, where they fit", CACHED, place),
-        factor=spread(scenario, *(Change(storage=left) for left in HELD)),
-        basis="bound",
-        risk="needs memory for all of it; the first pass reads as slowly as today",
-    )
-    return [held, near]
+    ways = ((HOLD_BYTES, place, HELD), (STAGE_LOCALLY, place_of(diagnosis), STAGED))
+    return [
+        replace(remedy.at(where), factor=spread(scenario, *(Change(storage=left) for left in lefts)))
+        for remedy, where, lefts in ways
+    ]
 
 
 def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     """A thread that works ahead, where the loop sleeps (on a device) and leaves it the interpreter, or where
     the thread itself would mostly sleep."""
-    scenario = diagnosis.scenario
-    assert scenario is not None
-    costs = scenario.costs
-    idle, own = sum(cost.idle for cost in costs), sum(cost.idle + cost.compute for cost in costs)
+    scenario = given(diagnosis.scenario)
+    idle = sum(cost.idle for cost in scenario.costs)
+    own = sum(cost.idle + cost.compute for cost in scenario.costs)
     if idle < IDLE_SHARE * own and _asleep(diagnosis.inputs) < MOSTLY:
         return []
     ahead = Change(workers=1, prefetch=4)
-    return [
-        Proposal(
-            id="thread-prefetch",
-            title="make the next batches in a background thread",
-            fix=Fix("fill a bounded queue from a thread and take batches from it", AHEAD, place),
-            factor=spread(scenario, ahead, ahead, ahead),
-            risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
-        )
-    ]
+    return [replace(PREFETCH.at(place), factor=spread(scenario, ahead, ahead, ahead))]
 
 
 def _asking() -> Diagnosis:
@@ -236,9 +226,16 @@ def cases() -> tuple[Case, ...]:
             "workers-auto",
         ),
         Case("a function that asks a server, and sleeps", _asking(), "fires", "thread-prefetch"),
+        Case("no steady step was seen", replace(_asking(), scenario=None), "abstains"),
         Case("two workers already", patient(BatchCost(0.01), StepCost(0.0, 0.01), workers=2), "silent"),
         Case("data is ready at once", patient(BatchCost(0.0001), StepCost(0.0, 0.01)), "silent"),
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(
+    ID,
+    "input.preprocess",
+    examine,
+    needs=(steady_steps,),
+    remedies=(GIVE_WORKERS, MOVE_TO_LOADER, MORE_FEEDERS, RESERVE, PREFETCH, HOLD_BYTES, STAGE_LOCALLY),
+)

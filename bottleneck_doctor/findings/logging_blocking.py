@@ -27,9 +27,6 @@ Replay with a fiftieth of the logging. With a writer thread: the measured CPU of
 interpreter runs one thread at a time, and 15 us per call for the queue (measured: 11); the rest of the time
 goes.
 
-## Remedies
-`log-every-n`, `async-writer`.
-
 ## References
 logging.handlers.QueueHandler and QueueListener; tqdm, `mininterval`; fsync(2).
 """
@@ -46,90 +43,77 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, step_share
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, loader_loop
 from .parts.lines import STACKS, quoted, rarely
 
+ID = "logging-blocking"
 SHARE = 0.01  # of the step [catalogue F28, ours]
 EVERY = 50  # steps between two records: often enough to watch a curve (ours)
 MOST = 0.5  # of the logging, timed by hooks: their lines are then the ones to name (ours)
 QUEUED_S = 1.5e-5  # per record handed to a queue [measured: 11 us]
 HOOKS = "hooks on log handlers, tqdm, fsync"
 OFTEN = f"step % {EVERY} == 0"
-RECORD = 'log.info("loss %.4f", float(loss))'
-BAR = "bar = tqdm(loader, mininterval=2.0)      # and let the progress bar draw every two seconds"
-ASIDE = """\
-records = queue.SimpleQueue()
-log.addHandler(logging.handlers.QueueHandler(records))           # in place of the slow handler
-listener = logging.handlers.QueueListener(records, slow_handler)
-listener.start()                                                 # and listener.stop() at the end"""
+EXAMPLE = f"""\
+{rarely(OFTEN, 'log.info("loss %.4f", float(loss))')}
+bar = tqdm(loader, mininterval=2.0)      # and let the progress bar draw every two seconds"""
+LOG_RARELY = Proposal(
+    id="log-every-n",
+    title=f"log every {EVERY}th step",
+    fix=Fix("log less often, and let progress bars draw less often", EXAMPLE),
+    change=Change(logging=1 / EVERY),
+    apply="hook~",
+    risk="what happens between two records is not seen",
+    treatments=(Treatment("rare_logging", {"every": EVERY}),),
+)
+WRITER = Proposal(
+    id="async-writer",
+    title="let another thread write the log",
+    fix=Fix(
+        "put records into a queue; a listener writes them",
+        "records = queue.SimpleQueue()\n"
+        "log.addHandler(logging.handlers.QueueHandler(records))           # in place of the slow handler\n"
+        "listener = logging.handlers.QueueListener(records, slow_handler)\n"
+        "listener.start()                                                 # and listener.stop() at the end",
+    ),
+    risk="the last records may be lost in a crash",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when logging takes a noticeable part of the steady step."""
-    if diagnosis.scenario is None or diagnosis.loop is None:
-        return Abstention("logging-blocking", "steps of a training loop")
-    share = step_share(diagnosis, "logging")
+    loop, share = given(diagnosis.loop), step_share(diagnosis, "logging")
     if share <= SHARE:
         return None
-    calls = operations_of(diagnosis, "logging")
-    seen = logged(diagnosis.profile, diagnosis.loop)
-    hooked = bool(calls) and (
-        seen.purpose is None or _hooked_s(diagnosis, calls) >= MOST * share * diagnosis.step_s
-    )
-    place = calls[0].location if hooked else seen.purpose.line if seen.purpose is not None else None
-    around = place if hooked or seen.purpose is None else seen.purpose.caller
-    evidence = [
-        Evidence("share of the step spent on logging", "logging_share", share, HOOKS if hooked else STACKS)
-    ]
-    if hooked:
-        steps = diagnosis.loop.steps if diagnosis.loop is not None else len(diagnosis.steps)
-        per_step = _count(calls) / max(1, steps)
-        evidence.append(Evidence("calls per step", "logging_calls_per_step", per_step, HOOKS))
-        evidence.append(Evidence("time per call", "logging_call_s", _total(calls) / _count(calls), HOOKS))
-        evidence.append(Evidence("share of that on the CPU", "logging_cpu_share", _cpu(calls), HOOKS))
-    elif seen.purpose is not None and seen.purpose.line is not None:
-        text = f"share of the loop's samples in what {seen.purpose.line.function} writes out"
+    calls, seen = operations_of(diagnosis, "logging"), logged(diagnosis.profile, loop)
+    steps = max(1, loop.steps)
+    hooked_s = _total(calls) / steps if calls else 0.0
+    if calls and (seen.purpose is None or hooked_s >= MOST * share * diagnosis.step_s):
+        place, left = calls[0].location, _cpu(calls) + QUEUED_S * _count(calls) / _total(calls)
+        evidence = [
+            Evidence("share of the step spent on logging", "logging_share", share, HOOKS),
+            Evidence("calls per step", "logging_calls_per_step", _count(calls) / steps, HOOKS),
+            Evidence("time per call", "logging_call_s", _total(calls) / _count(calls), HOOKS),
+            Evidence("share of that on the CPU", "logging_cpu_share", _cpu(calls), HOOKS),
+        ]
+        proposals = [
+            LOG_RARELY.at(place, _snippet(diagnosis, place)),
+            replace(WRITER.at(place), change=Change(logging=min(1.0, left))),
+        ]
+        return Finding(ID, "host.logging", evidence, proposals, place)
+    evidence = [Evidence("share of the step spent on logging", "logging_share", share, STACKS)]
+    place = seen.purpose.line if seen.purpose is not None else None
+    around = seen.purpose.caller if seen.purpose is not None else None
+    if place is not None:
+        text = f"share of the loop's samples in what {place.function} writes out"
         evidence.append(Evidence(text, "written_share", seen.share, STACKS))
-    often = Proposal(
-        id="log-every-n",
-        title=f"log every {EVERY}th step",
-        fix=Fix("log less often, and let progress bars draw less often", _snippet(diagnosis, around), around),
-        change=Change(logging=1 / EVERY),
-        apply="hook~" if hooked else "manual",
-        risk="what happens between two records is not seen",
-        treatments=(Treatment("rare_logging", {"every": EVERY}),) if hooked else (),
-    )
-    return Finding(
-        "logging-blocking", "host.logging", evidence, [often, *_aside(calls if hooked else [], place)], place
-    )
-
-
-def _hooked_s(diagnosis: Diagnosis, calls: list[Operation]) -> float:
-    """Seconds per step that hooks timed."""
-    steps = diagnosis.loop.steps if diagnosis.loop is not None else 0
-    return _total(calls) / max(1, steps)
+    seldom = LOG_RARELY.at(around, _snippet(diagnosis, around))
+    return Finding(ID, "host.logging", evidence, [replace(seldom, apply="manual", treatments=())], place)
 
 
 def _snippet(diagnosis: Diagnosis, place: Location | None) -> str:
     """The user's own line where it is known and is no progress bar."""
     line = quoted(diagnosis, place)
-    return rarely(OFTEN, line) if line else f"{rarely(OFTEN, RECORD)}\n{BAR}"
-
-
-def _aside(calls: list[Operation], place: Location | None) -> list[Proposal]:
-    """A thread that writes: what is not CPU leaves the loop."""
-    if not calls:
-        return []
-    left = _cpu(calls) + QUEUED_S * _count(calls) / _total(calls)
-    return [
-        Proposal(
-            id="async-writer",
-            title="let another thread write the log",
-            fix=Fix("put records into a queue; a listener writes them", ASIDE, place),
-            change=Change(logging=min(1.0, left)),
-            risk="the last records may be lost in a crash",
-        )
-    ]
+    return rarely(OFTEN, line) if line else EXAMPLE
 
 
 def _count(calls: list[Operation]) -> int:
@@ -200,4 +184,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("logging-blocking", "host.logging", examine)
+FINDING = Entry(ID, "host.logging", examine, needs=(loader_loop,), remedies=(LOG_RARELY, WRITER))

@@ -21,9 +21,6 @@ meanwhile: then only a quicker answer, or fewer questions, help.
 ## Prediction
 None: how much can pass beside the step is not measured. At most all of the sleep.
 
-## Remedies
-`ask-ahead`.
-
 ## References
 Python documentation, "concurrent.futures".
 """
@@ -41,39 +38,37 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from .parts.case import Case
 from .parts.computing import case_of
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 from .parts.lines import STACKS
 
 ID = "loop-asleep"
 ASLEEP_SHARE = 0.1  # of the step (ours)
 
-SNIPPET = """\
-pool = ThreadPoolExecutor(1)           # once
-answer = pool.submit(ask, question)    # as early as it is known
-...                                    # the step
-use(answer.result())                   # where it is needed"""
+ASK_AHEAD = Proposal(
+    id="ask-ahead",
+    title="ask in a thread, and let the step go on",
+    fix=Fix(
+        "start it early, take its result where it is needed",
+        "pool = ThreadPoolExecutor(1)           # once\n"
+        "answer = pool.submit(ask, question)    # as early as it is known\n"
+        "...                                    # the step\n"
+        "use(answer.result())                   # where it is needed",
+    ),
+    effort="hours",
+    risk="what is asked must not depend on what the step computes meanwhile",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop's own lines sleep for a visible part of the step."""
-    scenario = diagnosis.scenario
-    if scenario is None:
-        return Abstention(ID, "a steady window")
+    scenario = given(diagnosis.scenario)
     most = gain(scenario, Change(idle=1 - scenario.resting))
     share = 1 - 1 / most
     if share < ASLEEP_SHARE:
         return None
     place = _place(diagnosis)
-    proposal = Proposal(
-        id="ask-ahead",
-        title="ask in a thread, and let the step go on",
-        fix=Fix("start it early, take its result where it is needed", SNIPPET, place),
-        factor=(1.0, most, most),
-        most=most,
-        effort="hours",
-        risk="what is asked must not depend on what the step computes meanwhile",
-        basis="bound",
-    )
+    proposal = replace(ASK_AHEAD.at(place), factor=(1.0, most, most), most=most)
     evidence = [Evidence("share of the step asleep in lines of the loop", "asleep_share", share, STACKS)]
     return Finding(ID, "input.wait", evidence, [proposal], place)
 
@@ -105,4 +100,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.wait", examine)
+FINDING = Entry(ID, "input.wait", examine, needs=(steady_steps,), remedies=(ASK_AHEAD,))

@@ -28,9 +28,6 @@ Replay without the loop's stalls, the reads that are repeats, and most of the ke
 finding room; at worst half of the stalls and reads remains and all of the CPU. Of growth alone nothing is
 predicted: the factor is 1.
 
-## Remedies
-`release-references`, `more-ram`, `columnar-numpy`, `share-memory-tensor`.
-
 ## References
 The kernel's documentation: "PSI", "Concepts overview" (reclaim), cgroups v1 and v2 (memory); PyTorch issue
 13246 on memory that grows in loader workers.
@@ -48,7 +45,7 @@ from ..model.profile import Profile
 from ..model.report import Evidence, Fix
 from .parts.advice import NOTHING, memory_left, place_of, readings, span, spread
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 
 ID = "memory-pressure"
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]
@@ -57,17 +54,58 @@ DAY_S = 86_400.0  # growth that fills the memory later than this is not worth an
 RECLAIM = (0.7, 1.0)  # of the kernel's CPU in such a job is spent on pages that come and go (ours)
 COUNTERS = "vmstat, task stat"
 
-RELEASE = """\
+DROP = """\
 del raw, table                           # large temporaries, before the loop
 losses.append(loss.item())               # a number, not a tensor that holds its graph"""
-COLUMNS = "self.paths = numpy.array(paths, dtype='S')     # one buffer instead of a million objects"
-SHARED = "self.table = torch.from_numpy(table).share_memory_()     # before the workers start"
+LET_GO = Proposal(
+    id="release-references",
+    title="let go of memory that the training does not need",
+    fix=Fix("drop what is not used again; smaller caches, fewer workers", DROP),
+    effort="hours",
+    risk="assumes that enough can be spared",
+    basis="bound",
+)
+MORE_MEMORY = Proposal(
+    id="more-ram",
+    title="give the job more memory",
+    fix=Fix(
+        "raise the memory limit of the container, or take a larger machine",
+        "docker run --memory=64g ...    # kubernetes: resources.limits.memory",
+    ),
+    apply="admin",
+    basis="bound",
+)
+# Against memory that grows: nothing gets faster, but the run lives.
+FIND_LEAK = Proposal(
+    id="release-references",
+    title="find what is kept from step to step, and let it go",
+    fix=Fix("keep numbers, not tensors with their graphs", DROP),
+    factor=NOTHING,
+)
+COLUMNS = Proposal(
+    id="columnar-numpy",
+    title="keep lists of paths and labels in arrays",
+    fix=Fix(
+        "each worker copies what it touches, and counting references touches",
+        "self.paths = numpy.array(paths, dtype='S')     # one buffer instead of a million objects",
+    ),
+    factor=NOTHING,
+    effort="hours",
+)
+SHARE_TABLE = Proposal(
+    id="share-memory-tensor",
+    title="share one copy of large tables with all workers",
+    fix=Fix(
+        "put the table into shared memory before workers start",
+        "self.table = torch.from_numpy(table).share_memory_()     # before the workers start",
+    ),
+    factor=NOTHING,
+    effort="hours",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when pages come back that were in memory before, or when memory will not last for a day."""
-    if diagnosis.scenario is None:
-        return Abstention(ID, "steady steps of a training loop")
     begin, end = span(diagnosis)
     shortage = measure_shortage(diagnosis.profile, diagnosis.inputs, begin, end, diagnosis.step_s)
     if shortage.again_bytes_per_s is None and shortage.stalled is None:
@@ -76,7 +114,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     short, growing = is_short(shortage), growth >= GROWTH_BYTES and _lasts_s(diagnosis, growth) < DAY_S
     if not short and not growing:
         return None
-    proposals = (_relief(diagnosis, shortage) if short else []) + (_frugality(diagnosis) if growing else [])
+    proposals = _relief(diagnosis, shortage) if short else []
+    if growing:
+        proposals.append(FIND_LEAK)
+        if diagnosis.loader is not None and diagnosis.loader.num_workers:
+            proposals += [one.at(place_of(diagnosis)) for one in (COLUMNS, SHARE_TABLE)]
     return Finding(ID, "host.memory", _evidence(diagnosis, shortage, growth), proposals, place_of(diagnosis))
 
 
@@ -100,8 +142,7 @@ def _lasts_s(diagnosis: Diagnosis, growth: float) -> float:
 
 
 def _evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[Evidence]:
-    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
-    stall = fmean([cost.memory for cost in costs]) if costs else 0.0
+    stall = fmean(cost.memory for cost in given(diagnosis.scenario).costs)
     known = (
         ("time per step that the loop waits for pages", "memory_stall_s", stall or None, "faults, pressure"),
         ("pages per step that the loop waited for", "loop_faults", shortage.loop_faults, COUNTERS),
@@ -121,40 +162,13 @@ def _evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[E
 
 def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
     """Room for what is needed again: from the job itself, or bought."""
-    assert diagnosis.scenario is not None
     read = shortage.job_read_bytes_per_s or 0.0
     again = min(1.0, (shortage.again_bytes_per_s or 0.0) / read) if read > 0 else 0.0
     kernel = shortage.system_share or 0.0
     half, stalls = Change(memory=0.5, storage=1 - again / 2), Change(memory=0.0, storage=1 - again)
     likely, best = (replace(stalls, compute=1 - part * kernel, cpu=1 - part * kernel) for part in RECLAIM)
-    factor = spread(diagnosis.scenario, half, likely, best)
-    return [
-        Proposal("release-references", "let go of memory that the training does not need",
-             Fix("drop what is not used again; smaller caches, fewer workers", RELEASE), factor=factor,
-             most=factor[2], basis="bound",
-             effort="hours", risk="assumes that enough can be spared"),
-        Proposal("more-ram", "give the job more memory",
-             Fix("raise the memory limit of the container, or take a larger machine",
-                 "docker run --memory=64g ...    # kubernetes: resources.limits.memory"),
-             factor=factor, most=factor[2], basis="bound", apply="admin"),
-    ]  # fmt: skip
-
-
-def _frugality(diagnosis: Diagnosis) -> list[Proposal]:
-    """Against memory that grows: nothing gets faster, but the run lives."""
-    proposals = [Proposal("release-references", "find what is kept from step to step, and let it go",
-                  Fix("keep numbers, not tensors with their graphs", RELEASE), factor=NOTHING)]  # fmt: skip
-    if diagnosis.loader is not None and diagnosis.loader.num_workers:
-        place = place_of(diagnosis)
-        proposals += [
-            Proposal("columnar-numpy", "keep lists of paths and labels in arrays",
-                 Fix("each worker copies what it touches, and counting references touches", COLUMNS, place),
-                 factor=NOTHING, effort="hours"),
-            Proposal("share-memory-tensor", "share one copy of large tables with all workers",
-                 Fix("put the table into shared memory before workers start", SHARED, place),
-                 factor=NOTHING, effort="hours"),
-        ]  # fmt: skip
-    return proposals
+    factor = spread(given(diagnosis.scenario), half, likely, best)
+    return [replace(one, factor=factor, most=factor[2]) for one in (LET_GO, MORE_MEMORY)]
 
 
 TIMES = [float(second) for second in range(0, 41, 2)]
@@ -194,4 +208,10 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "host.memory", examine)
+FINDING = Entry(
+    ID,
+    "host.memory",
+    examine,
+    needs=(steady_steps,),
+    remedies=(LET_GO, MORE_MEMORY, FIND_LEAK, COLUMNS, SHARE_TABLE),
+)

@@ -34,22 +34,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.threads import idle_cores, large_share
-from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCost
+from ..model.diagnosis import BatchCost, Diagnosis, Finding, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence
 from ..model.run import Process
 from .parts.advice import step_share, waited
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.computing import PROFILER
+from .parts.entry import Entry, given, loader_loop
 
-PROFILER = "torch.profiler window"
+ID = "model-compute-bound"
 PARTS = (("compute", "forward pass and the rest"), ("backward", "backward pass"), ("optimizer", "optimizer"))
 
 
-def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
+def examine(diagnosis: Diagnosis) -> Finding | None:
     """Fires when the model on the CPU is the verdict's cause."""
-    if diagnosis.loop is None or diagnosis.scenario is None:
-        return Abstention("model-compute-bound", "a training loop over a loader")
     if diagnosis.verdict.cause != "model.compute":
         return None
     evidence = [Evidence("share of the step that the loop waits for data", "data_wait_fraction",
@@ -73,11 +72,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ),
     )
     evidence += [Evidence(*one) for one in known if one[2] is not None]
-    return Finding("model-compute-bound", "model.compute", evidence)
+    return Finding(ID, "model.compute", evidence)
 
 
 def _threads(diagnosis: Diagnosis) -> float | None:
-    pid = diagnosis.loop.pid if diagnosis.loop is not None else 0
+    pid = given(diagnosis.loop).pid
     known = [one.torch_threads for one in diagnosis.profile.processes if one.pid == pid and one.torch_threads]
     return float(known[0]) if known else None
 
@@ -106,4 +105,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("model-compute-bound", "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(loader_loop,))

@@ -22,9 +22,6 @@ have no home. One look may catch the thread on a visit. Virtual machines hide th
 A range from nothing to 30 % of the CPU's time spared (ours): it was not measured here, and could not be on
 machines with one node.
 
-## Remedies
-`numa-bind`.
-
 ## References
 numactl(8); proc(5), "numa_maps"; PyTorch Performance Tuning Guide, "Utilize Non-Uniform Memory Access".
 """
@@ -46,6 +43,16 @@ ID = "numa-misplaced"
 REMOTE = 0.3  # of the pages [catalogue F58]
 CPU_LEFT = (1.0, 0.93, 0.77)  # of the CPU's time: nothing spared, some, 30 % faster [catalogue F58, ours]
 
+BIND = Proposal(
+    id="numa-bind",
+    title="keep threads and memory of each process on one node",
+    fix=Fix("bind each process, one per node", "numactl --cpunodebind=0 --membind=0 python train.py"),
+    apply="env",
+    risk="a process that needs more cores or memory than a node has becomes slower",
+    basis="bound",
+    treatments=(Treatment("numa"),),
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires on a CPU-bound run with much of its memory elsewhere."""
@@ -62,17 +69,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the process's pages on other nodes", "numa_remote_share", remote, "numa_maps"),
         Evidence("nodes of the machine", "numa_nodes", float(nodes), "sysfs"),
     ]
-    low, likely, high = (Change(cpu=left, collate=left, compute=left) for left in CPU_LEFT)
-    proposal = Proposal(
-        id="numa-bind",
-        title="keep threads and memory of each process on one node",
-        fix=Fix("bind each process, one per node", "numactl --cpunodebind=0 --membind=0 python train.py"),
-        factor=spread(scenario, low, likely, high),
-        most=gain(scenario, Change(cpu=1 - remote, collate=1 - remote, compute=1 - remote)),
-        basis="bound",
-        apply="env",
-        risk="a process that needs more cores or memory than a node has becomes slower",
-        treatments=(Treatment("numa"),),
+    most = gain(scenario, Change(cpu=1 - remote, collate=1 - remote, compute=1 - remote))
+    proposal = replace(
+        BIND,
+        factor=spread(scenario, *(Change(cpu=left, collate=left, compute=left) for left in CPU_LEFT)),
+        most=most,
     )
     return Finding(ID, diagnosis.verdict.cause, evidence, [proposal])
 
@@ -99,4 +100,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, remedies=(BIND,))

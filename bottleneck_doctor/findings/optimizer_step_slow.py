@@ -27,9 +27,6 @@ cautiously half of the gain. `foreach=True` elsewhere: 1.5 to 2.0 for small tens
 ones, so it is not offered there. With `bdoc run --calibrate` the ways are timed on tensors of the
 training's sizes.
 
-## Remedies
-`optimizer-fused`, `optimizer-foreach`.
-
 ## References
 torch.optim, "foreach, fused and for-loop implementations"; torch.optim.AdamW, argument `fused`.
 """
@@ -46,8 +43,8 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread, step_share, waited
 from .parts.case import Case
-from .parts.computing import Factor, blind, built_at, case_of, optimizer_s, optimizers, spared
-from .parts.entry import Entry
+from .parts.computing import Factor, built_at, case_of, optimizer_s, optimizers, spared
+from .parts.entry import Entry, cpu_loop, given
 from .parts.timed import as_timed, times_as_fast
 
 ID = "optimizer-step-slow"
@@ -60,13 +57,30 @@ FOREACH = (1.0, 1.6, 2.0)  # for small tensors [catalogue F42, measured]
 HOPEFUL = 1.2  # times that, at best (ours)
 SOURCE = "the optimizer's groups"
 
+ONE_CALL = Proposal(
+    id="optimizer-fused",
+    title="let the optimizer update all tensors in one call",
+    fix=Fix("where the optimizer is built", "torch.optim.AdamW(..., fused=True)"),
+    apply="hook~",
+    risk="rounds differently in the last digits; refuses some options and tensor subclasses",
+    basis="bound",
+    treatments=(Treatment("optimizer", {"way": "fused"}),),
+)
+FEW_CALLS = replace(
+    ONE_CALL,
+    id="optimizer-foreach",
+    title="let the optimizer update all tensors in few calls",
+    fix=Fix("where the optimizer is built", "torch.optim.RMSprop(..., foreach=True)"),
+    treatments=(Treatment("optimizer", {"way": "foreach"}),),
+)
+WAYS = {"fused": ONE_CALL, "foreach": FEW_CALLS}
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when a loop over tensors takes a visible part of the step."""
-    missing = blind(diagnosis, ID, profiled=False)
-    scenario, share = diagnosis.scenario, step_share(diagnosis, "optimizer")
-    if missing is not None or scenario is None or share < OPTIMIZER_SHARE:
-        return missing
+    scenario, share = given(diagnosis.scenario), step_share(diagnosis, "optimizer")
+    if share < OPTIMIZER_SHARE:
+        return None
     known = optimizers(diagnosis)
     if not known:
         return Abstention(ID, "the optimizer's class and settings")
@@ -116,7 +130,7 @@ def _timed(
     diagnosis: Diagnosis, scenario: Scenario, slow: list[Optimizer], seconds: float
 ) -> Proposal | None:
     """The better way as timed, where there is one optimizer and it was timed."""
-    rates = {word: times_as_fast(diagnosis, ("optimizer",), word, seconds) for word in ("fused", "foreach")}
+    rates = {word: times_as_fast(diagnosis, ("optimizer",), word, seconds) for word in WAYS}
     known = {word: rate for word, rate in rates.items() if rate is not None}
     if not known or len(slow) > 1:
         return None
@@ -129,23 +143,17 @@ def _proposal(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | 
     rate = fused or (FOREACH if _is_small(one) else None)
     if rate is None:
         return None
-    low, likely, high = (spared(scenario, seconds * (1 - 1 / times)) for times in rate)
-    most = gain(scenario, spared(scenario, seconds))
     return replace(
-        _offer(one, "fused" if fused else "foreach"), factor=spread(scenario, low, likely, high), most=most
+        _offer(one, "fused" if fused else "foreach"),
+        factor=spread(scenario, *(spared(scenario, seconds * (1 - 1 / times)) for times in rate)),
+        most=gain(scenario, spared(scenario, seconds)),
     )
 
 
 def _offer(one: Optimizer, word: str) -> Proposal:
-    return Proposal(
-        id=f"optimizer-{word}",
-        title=f"let {one.name} update all tensors in {'one call' if word == 'fused' else 'few calls'}",
-        fix=Fix("where the optimizer is built", f"torch.optim.{one.name}(..., {word}=True)", built_at(one)),
-        apply="hook~",
-        risk="rounds differently in the last digits; refuses some options and tensor subclasses",
-        basis="bound",
-        treatments=(Treatment("optimizer", {"way": word}),),
-    )
+    way = WAYS[word]
+    call = f"torch.optim.{one.name}(..., {word}=True)"
+    return replace(way.at(built_at(one), call), title=way.title.replace("the optimizer", one.name))
 
 
 ADAM = Optimizer(1, "AdamW", "torch", 200, 800_000, fusible=True, device="cpu", file="train.py", line=9)
@@ -178,4 +186,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "host.launch", examine)
+FINDING = Entry(ID, "host.launch", examine, needs=(cpu_loop,), remedies=(ONE_CALL, FEW_CALLS))

@@ -24,9 +24,6 @@ want fixed shapes. Batches of equal lengths are drawn in another order, which tr
 A range by replay on the computing: from nothing, where the model's cost does not follow the padded length;
 over 0.85 of the way to batches with a tenth of padding; to batches without any (ours).
 
-## Remedies
-`bucket-by-cost`, `sequence-packing`.
-
 ## References
 torch.nn.utils.rnn.pack_padded_sequence; Krell et al., "Efficient Sequence Packing without Cross-
 contamination".
@@ -39,13 +36,13 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..model.computing import Computing, Padding
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
 from .parts.case import Case
-from .parts.computing import anatomy_like, blind, case_of, operators
-from .parts.entry import Entry
+from .parts.computing import anatomy_like, case_of, operators
+from .parts.entry import Entry, cpu_loop, given
 
 ID = "padding-waste"
 PADDED_SHARE = 0.3  # of the places in a batch [catalogue F48]
@@ -55,19 +52,39 @@ BUCKETED = 0.1  # of the places in batches of like lengths that are still paddin
 FOLLOWS = 0.85  # of the computing that follows the padded length, likely (ours)
 SOURCE = "sampled batches"
 
-BUCKETS = """\
-order = sorted(range(len(lengths)), key=lambda i: lengths[i] + rng.uniform(-8, 8))
-batches = [order[i : i + B] for i in range(0, len(order), B)]; rng.shuffle(batches)
-loader = DataLoader(dataset, batch_sampler=batches, collate_fn=pad_to_the_longest_of_the_batch)"""
-PACKED = "packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)"
+BUCKET = Proposal(
+    id="bucket-by-cost",
+    title="draw batches of sequences of like lengths",
+    fix=Fix(
+        "where batches are put together",
+        "order = sorted(range(len(lengths)), key=lambda i: lengths[i] + rng.uniform(-8, 8))\n"
+        "batches = [order[i : i + B] for i in range(0, len(order), B)]; rng.shuffle(batches)\n"
+        "loader = DataLoader(dataset, batch_sampler=batches, collate_fn=pad_to_the_longest_of_the_batch)",
+    ),
+    effort="hours",
+    risk="batches are drawn in another order; a compiled model may want fixed shapes",
+    basis="bound",
+)
+PACK = Proposal(
+    id="sequence-packing",
+    title="pack sequences so that no padding is computed on",
+    fix=Fix(
+        "where batches are put together",
+        "packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)",
+    ),
+    effort="hours",
+    risk="recurrent layers take packed sequences; attention needs a mask between neighbours",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when much of what the model computes on is padding."""
-    missing, scenario = blind(diagnosis, ID, profiled=False), diagnosis.scenario
-    found = _padding(diagnosis)
-    if missing is not None or scenario is None or found is None:
-        return missing
+    scenario, loader = given(diagnosis.scenario), diagnosis.loader
+    known = diagnosis.profile.computing.paddings
+    found = next((one for one in known if loader is not None and one.loader == loader.key), None)
+    if loader is None or found is None:
+        return None
     share = found.padded / max(found.places, 1)
     computing = 1 - 1 / gain(scenario, Change(compute=0))
     if share < PADDED_SHARE or found.batches < BATCHES_AT_LEAST or computing < COMPUTE_SHARE:
@@ -76,7 +93,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "a profiled step: whether the padding is packed away")
     if operators(diagnosis, lambda name: name == "_pack_padded_sequence"):
         return None
-    factor = _factor(scenario, 1 - share)
+    real = 1 - share
+    likely = 1 - FOLLOWS * (1 - min(1.0, real / (1 - BUCKETED)))
+    factor = spread(scenario, Change(), Change(compute=likely), Change(compute=real))
     if factor[1] < WORTH:
         return None
     evidence = [
@@ -84,33 +103,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("batches that were looked into", "padding_batches", float(found.batches), SOURCE),
         Evidence("share of the step that the model computes", "compute_share", computing, "replay"),
     ]
-    return Finding(ID, "model.compute", evidence, _proposals(diagnosis, factor))
-
-
-def _padding(diagnosis: Diagnosis) -> Padding | None:
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    return next((one for one in diagnosis.profile.computing.paddings if one.loader == key), None)
-
-
-def _factor(scenario: Scenario, real: float) -> tuple[float, float, float]:
-    bucketed = min(1.0, real / (1 - BUCKETED))
-    likely = Change(compute=1 - FOLLOWS * (1 - bucketed))
-    return spread(scenario, Change(), likely, Change(compute=real))
-
-
-def _proposals(diagnosis: Diagnosis, factor: tuple[float, float, float]) -> list[Proposal]:
-    location = diagnosis.loader.location if diagnosis.loader is not None else None
-    risk = "batches are drawn in another order; a compiled model may want fixed shapes"
-    titles = (
-        ("bucket-by-cost", "draw batches of sequences of like lengths", BUCKETS, risk),
-        ("sequence-packing", "pack sequences so that no padding is computed on", PACKED,
-         "recurrent layers take packed sequences; attention needs a mask between neighbours"),
-    )  # fmt: skip
-    return [
-        Proposal(id=name, title=title, fix=Fix("where batches are put together", snippet, location),
-             factor=factor, effort="hours", risk=warning, most=factor[2], basis="bound")
-        for name, title, snippet, warning in titles
-    ]  # fmt: skip
+    proposals = [replace(one.at(loader.location), factor=factor, most=factor[2]) for one in (BUCKET, PACK)]
+    return Finding(ID, "model.compute", evidence, proposals)
 
 
 COST = StepCost(0.02)
@@ -137,4 +131,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(cpu_loop,), remedies=(BUCKET, PACK))

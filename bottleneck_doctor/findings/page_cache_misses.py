@@ -25,9 +25,6 @@ nothing can be said. Memory that is free now may be wanted later.
 ## Prediction
 Replay without reads from storage where the data fits; else with the reads of the part that is not kept.
 
-## Remedies
-`cache-bytes-ram`, `cache-fraction-ram`, `more-ram`.
-
 ## References
 Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021 (MinIO); posix_fadvise(2);
 proc(5), "io".
@@ -48,17 +45,17 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import (
     TASK_IO,
+    hot_files_of,
     meant,
     memory_left,
     place_of,
     readings,
     spread,
     starved,
-    unlooped,
     wait_evidence,
 )
 from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 
 ID = "page-cache-misses"
 STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (ours)
@@ -70,18 +67,38 @@ FILES_KNOWN = 64  # as many names are kept; fewer, and they are all the files th
 PRELOAD = """\
 subprocess.run(["cp", "-r", data, "/dev/shm/data"], check=True)    # once, before the data set is built
 dataset = Photos("/dev/shm/data")                                  # all workers share it"""
-PIN = """\
+PART = """\
 kept = {path: path.read_bytes() for path in paths[: int(share * len(paths))]}   # before workers start
 data = kept.get(path) or path.read_bytes()                                      # in __getitem__"""
+HOLD_ALL = Proposal(
+    id="cache-bytes-ram",
+    title="read the data set into memory once, before training",
+    fix=Fix("copy it to memory that all workers share", PRELOAD),
+    change=Change(storage=0.0),
+    apply="hook",
+    risk="the start takes as long as reading everything once; memory for all",
+)
+HOLD_PART = Proposal(
+    id="cache-fraction-ram",
+    title="keep a fixed part of the data set in memory",
+    fix=Fix("hold the first files, and read only the others", PART),
+    apply="hook",
+    effort="hours",
+    risk="memory that nothing else may want; left to itself the kernel keeps next to nothing",
+)
+MORE_MEMORY = Proposal(
+    id="more-ram",
+    title="take a machine whose memory holds the data set",
+    fix=Fix("a machine, or a limit, with room for the data and for the job"),
+    apply="admin",
+    effort="days",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when later epochs read what the first one read; as a remark when only the first one did."""
-    blind = unlooped(diagnosis, ID)
-    if blind is not None or diagnosis.loop is None or diagnosis.loader is None:
-        return blind
-    table = fetches_of(diagnosis.profile, diagnosis.loader.key)
-    passes = passes_of(table, diagnosis.loop) if table is not None else []
+    table = fetches_of(diagnosis.profile, given(diagnosis.loader).key)
+    passes = passes_of(table, given(diagnosis.loop)) if table is not None else []
     asleep = starved(diagnosis, "input.storage", diagnosis.inputs.storage)
     if len(passes) < 2:
         return (
@@ -117,46 +134,31 @@ def _evidence(passes: list[Pass]) -> list[Evidence]:
 
 def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
     """Bytes of the data set: of its samples all together, at most of its files where all are known."""
-    loader, samples = diagnosis.loader, diagnosis.inputs.samples
-    if loader is None or not loader.dataset_length or not samples:
+    loader, samples = given(diagnosis.loader), diagnosis.inputs.samples
+    if not loader.dataset_length or not samples:
         return None
     size = max(first.read, first.stored) / samples * loader.dataset_length
-    hot = next((one for one in diagnosis.profile.hot_files if one.loader == loader.key), None)
+    hot = hot_files_of(diagnosis)
     return min(size, hot.bytes) if hot is not None and hot.bytes and hot.files < FILES_KNOWN else size
 
 
 def _proposals(diagnosis: Diagnosis, size: float, left: float) -> list[Proposal]:
     """All of it in memory if it fits, else a fixed part that is never thrown out."""
-    scenario, place = diagnosis.scenario, place_of(diagnosis)
-    assert scenario is not None
-    copies = _in_memory(diagnosis, left)
+    scenario, loader, place = given(diagnosis.scenario), given(diagnosis.loader), place_of(diagnosis)
+    copies: tuple[Treatment, ...] = ()
+    if loader.dataset_kind == "map":
+        copies = (Treatment("preload", {"where": meant(loader), "bytes": int(FITS * left)}),)
     apply = "hook" if copies else "manual"
     if size <= FITS * left:
-        return [
-            Proposal("cache-bytes-ram", "read the data set into memory once, before training",
-                 Fix("copy it to memory that all workers share", PRELOAD, place), change=Change(storage=0.0),
-                 apply=apply, risk="the start takes as long as reading everything once; memory for all",
-                 treatments=copies)
-        ]  # fmt: skip
+        return [replace(HOLD_ALL.at(place), apply=apply, treatments=copies)]
     kept = FITS * left / size
     part = Change(storage=1 - kept)
+    held = spread(scenario, Change(storage=1 - kept / 2), part, part)
+    more = spread(scenario, part, Change(storage=0.1), Change(storage=0.0))
     return [
-        Proposal("cache-fraction-ram", "keep a fixed part of the data set in memory",
-             Fix("hold the first files, and read only the others", PIN, place),
-             factor=spread(scenario, Change(storage=1 - kept / 2), part, part), apply=apply, effort="hours",
-             treatments=copies,
-             risk="memory that nothing else may want; left to itself the kernel keeps next to nothing"),
-        Proposal("more-ram", "take a machine whose memory holds the data set",
-             Fix("a machine, or a limit, with room for the data and for the job"),
-             factor=spread(scenario, part, Change(storage=0.1), Change(storage=0.0)), apply="admin",
-             effort="days"),
-    ]  # fmt: skip
-
-
-def _in_memory(diagnosis: Diagnosis, left: float) -> tuple[Treatment, ...]:
-    if diagnosis.loader is None or diagnosis.loader.dataset_kind != "map":
-        return ()
-    return (Treatment("preload", {"where": meant(diagnosis.loader), "bytes": int(FITS * left)}),)
+        replace(HOLD_PART.at(place), factor=held, apply=apply, treatments=copies),
+        replace(MORE_MEMORY, factor=more),
+    ]
 
 
 WORK = BatchCost(0.002, storage=0.02)
@@ -195,4 +197,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.storage", examine)
+FINDING = Entry(
+    ID, "input.storage", examine, needs=(dataloader_loop,), remedies=(HOLD_ALL, HOLD_PART, MORE_MEMORY)
+)

@@ -26,10 +26,7 @@ unless somebody waits before the values are read.
 ## Prediction
 By replay: the loop leaves these copies queued and goes on, unless other calls wait as well; the copy itself
 takes between as long as now and half of that (ours: how much faster pinned copies are depends on machine and
-size). What is made on the device needs no copy.
-
-## Remedies
-`pin-and-nonblocking`; `build-on-device` for a line that makes what it copies.
+size). A line that makes what it copies may make it on the device, and needs no copy.
 
 ## References
 PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory()"; CUDA Runtime API, "API
@@ -38,36 +35,57 @@ synchronization behavior"; NVIDIA, "How to Optimize Data Transfers in CUDA C/C++
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.causes import gain
 from ..analyse.device_replay import runs_ahead
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import loader_call, loader_with, spread
 from .parts.case import COPYING, SATURATED, Case, accelerated
-from .parts.computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
-from .parts.entry import Entry
+from .parts.computing import CALLS, CLOCK, beat_of, of_step, place
+from .parts.entry import Entry, device_step, given
 
 ID = "pageable-copies"
 INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)
-BUILT = "noise = torch.randn(shape, device=x.device)     # not torch.randn(shape).to(device)"
 PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (ours)
+
+NO_WAIT = "x = x.to(device, non_blocking=True)"
+PIN = Proposal(
+    id="pin-and-nonblocking",
+    title="let copies to the device go on beside the loop",
+    fix=Fix(
+        "pin batches in the loader and do not wait for the copy",
+        f"DataLoader(..., pin_memory=True)\n{NO_WAIT}",
+    ),
+    apply="hook",
+    risk="page-locked memory is taken from the rest of the machine",
+    basis="bound",
+    treatments=(Treatment("nonblocking"),),
+)
+BUILD = Proposal(
+    id="build-on-device",
+    title="make tensors where they are used",
+    fix=Fix(
+        "name the device where the tensor is made",
+        "noise = torch.randn(shape, device=x.device)     # not torch.randn(shape).to(device)",
+    ),
+    risk="random numbers come from the device's own generator",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when blocking copies hold the loop up and leave the device idle."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
+    view = given(diagnosis.device)
     if view.facts.copies is None:
         return Abstention(ID, "the loop's copies to the device")
     blocking = [one for one in view.facts.copies if one.blocking]
     inside = sum(one.host_s for one in blocking)
-    if diagnosis.scenario is None or of_step(diagnosis, inside) < INSIDE_SHARE:
+    if of_step(diagnosis, inside) < INSIDE_SHARE:
         return None
     worst = max(blocking, key=lambda one: one.host_s)
     pageable = sum(one.bytes for one in blocking if not one.pinned)
@@ -80,50 +98,37 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]  # fmt: skip
     made = [one for one in blocking if one.made]
     moved = [one for one in blocking if not one.made]
-    proposals = [_pin(diagnosis, diagnosis.scenario, moved)] if moved else []
-    proposals += [_build(diagnosis, diagnosis.scenario, made, not moved)] if made else []
+    proposals = [_pin(diagnosis, moved)] if moved else []
+    proposals += [_build(diagnosis, made, not moved)] if made else []
     return Finding(ID, "device.transfer", evidence, proposals, place(worst.file, worst.line))
 
 
-def _build(diagnosis: Diagnosis, scenario: Scenario, made: list[DeviceCopy], all_of_them: bool) -> Proposal:
-    view, worst = diagnosis.device, max(made, key=lambda one: one.host_s)
-    copies = (view.facts.copies if view is not None else None) or []
-    share = sum(one.device_s for one in made) / max(sum(one.device_s for one in copies), 1e-12)
-    free = view is not None and all_of_them and runs_ahead(view, diagnosis.wait_s, copies=False)
-    return Proposal(
-        id="build-on-device",
-        title="make tensors where they are used",
-        fix=Fix("name the device where the tensor is made", BUILT, place(worst.file, worst.line)),
-        change=Change(copying=1 - min(1.0, share), ahead=max(float(free), scenario.ahead)),
-        risk="random numbers come from the device's own generator",
-    )
+def _build(diagnosis: Diagnosis, made: list[DeviceCopy], all_of_them: bool) -> Proposal:
+    view, worst = given(diagnosis.device), max(made, key=lambda one: one.host_s)
+    whole = sum(one.device_s for one in view.facts.copies or [])
+    share = sum(one.device_s for one in made) / max(whole, 1e-12)
+    free = all_of_them and runs_ahead(view, diagnosis.wait_s, copies=False)
+    ahead = max(float(free), given(diagnosis.scenario).ahead)
+    change = Change(copying=1 - min(1.0, share), ahead=ahead)
+    return replace(BUILD.at(place(worst.file, worst.line)), change=change)
 
 
-def _pin(diagnosis: Diagnosis, scenario: Scenario, blocking: list[DeviceCopy]) -> Proposal:
-    view, loader = diagnosis.device, diagnosis.loader
+def _pin(diagnosis: Diagnosis, blocking: list[DeviceCopy]) -> Proposal:
+    scenario, loader = given(diagnosis.scenario), diagnosis.loader
     pinned = all(one.pinned for one in blocking)
-    free = runs_ahead(view, diagnosis.wait_s, copies=False) if view is not None else None
-    ahead = max(free or 0.0, scenario.ahead)
+    ahead = max(runs_ahead(given(diagnosis.device), diagnosis.wait_s, copies=False), scenario.ahead)
     changes = [Change(copying=1.0 if pinned else one, ahead=ahead) for one in PINNED]
-    snippet = "x = x.to(device, non_blocking=True)"
+    snippet, treatments = NO_WAIT, PIN.treatments
     if not pinned and loader is not None:
         snippet = f"{loader_call(loader, pin_memory=True)}\n{snippet}"
-    treatments = [Treatment("nonblocking")]
-    if not pinned and loader is not None:
-        treatments.append(loader_with(loader, pin_memory=True))
-    title = "let copies to the device go on beside the loop"
-    return Proposal(
-        id="pin-and-nonblocking",
-        title=title if pinned else f"{title}, from pinned memory",
-        fix=Fix("pin batches in the loader and do not wait for the copy", snippet,
-                loader.location if loader is not None else None),
+        treatments = (*treatments, loader_with(loader, pin_memory=True))
+    return replace(
+        PIN.at(loader.location if loader is not None else None, snippet),
+        title=PIN.title if pinned else f"{PIN.title}, from pinned memory",
         factor=spread(scenario, *changes),
         most=gain(scenario, Change(copying=0.0, ahead=ahead)),
-        basis="bound",
-        apply="hook",
-        risk="page-locked memory is taken from the rest of the machine",
-        treatments=tuple(treatments),
-    )  # fmt: skip
+        treatments=treatments,
+    )
 
 
 def _copy(pinned: bool = False, blocking: bool = True, host_s: float = 0.009) -> list[DeviceCopy]:
@@ -159,4 +164,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "device.transfer", examine)
+FINDING = Entry(ID, "device.transfer", examine, device=True, needs=(device_step,), remedies=(PIN, BUILD))

@@ -27,9 +27,6 @@ Files that are mapped into memory fault as well, and no allocator helps there: w
 Replay without the kernel's time, of which a twentieth is left (ours). Measured on two cores,
 promised and found: convolutions on 64x64 pixels x1.5 and x1.5, on 224x224 x2.1 and x2.8.
 
-## Remedies
-`keep-freed-memory`, `reuse-buffers`.
-
 ## References
 getrusage(2), mallopt(3): M_MMAP_MAX, M_TRIM_THRESHOLD; PyTorch, "Performance Tuning Guide", on memory
 allocation (jemalloc and TCMalloc do the same).
@@ -53,7 +50,7 @@ from ..model.run import ENVIRONMENT, Treatment
 from .parts.advice import payload_of, readings, spread
 from .parts.case import Case, inputs_of, patient
 from .parts.computing import switches
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 from .parts.lines import STACKS
 
 ID = "pages-mapped-anew"
@@ -63,16 +60,33 @@ LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pa
 MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (ours)
 SOURCE = "getrusage"
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
-REUSE = """\
-out = torch.empty(shape)                    # once, before the loop
-torch.mul(x, 0.5, out=out).add_(0.1)        # in it: write into what is there"""
+KEEP_FREED = Proposal(
+    id="keep-freed-memory",
+    title="let malloc keep freed memory, instead of mapping it anew in each step",
+    fix=Fix(
+        "two variables of glibc's allocator, before the start",
+        f"{' '.join(f'{name}={value}' for name, value in KEEP.items())} python train.py",
+    ),
+    apply="env",
+    risk="each process, workers too, stays as large as it once was",
+    treatments=(Treatment(ENVIRONMENT, dict(KEEP)),),
+)
+REUSE = Proposal(
+    id="reuse-buffers",
+    title="reuse buffers: write into tensors that are kept, instead of making new ones in each step",
+    fix=Fix(
+        "allocate once, and compute in place or with out=",
+        "out = torch.empty(shape)                    # once, before the loop\n"
+        "torch.mul(x, 0.5, out=out).add_(0.1)        # in it: write into what is there",
+    ),
+    effort="hours",
+    risk="a tensor that the backward pass needs must not be overwritten before it",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when mapping pages takes a visible part of the step, or of making batches."""
-    scenario = diagnosis.scenario
-    if scenario is None:
-        return Abstention(ID, "steps of a training loop")
+    scenario = given(diagnosis.scenario)
     cost_s, batch_s = fmean(cost.paging for cost in scenario.costs), _batch_s(diagnosis)
     change = _without(scenario, batch_s, 0.0)
     if gain(scenario, change) < WORTH:
@@ -84,7 +98,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         if place is not None:
             text = "share of the loop's samples in its own code, outside of the model"
             evidence.append(Evidence(text, "hottest_share", seen, STACKS))
-        proposals.append(_reuse(scenario, place))
+        factor = spread(scenario, *(Change(paging=left) for left in LEFT))
+        proposals.append(replace(REUSE.at(place), factor=factor))
         return Finding(ID, "host.memory", evidence, proposals, place)
     cause = "input.preprocess" if gain(scenario, replace(change, paging=1.0)) >= WORTH else "model.compute"
     if diagnosis.verdict.cause == "host.memory":
@@ -137,32 +152,10 @@ def _evidence(diagnosis: Diagnosis, cost_s: float, batch_s: float) -> list[Evide
 
 def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Proposal:
     mapped = max((value for _, value in readings(diagnosis.profile.series, "mapped_data_bytes")), default=0.0)
+    if mapped <= MAPPED_BYTES:
+        return replace(KEEP_FREED, change=_without(scenario, batch_s, LEFT[1]))
     factor = spread(scenario, *(_without(scenario, batch_s, left) for left in LEFT))
-    doubtful = mapped > MAPPED_BYTES
-    said = " ".join(f"{name}={value}" for name, value in KEEP.items())
-    return Proposal(
-        id="keep-freed-memory",
-        title="let malloc keep freed memory, instead of mapping it anew in each step",
-        fix=Fix("two variables of glibc's allocator, before the start", f"{said} python train.py"),
-        change=None if doubtful else _without(scenario, batch_s, LEFT[1]),
-        factor=factor if doubtful else None,
-        most=factor[2] if doubtful else None,
-        basis="bound" if doubtful else "replay",
-        apply="env",
-        risk="each process, workers too, stays as large as it once was",
-        treatments=(Treatment(ENVIRONMENT, dict(KEEP)),),
-    )
-
-
-def _reuse(scenario: Scenario, place: Location | None) -> Proposal:
-    return Proposal(
-        id="reuse-buffers",
-        title="reuse buffers: write into tensors that are kept, instead of making new ones in each step",
-        fix=Fix("allocate once, and compute in place or with out=", REUSE, place),
-        factor=spread(scenario, *(Change(paging=left) for left in LEFT)),
-        effort="hours",
-        risk="a tensor that the backward pass needs must not be overwritten before it",
-    )
+    return replace(KEEP_FREED, factor=factor, most=factor[2], basis="bound")
 
 
 def _place(diagnosis: Diagnosis) -> tuple[Location | None, float]:
@@ -193,4 +186,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "host.memory", examine)
+FINDING = Entry(ID, "host.memory", examine, needs=(steady_steps,), remedies=(KEEP_FREED, REUSE))

@@ -27,9 +27,6 @@ Replay with the CPU of a fetch, its collate included, at the cost of one gather.
 against gathered: 16 floats 4.48 and 0.32 microseconds, 128 floats 4.62 and 0.60, 1024 floats 4.45 and 1.38;
 with a batch sampler 0.49, 0.77 and 1.53. Without workers or with them, whichever the replay likes better.
 
-## Remedies
-`batched-getitems`, `batch-sampler-index`.
-
 ## References
 PyTorch issue 106704, "DataLoader is slow for TensorDataset"; torch.utils.data, "Disable automatic batching".
 """
@@ -45,9 +42,9 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import BOOKS, held_up, loader_with, meant, payload_of, unlooped, wait_evidence
+from .parts.advice import BOOKS, held_up, loader_with, meant, payload_of, wait_evidence
 from .parts.case import PLACE, Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import asks_or_parses
 from .parts.rewriting import Code, loader_call
 
@@ -61,7 +58,7 @@ SAMPLER_S = (
 STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (ours)
 OWN_SHARE = 0.5  # of a fetch's CPU in a collate function of one's own: then that is the ailment (ours)
 
-GATHER = """\
+FAST_TENSORS = """\
 class FastTensors(torch.utils.data.TensorDataset):
     def __getitems__(self, indices):
         rows = torch.as_tensor(indices)
@@ -75,14 +72,27 @@ def __getitems__(self, indices):                 # in the data set: one gather p
 SAMPLER = """\
 sampler = BatchSampler(RandomSampler(dataset), batch_size={}, drop_last=False)     # torch.utils.data
 DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
+GATHER = Proposal(
+    id="batched-getitems",
+    title="take all rows of a batch in one gather",
+    fix=Fix(
+        "let the data set return whole batches", METHOD + "DataLoader(..., collate_fn=lambda batch: batch)"
+    ),
+    apply="hook",
+    risk="transforms must take batches; the values stay the same",
+)
+INDEX = Proposal(
+    id="batch-sampler-index",
+    title="let a batch sampler index the data set with whole batches",
+    fix=Fix("hand lists of indices to the data set", SAMPLER.format(1024, 0)),
+    apply="hook",
+    risk="the data set must accept a list of indices, as tensors and arrays do",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when fetching is nothing but picking rows, and it holds the loop up."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
-    if blind is not None or loader is None or scenario is None:
-        return blind
+    loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
     own = loader.collate != "default_collate" and inputs.collate > OWN_SHARE * inputs.cpu
     if own or not held_up(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
         return None
@@ -100,7 +110,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("samples in a batch", "batch_samples", inputs.samples, "hooks on fetch"),
         *wait_evidence(diagnosis),
     ]
-    proposals = [_gather(loader, gathered), _sampler(loader, sampled)]
+    proposals = [
+        _applied(GATHER.at(loader.location, _gather(loader, gathered)), loader, gathered, "getitems"),
+        _applied(INDEX.at(loader.location, _sampler(loader, sampled)), loader, sampled, "sampler"),
+    ]
     return Finding(ID, "input.indexing", evidence, proposals, loader.location)
 
 
@@ -109,52 +122,38 @@ def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s:
 
     A row of a tensor data set costs what was measured, times this machine's slowness; other rows cost more.
     """
-    tensors = diagnosis.loader is not None and diagnosis.loader.tensor_dataset
-    row_s = ROW_S if tensors else max(ROW_S, diagnosis.inputs.cpu / diagnosis.inputs.samples)
+    row_s = (
+        ROW_S
+        if given(diagnosis.loader).tensor_dataset
+        else max(ROW_S, diagnosis.inputs.cpu / diagnosis.inputs.samples)
+    )
     left = min(1.0, (GATHER_S + extra_s + row_bytes * GATHER_S_PER_BYTE) / row_s)
     there = Change(cpu=left, collate=left)
     here = replace(there, workers=0, startup=0.0)
     return here if scenario.workers and gain(scenario, here) > gain(scenario, there) else there
 
 
-def _gather(loader: Loader, change: Change) -> Proposal:
+def _gather(loader: Loader, change: Change) -> str:
     changed: dict[str, object] = {"collate_fn": Code("lambda batch: batch")}
     if loader.tensor_dataset:
         changed["dataset"] = Code("FastTensors(X, y)")
     if change.workers == 0:
         changed["num_workers"] = 0
-    lines = (GATHER if loader.tensor_dataset else METHOD) + loader_call(loader, **changed)
-    return Proposal(
-        id="batched-getitems",
-        title="take all rows of a batch in one gather",
-        fix=Fix("let the data set return whole batches", lines, loader.location),
-        change=change,
-        apply="hook" if loader.tensor_dataset else "manual",
-        treatments=_treatments(loader, change, "getitems"),
-        risk="transforms must take batches; the values stay the same",
-    )
+    return (FAST_TENSORS if loader.tensor_dataset else METHOD) + loader_call(loader, **changed)
 
 
-def _treatments(loader: Loader, change: Change, how: str) -> tuple[Treatment, ...]:
+def _sampler(loader: Loader, change: Change) -> str:
+    return SAMPLER.format(loader.batch_size, loader.num_workers if change.workers is None else change.workers)
+
+
+def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Proposal:
     """Torch's own data set can be made to gather; what another one holds, nobody knows but its author."""
     if not loader.tensor_dataset:
-        return ()
-    gather = Treatment("batched", {"where": meant(loader), "how": how})
-    return (gather, loader_with(loader, num_workers=0)) if change.workers == 0 else (gather,)
-
-
-def _sampler(loader: Loader, change: Change) -> Proposal:
-    workers = loader.num_workers if change.workers is None else change.workers
-    lines = SAMPLER.format(loader.batch_size, workers)
-    return Proposal(
-        id="batch-sampler-index",
-        title="let a batch sampler index the data set with whole batches",
-        fix=Fix("hand lists of indices to the data set", lines, loader.location),
-        change=change,
-        apply="hook" if loader.tensor_dataset else "manual",
-        treatments=_treatments(loader, change, "sampler"),
-        risk="the data set must accept a list of indices, as tensors and arrays do",
-    )
+        return replace(remedy, change=change, apply="manual")
+    treatments = [Treatment("batched", {"where": meant(loader), "how": how})]
+    if change.workers == 0:
+        treatments.append(loader_with(loader, num_workers=0))
+    return replace(remedy, change=change, treatments=tuple(treatments))
 
 
 CALL = {"batch_size": "1024", "shuffle": "True"}
@@ -188,4 +187,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.indexing", examine)
+FINDING = Entry(ID, "input.indexing", examine, needs=(dataloader_loop,), remedies=(GATHER, INDEX))

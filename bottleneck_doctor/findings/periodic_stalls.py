@@ -29,9 +29,6 @@ advised. A moving average that only evaluation uses counts as beside the trainin
 A range by replay: from nothing gained, over a fifth of the stalls (an assumption: how often is yours to
 choose), to none left.
 
-## Remedies
-`stall-less-often`.
-
 ## References
 PyTorch Performance Tuning Guide, on work outside of the training step.
 """
@@ -52,7 +49,7 @@ from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import TIMES, rhythm_evidence, rhythm_of, spread
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 from .parts.lines import STACKS, named, quoted, rarely
 
 ID = "periodic-stalls"
@@ -61,11 +58,18 @@ RARER = (1.0, 0.2, 0.0)  # of the stalls are left (assumed; the user chooses)
 SEEN_OF_SHARE = 0.5  # of the stalls' share of the time, in samples at one line (ours)
 BESIDE_TRAINING = (BESIDE, MEASURE, LOG)
 
+EVALUATE = "evaluate(model)"
+LESS_OFTEN = Proposal(
+    id="stall-less-often",
+    title="do what the loop does at every n-th step less often, or beside the training",
+    fix=Fix("ask how often it must run", rarely("step % 250 == 0", EVALUATE)),
+    risk="whatever it shows is seen later",
+    basis="amdahl",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when unexplained stalls at a regular distance take a noticeable part of the time."""
-    if diagnosis.scenario is None or not diagnosis.steps:
-        return Abstention(ID, "steps of a training loop")
     rhythm = rhythm_of(diagnosis, "compute")
     if rhythm is None or rhythm.share < SHARE:
         return None
@@ -86,7 +90,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     text = f"share of the loop's samples at {named(place)}, which is not done in each step"
     evidence.append(Evidence(text, "seldom_share", share, STACKS))
     evidence.append(Evidence("nothing that is trained needs what this line makes"))
-    proposal = _less(diagnosis.scenario, rhythm, place, quoted(diagnosis, place))
+    proposal = _less(given(diagnosis.scenario), rhythm, place, quoted(diagnosis, place))
     return Finding(ID, "host.python", evidence, [proposal], place)
 
 
@@ -109,18 +113,14 @@ def _seldom(diagnosis: Diagnosis, rhythm: Rhythm) -> tuple[Location, float] | No
 
 def _less(scenario: Scenario, rhythm: Rhythm, place: Location, statement: str) -> Proposal:
     every = round(rhythm.every_steps)
-    low, likely, high = (_with(scenario, rhythm, left) for left in RARER)
-    return Proposal(
-        id="stall-less-often",
-        title=f"do what the loop does every {every} steps five times less often, or beside the training",
-        fix=Fix(
-            f"it runs at every {every}th step: ask how often it must",
-            rarely(f"step % {5 * every} == 0", statement or "evaluate(model)"),
+    return replace(
+        LESS_OFTEN.at(
             place,
+            rarely(f"step % {5 * every} == 0", statement or EVALUATE),
+            f"it runs at every {every}th step: ask how often it must",
         ),
-        factor=spread(scenario, low, likely, high),
-        risk="whatever it shows is seen later",
-        basis="amdahl",
+        title=f"do what the loop does every {every} steps five times less often, or beside the training",
+        factor=spread(scenario, *(_with(scenario, rhythm, left) for left in RARER)),
     )
 
 
@@ -193,4 +193,4 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "host.python", examine, needs=(steady_steps,), remedies=(LESS_OFTEN,))

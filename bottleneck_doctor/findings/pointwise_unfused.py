@@ -25,25 +25,24 @@ in part.
 By replay: two to four times as fast by the number of operators that fuse (ours), nothing gained at worst;
 for ready-made fused modules half of that part of the kernels is assumed (ours).
 
-## Remedies
-`torch-compile`, `fused-modules`.
-
 ## References
 PyTorch Performance Tuning Guide, "Fuse operations"; Ivanov et al. 2021, "Data Movement Is All You Need".
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.causes import gain
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceFacts, Kernels, TorchSettings
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from ..model.run import Treatment
 from .parts.advice import spread
 from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
-from .parts.computing import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving, unclocked
-from .parts.entry import Entry
+from .parts.computing import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving
+from .parts.entry import Entry, device_step, given
+from .parts.remedies import COMPILE
 
 ID = "pointwise-unfused"
 POINTWISE_SHARE = 0.3  # of the kernels' time [catalogue F41]
@@ -51,22 +50,33 @@ LONG_S = 2e-5  # median kernel [catalogue F41]
 FUSED_TIMES = (1.0, 2.0, 4.0)  # as fast by fusing two to four operators (ours)
 READY_MADE = 0.5  # of these kernels that a fused module exists for (ours)
 
-MODULES = """\
-F.scaled_dot_product_attention(q, k, v)      # instead of matmul, softmax, dropout, matmul
-nn.LayerNorm(width); torch.optim.AdamW(parameters, fused=True)"""
+COMPILE_CHAINS = replace(
+    COMPILE,
+    title="compile the model: chains of operators become one kernel",
+    fix=Fix("the whole model, or its hottest block", "model.compile()      # or model.layers[0].compile()"),
+)
+FUSED_MODULES = Proposal(
+    id="fused-modules",
+    title="use operators that come fused",
+    fix=Fix(
+        "for norms, attention and the optimizer",
+        "F.scaled_dot_product_attention(q, k, v)      # instead of matmul, softmax, dropout, matmul\n"
+        "nn.LayerNorm(width); torch.optim.AdamW(parameters, fused=True)",
+    ),
+    effort="hours",
+    risk="results differ in the last digits",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when long elementwise kernels take much of the device's time and nothing fuses them."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
+    view, scenario = given(diagnosis.device), given(diagnosis.scenario)
     if not view.facts.kernels:
         return Abstention(ID, "kernels by kind")
     share = kernel_share(view, BANDWIDTH_KINDS)
     longest = max((one.median_s for one in view.facts.kernels if one.kind in BANDWIDTH_KINDS), default=0.0)
-    if share < POINTWISE_SHARE or longest < LONG_S or diagnosis.scenario is None:
+    if share < POINTWISE_SHARE or longest < LONG_S:
         return None
     if view.facts.switches is None or view.facts.switches.compiled is None:
         return Abstention(ID, "whether the model is compiled")
@@ -79,38 +89,16 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step in which the device is busy", "gpu_busy_fraction",
                  of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
     ]  # fmt: skip
-    proposals = [_compile(diagnosis.scenario, share), _modules(diagnosis.scenario, share)]
+    most = gain(scenario, Change(device=1 - share))
+    proposals = [
+        replace(
+            remedy,
+            factor=spread(scenario, *(Change(device=saving(part, times)) for times in FUSED_TIMES)),
+            most=most,
+        )
+        for remedy, part in ((COMPILE_CHAINS, share), (FUSED_MODULES, READY_MADE * share))
+    ]
     return Finding(ID, "device.compute", evidence, proposals)
-
-
-def _compile(scenario: Scenario, share: float) -> Proposal:
-    return Proposal(
-        id="torch-compile",
-        title="compile the model: chains of operators become one kernel",
-        fix=Fix(
-            "the whole model, or its hottest block", "model.compile()      # or model.layers[0].compile()"
-        ),
-        factor=spread(scenario, *(Change(device=saving(share, times)) for times in FUSED_TIMES)),
-        most=gain(scenario, Change(device=1 - share)),
-        basis="bound",
-        apply="hook~",
-        risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
-        treatments=(Treatment("compiled"),),
-    )
-
-
-def _modules(scenario: Scenario, share: float) -> Proposal:
-    part = READY_MADE * share
-    return Proposal(
-        id="fused-modules",
-        title="use operators that come fused",
-        fix=Fix("for norms, attention and the optimizer", MODULES),
-        factor=spread(scenario, *(Change(device=saving(part, times)) for times in FUSED_TIMES)),
-        most=gain(scenario, Change(device=1 - share)),
-        basis="bound",
-        effort="hours",
-        risk="results differ in the last digits",
-    )
 
 
 CHAINS = [kernels("elementwise", 0.4), kernels("reduction", 0.15), kernels("matmul", 0.4)]
@@ -136,4 +124,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.compute", examine)
+FINDING = Entry(
+    ID, "device.compute", examine, device=True, needs=(device_step,), remedies=(COMPILE_CHAINS, FUSED_MODULES)
+)

@@ -32,10 +32,6 @@ worst half (ours); of a line with less than half of it, the same of its share. W
 do, from nothing to all of its share. What a parser of text finds can be kept, always: from half of the line's
 share to all of it, by replay.
 
-## Remedies
-`columnar-numpy`, `batched-query`, `pretokenize-offline`, `precompute-deterministic`, `aug-reorder`,
-`cheaper-preprocess`.
-
 ## References
 py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "map" and its Arrow cache.
 """
@@ -64,23 +60,25 @@ from ..model.diagnosis import (
     Proposal,
     Scenario,
     StepCost,
-)  # fmt: skip
+)
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 from .parts.lines import (
     DATABASE_CALLS,
     PARSING_CALLS,
     STACKS,
     WORD_CALLS,
     asks_or_parses,
+    called_in,
     crowd_evidence,
     crowded,
     line_evidence,
     lines_of,
+    statement_of,
 )
 
 ID = "python-sample-code-hot"
@@ -95,8 +93,6 @@ HALF = 0.5
 # then the rest changes, too (ours: 0.78 to 1.02 of all in ten trainings that were measured).
 WRITTEN_ANEW = (HALF, 0.85, 1.0)
 KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
-# Of one that is only given less to do (ours: of what is cropped first 0.51, 0.53 and 0.96).
-SPARED = {"aug-reorder": (0.25, HALF, 1.0), "cheaper-preprocess": (0.0, HALF, 1.0)}
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
 PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
@@ -110,58 +106,83 @@ SEEN = {
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
 }
-TITLES = {PARSES: "parse once and keep arrays", LOOPS: "work on whole arrays instead of element by element"}
-
-COLUMNS = """\
-self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
-return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
-TOKENS = """\
-tokens = tokenizer(texts)["input_ids"]                              # once, before training
-np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
 CHANGED = """\
 # update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
-ONCE = """\
-torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
-self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
-SMALLER_FIRST = """\
-x = resize(crop(x))              # first
-x = colours(blur(x))             # then what costs CPU for each pixel"""
-LESS = "spend less CPU in this line, or do its work once"
-FEWER = """\
-# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random"""
-QUERY = """\
+ROWS = """\
 marks = ",".join("?" * len(indices))                                # once per batch, not per row
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
 table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
-FIXES = {
-    "batched-query": "ask for all rows of a batch at once, or for the table once",
-    "aug-reorder": "crop and resize first, then do what this line does",
-    "cheaper-preprocess": "spare this line work",
-}
-EDGES = "a blur or a rotation sees the edge of the crop; means and deviations are the crop's"
-RISKS = {
-    "aug-reorder": EDGES,
-    "batched-query": "rows come in another order; a table in memory must fit there",
-}
-WAYS = {
-    "batched-query": (
-        "ask the database once for a whole batch, or keep the table in memory",
-        "manual",
-        QUERY,
+TOKENS = """\
+tokens = tokenizer(texts)["input_ids"]                              # once, before training
+np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
+PARSED = """\
+self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
+return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
+PREPARED = """\
+torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
+self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
+MOVE = "move the work of this line out of the loop"
+COLUMNS = Proposal(
+    id="columnar-numpy",
+    title="parse once and keep arrays",
+    fix=Fix(MOVE, PARSED),
+    effort="hours",
+    risk="random work stays in the loop",
+    basis="bound",
+)
+ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element")
+QUERY = replace(
+    COLUMNS,
+    id="batched-query",
+    title="ask the database once for a whole batch, or keep the table in memory",
+    fix=Fix("ask for all rows of a batch at once, or for the table once", ROWS),
+    risk="rows come in another order; a table in memory must fit there",
+)
+TOKENISE = replace(
+    COLUMNS,
+    id="pretokenize-offline",
+    title="tokenise once, before training",
+    fix=Fix(MOVE, TOKENS),
+    apply="convert",
+)
+PREPARE = replace(
+    TOKENISE,
+    id="precompute-deterministic",
+    title="do the work of this line once, before training",
+    fix=Fix(MOVE, PREPARED),
+)
+SHRINK = replace(
+    COLUMNS,
+    id="aug-reorder",
+    title="make samples smaller before this line, not after it",
+    fix=Fix(
+        "crop and resize first, then do what this line does",
+        "x = resize(crop(x))              # first\n"
+        "x = colours(blur(x))             # then what costs CPU for each pixel",
     ),
-    "columnar-numpy": (TITLES["parses"], "manual", COLUMNS),
-    "pretokenize-offline": ("tokenise once, before training", "convert", TOKENS),
-    "aug-reorder": ("make samples smaller before this line, not after it", "manual", SMALLER_FIRST),
-    "cheaper-preprocess": ("keep what this line computes, instead of computing it anew", "manual", CHANGED),
-    "precompute-deterministic": ("do the work of this line once, before training", "convert", ONCE),
-}
+    risk="a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
+)
+LESS = replace(
+    COLUMNS,
+    id="cheaper-preprocess",
+    title="spend less CPU in this line, or do its work once",
+    fix=Fix(
+        "spare this line work",
+        "# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random",
+    ),
+)
+KEEP = replace(
+    LESS,
+    title="keep what this line computes, instead of computing it anew",
+    fix=Fix("spare this line work", CHANGED),
+)
+# Of one that is only given less to do (ours: of what is cropped first 0.51, 0.53 and 0.96).
+SPARED = {SHRINK.id: (0.25, HALF, 1.0), LESS.id: (0.0, HALF, 1.0)}
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when one of the user's lines holds much of the CPU of batches that hold the loop up."""
-    scenario, inputs, loader = diagnosis.scenario, _inputs(diagnosis), diagnosis.loader
-    if scenario is None:
-        return Abstention(ID, "a training loop")
+    scenario, inputs, loader = given(diagnosis.scenario), _inputs(diagnosis), diagnosis.loader
     waited = held_up(diagnosis) or scenario.crowded > 0
     picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
@@ -180,8 +201,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
     if share < HOT_SHARE or pictures or _spoken_for(diagnosis, share) or crowded(diagnosis):
         return None
-    change = Change(cpu=1 - min(1.0, share))
-    if gain(scenario, change) < WORTH:
+    if gain(scenario, Change(cpu=1 - min(1.0, share))) < WORTH:
         return None
     evidence = [
         *crowd_evidence(diagnosis),
@@ -193,25 +213,19 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence += [Evidence(SEEN[does])] if does else []
     ways = _ways(diagnosis, line.location, lines, does)
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
-        ways = ["aug-reorder", *(one for one in ways if does != LOOPS or one != "columnar-numpy")]
-    fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
-    shares = {"precompute-deterministic": max(share, least_cpu_share(_function_of(line, lines), inputs))}
-    proposals = [
-        _proposal(one, scenario, line, shares.get(one, share), does) for one in ways or ["cheaper-preprocess"]
-    ]
-    if not ways and not fed_back:
-        proposals = [replace(proposals[0], title=LESS, fix=replace(proposals[0].fix, snippet=FEWER))]
+        ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
+    if not ways:
+        ways = [KEEP if is_fed_back(diagnosis.profile, diagnosis.outside) else LESS]
+    shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
+    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
     return Finding(ID, "input.preprocess", evidence, proposals, line.location)
 
 
 def _function_of(line: LineShare, lines: HotLines) -> LineShare:
     """All lines of the line's function: what is done once is what the function returns."""
     place = line.location
-    same = [
-        one
-        for one in lines.lines
-        if (one.location.file, one.location.function) == (place.file, place.function)
-    ]
+    here = (place.file, place.function)
+    same = [one for one in lines.lines if (one.location.file, one.location.function) == here]
     awake = [one.cpu_share for one in same if one.cpu_share is not None]
     known = sum(awake) if len(awake) == len(same) else None
     return LineShare(place, sum(one.share for one in same), known)
@@ -219,23 +233,19 @@ def _function_of(line: LineShare, lines: HotLines) -> LineShare:
 
 def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
     """Whether a function on the way to the hottest line crops what came back from there."""
-    hottest = lines.hottest
-    for line in lines.lines:
-        source = code.source_at(diagnosis.profile.sources, line.location)
-        if hottest is None or source is None or line.share < HELD * hottest.share:
-            continue
-        if is_shrunk_later(source, line.location.line):
-            return True
-    return False
+    hottest, sources = given(lines.hottest), diagnosis.profile.sources
+    places = [one.location for one in lines.lines if one.share >= HELD * hottest.share]
+    known = [(source, place.line) for place in places if (source := code.source_at(sources, place))]
+    return any(is_shrunk_later(source, line) for source, line in known)
 
 
 def _inputs(diagnosis: Diagnosis) -> Inputs:
     """A function of the user's is timed as a whole: what it takes on the CPU stands in the scenario."""
-    if diagnosis.inputs.batches or diagnosis.scenario is None:
+    if diagnosis.inputs.batches:
         return diagnosis.inputs
-    works = diagnosis.scenario.works
+    works = given(diagnosis.scenario).works
     return Inputs(
-        cpu=sum(work.cpu for work in works) / len(works), wait=sum(work.wait for work in works) / len(works)
+        cpu=sum(one.cpu for one in works) / len(works), wait=sum(one.wait for one in works) / len(works)
     )
 
 
@@ -251,11 +261,10 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
     """Whether the line parses, or loops over elements; "" where neither is proven."""
     if library in PARSERS:
         return PARSES
-    source = code.source_at(diagnosis.profile.sources, place)
-    statement = code.statement_at(source, place.line) if source is not None else None
-    if source is None or statement is None:
+    found = statement_of(diagnosis, place)
+    if found is None:
         return ""
-    called = {code.called(call) for call in code.calls_in(statement)}
+    source, called = found[0], called_in(found[1])
     if called & DATABASE_CALLS:
         return QUERIES
     if called & PARSING_CALLS:
@@ -265,23 +274,25 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
     return LOOPS if code.is_repeated(source, place.line) else ""
 
 
-def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[str]:
+def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[Proposal]:
     """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
     once, as samples that came again say, or else the source of the function."""
     library = lines.library
     if library in TEXTS:
-        return ["pretokenize-offline"]
+        return [TOKENISE]
     if does == QUERIES:
-        return ["batched-query"]
+        return [QUERY]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
     untold = repeats is None or not repeats.compared
     fixed = fixed or (repeats is None and unknown) or (untold and _is_fixed(diagnosis, lines))
-    once = ["precompute-deterministic"] * fixed
+    once = [PREPARE] * bool(fixed)
     if does == WORDS:
-        return once or ["pretokenize-offline"]
-    return ["columnar-numpy"] * bool(does) + once
+        return once or [TOKENISE]
+    if does:
+        return [ARRAYS if does == LOOPS else COLUMNS, *once]
+    return once
 
 
 def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
@@ -291,7 +302,9 @@ def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
         return False
     collate = diagnosis.loader.collate if diagnosis.loader is not None else ""
     below = [one.location for one in lines.lines if ALSO * hottest.share <= one.share < hottest.share]
-    places = [hottest.location, *(one for one in below if not _collates(one, collate))]
+    # without the collate function, which a `partial` may hide
+    made = [one for one in below if one.function != collate and "collate" not in one.function]
+    places = [hottest.location, *made]
     sources = [code.source_at(diagnosis.profile.sources, one) for one in places]
     known = [one for one in sources if one is not None]
     chance = any(RANDOM.search(one.text) for one in known)
@@ -299,37 +312,24 @@ def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
     return len(known) == len(sources) > 0 and not chance and not fed_back
 
 
-def _collates(place: Location, collate: str) -> bool:
-    """Whether it is the collate function, which a ``partial`` may hide."""
-    return place.function == collate or "collate" in place.function
-
-
 def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
     """Whether the source shows work that gives the same each time: a picture that is opened, or a function
     that parses or loops, with nothing random in it."""
-    source = code.source_at(diagnosis.profile.sources, place)
-    statement = code.statement_at(source, place.line) if source is not None else None
-    if source is None or statement is None:
+    found = statement_of(diagnosis, place)
+    if found is None:
         return False
+    source, statement = found
     if library in IMAGES:
-        opens = any(code.called(call) in OPENING_CALLS for call in code.calls_in(statement))
-        return opens and RANDOM.search(ast.unparse(statement)) is None
+        return bool(called_in(statement) & OPENING_CALLS) and RANDOM.search(ast.unparse(statement)) is None
     return bool(does) and RANDOM.search(source.text) is None
 
 
-def _proposal(id: str, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
-    title, apply, snippet = WAYS[id]
-    title = TITLES.get(does, title) if id == "columnar-numpy" else title
-    spared = SPARED.get(id, KEPT if does == PARSES else WRITTEN_ANEW)
+def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
+    spared = SPARED.get(remedy.id, KEPT if does == PARSES else WRITTEN_ANEW)
     part = 1.0 if spared is WRITTEN_ANEW and share >= HALF else min(1.0, share)
-    return Proposal(
-        id=id,
-        title=title,
-        fix=Fix(FIXES.get(id, "move the work of this line out of the loop"), snippet, line.location),
+    return replace(
+        remedy.at(line.location),
         factor=spread(scenario, *(Change(cpu=1 - one * part) for one in spared)),
-        apply=apply,
-        effort="hours",
-        risk=RISKS.get(id, "random work stays in the loop"),
         basis="replay" if spared is KEPT else "bound",
     )
 
@@ -337,13 +337,11 @@ def _proposal(id: str, scenario: Scenario, line: LineShare, share: float, does: 
 BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
 PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
-
-
-LOGS = """\
-def __getitem__(self, index):
-    text = self.texts[index]
-    return smooth(text)
-"""
+ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
+SPELT = (
+    "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text, {})]\n"
+)
+LOGS = "def __getitem__(self, index):\n    text = self.texts[index]\n    return smooth(text)\n"
 SMOOTH = """\
 def smooth(text):
     for place in range(1, len(text)):
@@ -365,18 +363,10 @@ def _case(
     return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers, sources=sources))
 
 
-def _asking() -> Diagnosis:
+def _written(text: str) -> Diagnosis:
+    """The hot line is the third of such a function."""
     base = _case((90, 88), path=TAKING)
-    asks = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
-    source = FunctionSource("/data/train.py", "__getitem__", 30, asks)
-    return replace(base, profile=replace(base.profile, sources=[source]))
-
-
-def _reading_words(start: str) -> Diagnosis:
-    base = _case((90, 88), path=TAKING)
-    words = f"return [ids[w] for w in WORD.findall(text, {start})]"
-    words = f"def __getitem__(self, i):\n    text = texts[i]\n    {words}\n"
-    source = FunctionSource("/data/train.py", "__getitem__", 30, words)
+    source = FunctionSource("/data/train.py", "__getitem__", 30, text)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
@@ -387,9 +377,11 @@ def cases() -> tuple[Case, ...]:
         Case("every sample is parsed from JSON", _case((90, 88)), "fires", "columnar-numpy"),
         Case("the same, though nobody saw who slept", _case((90, None)), "fires", "columnar-numpy"),
         Case("a loop over elements", _case((90, 88), path=looping), "fires", "columnar-numpy"),
-        Case("words of a text, one by one", _reading_words("0"), "fires", "precompute-deterministic"),
-        Case("from a random place on", _reading_words("randrange(9)"), "fires", "pretokenize-offline"),
-        Case("rows of a database, one by one", _asking(), "fires", "batched-query"),
+        Case("words of a text, one by one", _written(SPELT.format("0")), "fires", "precompute-deterministic"),
+        Case(
+            "from a random place on", _written(SPELT.format("randrange(9)")), "fires", "pretokenize-offline"
+        ),
+        Case("rows of a database, one by one", _written(ASKS), "fires", "batched-query"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
         Case("it sleeps, and nobody saw it", _case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
@@ -398,4 +390,10 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(
+    ID,
+    "input.preprocess",
+    examine,
+    needs=(steady_steps,),
+    remedies=(COLUMNS, ARRAYS, QUERY, TOKENISE, PREPARE, SHRINK, LESS, KEEP),
+)

@@ -26,9 +26,6 @@ left out for this reason. Work that only one rank does (checkpoints) is better m
 ## Prediction
 Replay with what is left of the waiting when every rank does the mean rank's work.
 
-## Remedies
-`balance-ranks`, `bucket-by-cost`.
-
 ## References
 torch.utils.data.distributed.DistributedSampler; Amazon SageMaker Debugger, "LoadBalancing" rule.
 """
@@ -39,7 +36,6 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.ranks import Balance, compare
-from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Process
@@ -59,12 +55,26 @@ sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch
 # then equal cost: deal out the costliest samples first, by turns
 order = sorted(range(len(dataset)), key=cost, reverse=True)
 mine = order[rank::world_size]"""
+BALANCE = Proposal(
+    id="balance-ranks",
+    title="give every rank the same amount of work",
+    fix=Fix("share samples out by cost; look at what the slowest rank does alone", EQUAL),
+    effort="hours",
+    risk="a rank on a slower machine needs fewer samples, not as many",
+)
 ALIKE = """\
 # put samples of like cost into the batches that all ranks take in the same step
 order = sorted(range(len(dataset)), key=cost)
 steps = [order[place : place + batch * world_size] for place in range(0, len(order), batch * world_size)]
 random.Random(epoch).shuffle(steps)
 mine = [step[rank::world_size] for step in steps]      # DataLoader(..., batch_sampler=mine)"""
+BUCKET = Proposal(
+    id="bucket-by-cost",
+    title="let all ranks take batches of like cost in the same step",
+    fix=Fix("group samples by length or size before they are shared out", ALIKE),
+    effort="hours",
+    risk="batches are less mixed than in a plain shuffle",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -116,30 +126,8 @@ def _proposals(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Pro
     if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
         return []
     left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
-    place, change = line_of(diagnosis), Change(straggler=left)
-    return [_balanced(place, change) if steady else _bucketed(place, change)]
-
-
-def _balanced(place: Location | None, change: Change) -> Proposal:
-    return Proposal(
-        id="balance-ranks",
-        title="give every rank the same amount of work",
-        fix=Fix("share samples out by cost; look at what the slowest rank does alone", EQUAL, place),
-        change=change,
-        effort="hours",
-        risk="a rank on a slower machine needs fewer samples, not as many",
-    )
-
-
-def _bucketed(place: Location | None, change: Change) -> Proposal:
-    return Proposal(
-        id="bucket-by-cost",
-        title="let all ranks take batches of like cost in the same step",
-        fix=Fix("group samples by length or size before they are shared out", ALIKE, place),
-        change=change,
-        effort="hours",
-        risk="batches are less mixed than in a plain shuffle",
-    )
+    remedy = BALANCE if steady else BUCKET
+    return [replace(remedy.at(line_of(diagnosis)), change=Change(straggler=left))]
 
 
 SLOW = StepCost(0.01, comm=0.001, straggler=0.01)
@@ -175,4 +163,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "comm.straggler", examine)
+FINDING = Entry(ID, "comm.straggler", examine, remedies=(BALANCE, BUCKET))

@@ -21,9 +21,6 @@ that is a little slower than code for one shape.
 ## Prediction
 Amdahl on the compiling seconds of the steady window: half of them away at worst, nine tenths likely.
 
-## Remedies
-`compile-dynamic`.
-
 ## References
 torch.compile, "Dynamic shapes"; torch.compiler troubleshooting, "Recompilation"; TORCH_LOGS=recompiles.
 """
@@ -40,8 +37,8 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
 from .parts.case import Case
-from .parts.computing import blind, case_of, spared
-from .parts.entry import Entry
+from .parts.computing import case_of, spared
+from .parts.entry import Entry, cpu_loop, given
 
 ID = "recompile-churn"
 FRAMES = 3  # compiled in the steady window (ours)
@@ -49,17 +46,26 @@ COMPILING_SHARE = 0.02  # of the steady window (ours)
 AWAY = (0.5, 0.9, 1.0)  # of the compiling seconds (ours)
 COUNTERS = "torch._dynamo counters"
 
-SNIPPET = """\
+ONE_CODE = """\
 model.compile(dynamic=True)                         # one code for all lengths; or mark_dynamic(x, 0)
 loader = DataLoader(..., drop_last=True)            # no ragged last batch
 # TORCH_LOGS=recompiles python train.py             says what changed"""
+DYNAMIC = Proposal(
+    id="compile-dynamic",
+    title="compile once for all shapes",
+    fix=Fix("where the model is compiled", ONE_CODE),
+    apply="hook~",
+    risk="code for changing shapes is a little slower than code for one",
+    basis="amdahl",
+    treatments=(Treatment("dynamic"),),
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the steady part of the run keeps compiling."""
-    missing, scenario, steps = blind(diagnosis, ID, profiled=False), diagnosis.scenario, diagnosis.steps
-    if missing is not None or scenario is None or not steps:
-        return missing
+    scenario, steps = given(diagnosis.scenario), diagnosis.steps
+    if not steps:
+        return None
     found = _within(diagnosis, steps[0].t - steps[0].wall, steps[-1].t)
     if found is None:
         return None
@@ -68,8 +74,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share = seconds / max(seconds_in(steps), 1e-12)
     if frames < FRAMES or share < COMPILING_SHARE:
         return None
-    low, likely, high = (spared(scenario, part * seconds / count) for part in AWAY)
-    factor = spread(scenario, low, likely, high)
+    factor = spread(scenario, *(spared(scenario, part * seconds / count) for part in AWAY))
     if factor[1] < WORTH:
         return None
     evidence = [
@@ -77,23 +82,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
         Evidence("graph breaks met meanwhile", "graph_breaks", float(breaks), COUNTERS),
     ]
-    proposal = Proposal(
-        id="compile-dynamic",
-        title="compile once for all shapes",
-        fix=Fix("where the model is compiled", SNIPPET),
-        factor=factor,
-        apply="hook~",
-        risk="code for changing shapes is a little slower than code for one",
-        basis="amdahl",
-        treatments=(Treatment("dynamic"),),
-    )
-    return Finding(ID, "host.python", evidence, [proposal])
+    return Finding(ID, "host.python", evidence, [replace(DYNAMIC, factor=factor)])
 
 
 def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, float] | None:
     """(frames, graph breaks, seconds) that were added in a stretch of time; None where nothing compiles."""
-    known = diagnosis.profile.computing.compilations
-    mine = next((one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid), None)
+    known, pid = diagnosis.profile.computing.compilations, given(diagnosis.loop).pid
+    mine = next((one for one in known if one.pid == pid), None)
     if mine is None:
         return None
     before = [place for place, t in enumerate(mine.t) if t < begin]
@@ -129,4 +124,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "host.python", examine, needs=(cpu_loop,), remedies=(DYNAMIC,))

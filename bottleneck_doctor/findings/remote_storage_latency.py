@@ -26,105 +26,92 @@ Workers: replay of the measured batches; their waits overlap. Larger requests: f
 and nothing gained on the transfer itself. Local copies: 0.12 ms per sample, a read from an NVMe disk,
 against the measured wait per sample.
 
-## Remedies
-`workers-auto`, `bigger-requests`, `local-mirror`, `remote-streaming`.
-
 ## References
 WebDataset, "pipe:" URLs; MosaicML Streaming, predownload and local cache; nfs(5), rsize; mount.fuse(8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ..analyse.device import LOOKS_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
-from .parts.advice import more_workers, place_of, spread, staging, starved, unseen, wait_evidence
+from .parts.advice import hot_files_of, more_workers, place_of, spread, starved, wait_evidence
 from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import STAGE, WORKERS
 
+ID = "remote-storage-latency"
 SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (ours)
 LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)  # a small local read: busy cloud volume, NVMe, NVMe at its best (ours)
 STREAMED_LEFT = (0.5, 0.2, 0.05)  # of the wait, when shards are fetched ahead (ours)
 
-LARGER = """\
-def __getitems__(self, indices):          # the loader calls this once per batch
-    return decode_all(client.get_many(indices))   # one request, or byte ranges of 1 MB and more"""
-STREAM = """\
-urls = "pipe:curl -sf https://host/train-{000000..000255}.tar"
-data = wds.WebDataset(urls, shardshuffle=256, cache_dir="/fast/cache").shuffle(5000)"""
+LARGER = Proposal(
+    id="bigger-requests",
+    title="ask for several samples in one request",
+    fix=Fix(
+        "fetch a batch, or a shard, at once",
+        "def __getitems__(self, indices):          # the loader calls this once per batch\n"
+        "    return decode_all(client.get_many(indices))   # one request, or byte ranges of 1 MB and more",
+    ),
+    effort="hours",
+    risk="nothing is gained where the transfer, not the round trip, takes the time",
+    basis="bound",
+)
+MIRROR = replace(STAGE, id="local-mirror", title="copy the data set to a local disk first")
+STREAM = Proposal(
+    id="remote-streaming",
+    title="stream large shards ahead of the training, and keep them in a local cache",
+    fix=Fix(
+        "pack the samples into shards and stream those",
+        'urls = "pipe:curl -sf https://host/train-{000000..000255}.tar"\n'
+        'data = wds.WebDataset(urls, shardshuffle=256, cache_dir="/fast/cache").shuffle(5000)',
+    ),
+    apply="convert",
+    effort="days",
+    risk="order: shuffle shards and a buffer; each worker needs shards of its own",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for data from a network."""
-    blind = unseen(diagnosis, "remote-storage-latency")
-    if blind is not None:
-        return blind
     inputs = diagnosis.inputs
     if inputs.blocked_samples < LOOKS_AT_LEAST and starved(diagnosis, "input.wait", inputs.wait):
-        return Abstention("remote-storage-latency", "what the makers of batches sleep in (wait channels)")
+        return Abstention(ID, "what the makers of batches sleep in (wait channels)")
     if not starved(diagnosis, "input.network", inputs.network):
         return None
     each_s = inputs.network / max(inputs.samples, 1.0)
     evidence = [*wait_evidence(diagnosis),
                 Evidence("wait for the network per sample", "network_wait_s", each_s, "wait channels"),
                 *_mounts(diagnosis)]  # fmt: skip
-    proposals = more_workers(diagnosis) + _larger(diagnosis) + _local(diagnosis, each_s)
-    return Finding("remote-storage-latency", "input.network", evidence, proposals, place_of(diagnosis))
+    proposals = [*more_workers(diagnosis), *_nearer(diagnosis, each_s)]
+    return Finding(ID, "input.network", evidence, proposals, place_of(diagnosis))
 
 
 def _mounts(diagnosis: Diagnosis) -> list[Evidence]:
     """The kinds of file system that the files seen lie on."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    kinds = [kind for hot in diagnosis.profile.hot_files if hot.loader == key for kind in hot.mounts]
+    hot = hot_files_of(diagnosis)
+    kinds = sorted(hot.mounts) if hot is not None else []
+    return [Evidence(f"the data set's files lie on {kind}", "", None, "mountinfo") for kind in kinds]
+
+
+def _nearer(diagnosis: Diagnosis, each_s: float) -> list[Proposal]:
+    """Fewer round trips; and a copy on a local disk, made before training or while it runs."""
+    samples = diagnosis.inputs.samples
+    left: list[tuple[Proposal, list[float]]] = []
+    if samples >= SAMPLES_PER_REQUEST[0]:
+        left.append((LARGER, [1 / min(count, samples) for count in SAMPLES_PER_REQUEST]))
+    if each_s >= 2 * LOCAL_READ_S[1]:
+        left.append((MIRROR, [min(1.0, read_s / each_s) for read_s in LOCAL_READ_S]))
+        left.append((STREAM, [*STREAMED_LEFT]))
+    scenario, place = given(diagnosis.scenario), place_of(diagnosis)
     return [
-        Evidence(f"the data set's files lie on {kind}", "", None, "mountinfo") for kind in sorted(set(kinds))
+        replace(remedy.at(place), factor=spread(scenario, *(Change(network=one) for one in waits)))
+        for remedy, waits in left
     ]
-
-
-def _larger(diagnosis: Diagnosis) -> list[Proposal]:
-    if diagnosis.inputs.samples < SAMPLES_PER_REQUEST[0]:
-        return []
-    together = [min(count, diagnosis.inputs.samples) for count in SAMPLES_PER_REQUEST]
-    return [
-        Proposal(
-            id="bigger-requests",
-            title="ask for several samples in one request",
-            fix=Fix("fetch a batch, or a shard, at once", LARGER, place_of(diagnosis)),
-            factor=_left(diagnosis, [1 / count for count in together]),
-            basis="bound",
-            effort="hours",
-            risk="nothing is gained where the transfer, not the round trip, takes the time",
-        )
-    ]
-
-
-def _local(diagnosis: Diagnosis, each_s: float) -> list[Proposal]:
-    """A copy on a local disk, made before training or while it runs."""
-    if each_s < 2 * LOCAL_READ_S[1]:
-        return []
-    copied = _left(diagnosis, [min(1.0, read_s / each_s) for read_s in LOCAL_READ_S])
-    streaming = Proposal(
-        id="remote-streaming",
-        title="stream large shards ahead of the training, and keep them in a local cache",
-        fix=Fix("pack the samples into shards and stream those", STREAM, place_of(diagnosis)),
-        factor=_left(diagnosis, STREAMED_LEFT),
-        basis="bound",
-        apply="convert",
-        effort="days",
-        risk="order: shuffle shards and a buffer; each worker needs shards of its own",
-    )
-    return [staging(diagnosis, "copy the data set to a local disk first", copied, "local-mirror"), streaming]
-
-
-def _left(diagnosis: Diagnosis, left: Sequence[float]) -> tuple[float, float, float]:
-    """The range of speedups when so much of the wait is left: at worst, likely, at best."""
-    assert diagnosis.scenario is not None
-    low, likely, high = (Change(network=one) for one in left)
-    return spread(diagnosis.scenario, low, likely, high)
 
 
 WORK = BatchCost(0.001, network=0.03)
@@ -159,4 +146,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("remote-storage-latency", "input.network", examine)
+FINDING = Entry(
+    ID, "input.network", examine, needs=(timed_fetches,), remedies=(WORKERS, LARGER, MIRROR, STREAM)
+)

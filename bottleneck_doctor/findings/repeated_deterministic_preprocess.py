@@ -26,9 +26,6 @@ Replay with the CPU of a sample replaced by 5 microseconds and a copy at 3 GB/s,
 the samples do not fit into half of the memory they must come from storage, whose speed is not known: a range
 from nothing.
 
-## Remedies
-`cache-decoded-ram`, `precompute-deterministic`.
-
 ## References
 Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021; PyTorch Geometric,
 "pre_transform".
@@ -54,35 +51,47 @@ from .parts.advice import (
     remembering,
     repeats_of,
     spread,
-    unlooped,
     wait_evidence,
 )
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import hottest_place, line_evidence
 
 ID = "repeated-deterministic-preprocess"
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (ours)
 WORTH_KEEPING = 0.2  # a kept sample costs at most this share of what making it costs [catalogue F08]
 
-OFFLINE = """\
-torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
-self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
-IN_MEMORY = """\
+PREPARE = Proposal(
+    id="precompute-deterministic",
+    title="prepare the samples once, before training",
+    fix=Fix(
+        "write the finished samples to a file once, and load them instead",
+        'torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once\n'
+        'self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__',
+    ),
+    apply="convert",
+    effort="hours",
+    risk="prepare them anew whenever the preparation changes",
+)
+ONCE = """\
 class Once(torch.utils.data.Dataset):
     # built before the loader: workers share its memory
     def __init__(self, base):
         self.samples = [base[i] for i in range(len(base))]
     def __len__(self): return len(self.samples)
     def __getitem__(self, i): return self.samples[i]"""
+KEEP = Proposal(
+    id="cache-decoded-ram",
+    title="prepare the samples once, at the start, and keep them in memory",
+    fix=Fix("wrap the data set before it is given to the loader", ONCE),
+    apply="hook",
+    risk="the start takes as long as one epoch in one process; memory for all samples",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when samples repeat exactly, cost CPU, and it holds the loop up."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
-    if blind is not None or loader is None or scenario is None:
-        return blind
+    loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
     if not held_up(diagnosis) or loader.dataset_kind != "map" or is_indexing(inputs, loader):
         return None
     repeats = repeats_of(diagnosis)
@@ -107,29 +116,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
     """In memory where everything fits; else on a disk that nobody has measured."""
-    place, fits = place_of(diagnosis), fits_memory(diagnosis, repeats.sample_bytes)
+    place = place_of(diagnosis)
+    prepare = PREPARE.at(place)
+    if fits_memory(diagnosis, repeats.sample_bytes):
+        in_memory = replace(KEEP.at(place), change=keep, treatments=keeping(diagnosis))
+        return [in_memory, replace(prepare, change=keep)]
     halfway = replace(keep, storage=1.0, network=1.0, wait=1.0)
-    offline = Proposal(
-        id="precompute-deterministic",
-        title="prepare the samples once, before training",
-        fix=Fix("write the finished samples to a file once, and load them instead", OFFLINE, place),
-        change=keep if fits else None,
-        factor=None if fits else spread(scenario, Change(), halfway, keep),
-        apply="convert",
-        effort="hours",
-        risk="prepare them anew whenever the preparation changes",
-        basis="replay" if fits else "bound",
-    )
-    in_memory = Proposal(
-        id="cache-decoded-ram",
-        title="prepare the samples once, at the start, and keep them in memory",
-        fix=Fix("wrap the data set before it is given to the loader", IN_MEMORY, place),
-        change=keep,
-        apply="hook",
-        treatments=keeping(diagnosis),
-        risk="the start takes as long as one epoch in one process; memory for all samples",
-    )
-    return [in_memory, offline] if fits else [offline]
+    return [replace(prepare, factor=spread(scenario, Change(), halfway, keep), basis="bound")]
 
 
 WORK = BatchCost(0.02)
@@ -154,4 +147,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.preprocess", examine)
+FINDING = Entry(ID, "input.preprocess", examine, needs=(dataloader_loop,), remedies=(KEEP, PREPARE))

@@ -23,9 +23,6 @@ the loop's way.
 Replay with the draws' measured time reduced to that of vectorised ones: 0.13 microseconds an index
 (measured).
 
-## Remedies
-`sampler-vectorise`.
-
 ## References
 torch.utils.data, "Data Loading Order and Sampler"; torch.utils.data.WeightedRandomSampler.
 """
@@ -49,11 +46,9 @@ from ..model.diagnosis import (
     StepCost,
 )
 from ..model.fetches import Making
-from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from .parts.advice import unlooped
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 
 ID = "sampler-on-critical-path"
 STEP_SHARE = 0.02  # of the step [catalogue F13]
@@ -61,19 +56,25 @@ EPOCH_SHARE = 0.01  # of the epoch [catalogue F13]
 INDEX_S = 1.3e-7  # per index drawn by torch's own samplers [catalogue F13, measured]
 SOURCE = "hook on the loader's sampler"
 
-CHUNKED = """\
+DRAWN = """\
 class Drawn(torch.utils.data.Sampler):           # one draw for the whole epoch, not one per sample
     def __init__(self, weights): self.weights = weights / weights.sum()
     def __len__(self): return len(self.weights)
     def __iter__(self): return iter(np.random.choice(len(self), len(self), p=self.weights).tolist())"""
+DRAW_ONCE = Proposal(
+    id="sampler-vectorise",
+    title="draw the indices of an epoch in one call",
+    fix=Fix("replace the sampler's loop by one draw with NumPy or torch", DRAWN),
+    effort="hours",
+    risk="the order of samples changes with another source of random numbers",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when drawing indices takes a part of the step, or of the epoch, that is worth having back."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario = diagnosis.loader, diagnosis.scenario
-    if blind is not None or loader is None or scenario is None or loader.kind != "dataloader":
-        return blind
+    loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
+    if loader.kind != "dataloader":
+        return None
     making = making_of(diagnosis.profile, loader)
     if making.draw_s is None:
         return Abstention(ID, "timed draws of the loader's sampler")
@@ -95,18 +96,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
         Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"),
     ]
-    return Finding(ID, "input.indexing", evidence, [_proposal(gone, loader)], loader.location)
-
-
-def _proposal(gone: Change, loader: Loader) -> Proposal:
-    return Proposal(
-        id="sampler-vectorise",
-        title="draw the indices of an epoch in one call",
-        fix=Fix("replace the sampler's loop by one draw with NumPy or torch", CHUNKED, loader.location),
-        change=gone,
-        effort="hours",
-        risk="the order of samples changes with another source of random numbers",
-    )
+    proposal = replace(DRAW_ONCE.at(loader.location), change=gone)
+    return Finding(ID, "input.indexing", evidence, [proposal], loader.location)
 
 
 def _case(draw_s: float | None, first_s: float = 0.0, step: StepCost = StepCost(0.0, 0.008)) -> Diagnosis:  # noqa: B008
@@ -130,4 +121,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.indexing", examine)
+FINDING = Entry(ID, "input.indexing", examine, needs=(dataloader_loop,), remedies=(DRAW_ONCE,))

@@ -22,9 +22,6 @@ descriptors. What else uses `/dev/shm` is not foreseen.
 ## Prediction
 No step becomes faster: the factor is 1. What a shallower prefetch costs is replayed.
 
-## Remedies
-`grow-shm`, `shrink-prefetch`, `raise-descriptor-limit`.
-
 ## References
 torch.multiprocessing, "Sharing strategies"; docker run, `--shm-size`; getrlimit(2), RLIMIT_NOFILE.
 """
@@ -36,23 +33,53 @@ from dataclasses import replace
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.fetches import Payload
 from ..model.instruments import Series
-from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import NOTHING, loader_call, loader_with, payload_of, readings, unlooped
+from .parts.advice import NOTHING, on_loader, payload_of, readings
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 
 ID = "shm-exhaustion"
 ROOM = 2.0  # times what the slots hold: batches vary, and are freed late [catalogue F26]
 DESCRIPTORS = 0.8  # of the limit in use [catalogue F26]
 
+MORE_ROOM = Proposal(
+    id="grow-shm",
+    title="give the container more shared memory",
+    fix=Fix(
+        "raise its size; kubernetes: an emptyDir of medium Memory at /dev/shm",
+        "docker run --shm-size=8g ...    # or --ipc=host",
+    ),
+    factor=NOTHING,
+    apply="admin",
+    risk="it counts as memory of the container",
+)
+MORE_FILES = Proposal(
+    id="raise-descriptor-limit",
+    title="allow more open files, or share tensors by name",
+    fix=Fix(
+        "raise the limit before the training starts",
+        "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')",
+    ),
+    factor=NOTHING,
+    apply="env",
+    treatments=(Treatment("descriptors", {}),),
+)
+FEWER_IN_FLIGHT = Proposal(
+    id="shrink-prefetch",
+    title="prefetch one batch per worker",
+    fix=Fix("fewer batches in flight", "DataLoader(..., prefetch_factor=1)"),
+    change=Change(prefetch=1),
+    apply="hook",
+    risk="rare slow batches are felt sooner",
+)
+
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when shared memory or descriptors may not suffice."""
-    blind, loader = unlooped(diagnosis, ID), diagnosis.loader
-    if blind is not None or loader is None or not loader.num_workers:
-        return blind
+    loader = given(diagnosis.loader)
+    if not loader.num_workers:
+        return None
     payload, room = payload_of(diagnosis), _room(diagnosis)
     if payload is None or room is None:
         return Abstention(ID, "the size of a batch, and the room in /dev/shm")
@@ -69,8 +96,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if limit > 0:
         evidence.append(Evidence("share of its descriptors that a process used", "descriptor_share",
                                  used / limit, "/proc/PID/fd"))  # fmt: skip
-    proposals = (_more_room() if tight else []) + (_more_files() if crowded else [])
-    return Finding(ID, "input.ipc", evidence, proposals + _fewer_slots(loader), loader.location)
+    proposals = [MORE_ROOM] * tight + [MORE_FILES] * crowded
+    if (loader.prefetch_factor or 2) > 1:
+        proposals.append(on_loader(FEWER_IN_FLIGHT, loader, prefetch_factor=1))
+    return Finding(ID, "input.ipc", evidence, proposals, loader.location)
 
 
 def _room(diagnosis: Diagnosis) -> float | None:
@@ -85,35 +114,6 @@ def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
     used, limits = (readings(series, name) for name in ("descriptors", "descriptor_limit"))
     pairs = [(one, most) for (_, one), (_, most) in zip(used, limits, strict=False) if most > 0]
     return max(pairs, key=lambda pair: pair[0] / pair[1], default=(0.0, 0.0))
-
-
-def _more_room() -> list[Proposal]:
-    return [
-        Proposal("grow-shm", "give the container more shared memory",
-             Fix("raise its size; kubernetes: an emptyDir of medium Memory at /dev/shm",
-                 "docker run --shm-size=8g ...    # or --ipc=host"),
-             factor=NOTHING, apply="admin", risk="it counts as memory of the container")
-    ]  # fmt: skip
-
-
-def _more_files() -> list[Proposal]:
-    return [
-        Proposal("raise-descriptor-limit", "allow more open files, or share tensors by name",
-             Fix("raise the limit before the training starts",
-                 "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')"),
-             factor=NOTHING, apply="env", treatments=(Treatment("descriptors", {}),))
-    ]  # fmt: skip
-
-
-def _fewer_slots(loader: Loader) -> list[Proposal]:
-    """Less in flight, where more than one batch per worker waits."""
-    if (loader.prefetch_factor or 2) < 2:
-        return []
-    call = loader_call(loader, prefetch_factor=1)
-    return [Proposal("shrink-prefetch", "prefetch one batch per worker",
-                 Fix("fewer batches in flight", call, loader.location), change=Change(prefetch=1),
-                 apply="hook", risk="rare slow batches are felt sooner",
-                 treatments=(loader_with(loader, prefetch_factor=1),))]  # fmt: skip
 
 
 def _case(batch_bytes: float, room: float | None = 64e6, used: float = 40.0, workers: int = 4) -> Diagnosis:
@@ -139,4 +139,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.ipc", examine)
+FINDING = Entry(
+    ID, "input.ipc", examine, needs=(dataloader_loop,), remedies=(MORE_ROOM, MORE_FILES, FEWER_IN_FLIGHT)
+)

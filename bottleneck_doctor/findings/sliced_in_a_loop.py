@@ -21,9 +21,6 @@ slices (`x[:, t] = ...`) is another matter, which `torch.stack` of a list cures.
 ## Prediction
 By replay: half to all of what is filled and added for slices, and of pages mapped for it, likely nine tenths.
 
-## Remedies
-`unbind-once`.
-
 ## References
 torch.unbind; torch.split; derivatives.yaml: `select_backward`, `slice_backward`.
 """
@@ -35,13 +32,13 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..model.computing import Computing
-from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
 from .parts.case import Case
-from .parts.computing import PROFILER, anatomy, anatomy_like, blind, case_of, operators, own_s, spared
-from .parts.entry import Entry
+from .parts.computing import PROFILER, anatomy, anatomy_like, case_of, operators, own_s, spared
+from .parts.entry import Entry, given, profiled_cpu_step
 
 ID = "sliced-in-a-loop"
 SLICES = 64  # in a step at least (ours)
@@ -50,16 +47,20 @@ SPARED = (0.5, 0.9, 1.0)  # of it: low, likely, high (ours)
 BACKWARD = ("select_backward", "slice_backward")
 AS_MANY = ("fill_", "zero_", "add_")  # one each for a slice's gradient
 
-UNBIND = """\
-for x_t in x.unbind(1):            # was: for t in range(x.size(1)): x[:, t]
-    h = cell(x_t, h)"""
+UNBIND = Proposal(
+    id="unbind-once",
+    title="take all slices of a tensor in one call, before the loop",
+    fix=Fix(
+        "the loop over slices in the model",
+        "for x_t in x.unbind(1):            # was: for t in range(x.size(1)): x[:, t]\n    h = cell(x_t, h)",
+    ),
+    risk="gradients may be added up in another order, and differ in the last digits",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when gradients of slices take a visible part of a profiled step."""
-    missing, scenario, profiled = blind(diagnosis, ID), diagnosis.scenario, anatomy(diagnosis)
-    if missing is not None or scenario is None or profiled is None:
-        return missing
+    scenario, profiled = given(diagnosis.scenario), given(anatomy(diagnosis))
     slices = operators(diagnosis, lambda name: name in BACKWARD)
     count = sum(one.calls for one in slices)
     if count < SLICES:
@@ -68,28 +69,19 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     taken = sum(one.self_cpu_s for one in slices)
     taken += sum(one.self_cpu_s * min(1.0, count / max(one.calls, 1.0)) for one in whole)
     share = min(1.0, taken / max(profiled.own_s, 1e-12))
-    proposal = _proposal(scenario, share * own_s(scenario))
-    if share < SHARE or proposal.factor is None or proposal.factor[1] < WORTH:
+    seconds = share * own_s(scenario)
+    # what they fill was mapped for them
+    changes = [replace(spared(scenario, part * seconds), paging=1 - part) for part in SPARED]
+    factor = spread(scenario, *changes)
+    if share < SHARE or factor[1] < WORTH:
         return None
+    proposal = replace(UNBIND, factor=factor, most=gain(scenario, changes[2]))
     evidence = [
         Evidence("slices in a step that have a gradient", "slices_per_step", count, PROFILER),
         Evidence("share of the operators' time that fills and adds up gradients for them", "slice_share",
                  share, PROFILER),
     ]  # fmt: skip
     return Finding(ID, "model.compute", evidence, [proposal])
-
-
-def _proposal(scenario: Scenario, seconds: float) -> Proposal:
-    # what they fill was mapped for them
-    low, likely, high = (replace(spared(scenario, part * seconds), paging=1 - part) for part in SPARED)
-    return Proposal(
-        id="unbind-once",
-        title="take all slices of a tensor in one call, before the loop",
-        fix=Fix("the loop over slices in the model", UNBIND),
-        factor=spread(scenario, low, likely, high),
-        most=gain(scenario, high),
-        risk="gradients may be added up in another order, and differ in the last digits",
-    )
 
 
 COST = StepCost(0.1, launch=0.005)
@@ -117,4 +109,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "model.compute", examine)
+FINDING = Entry(ID, "model.compute", examine, needs=(profiled_cpu_step,), remedies=(UNBIND,))

@@ -24,9 +24,6 @@ per sample: it becomes slower than it was. Index whole batches.
 By replay: no workers, no copies, and a few launches per batch in their place (0.1 to 0.5 ms of the host,
 ours).
 
-## Remedies
-`gpu-resident-dataset`.
-
 ## References
 pytorch/pytorch issue 106704, on samples indexed one by one on the device; torch.Tensor.index_select.
 """
@@ -44,29 +41,33 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import WAIT_SHARE, dearest, payload_of, spread
 from .parts.case import COPYING, PLACE, SATURATED, STARVED, Case, accelerated
-from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step, unclocked
-from .parts.entry import Entry
+from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step
+from .parts.entry import Entry, device_step, given
 
 ID = "small-dataset-on-host"
 ROOM_SHARE = 0.4  # of the memory that the peak leaves [catalogue F31]
 GATHER_S = (5e-4, 2e-4, 1e-4)  # host time to index one batch on the device (ours)
 CAUSES = ("input.indexing", "input.preprocess", "input.collate", "input.ipc", "device.transfer")
 
-RESIDENT = """\
-X, y = X.to(device), y.to(device)                          # once
-for rows in torch.randperm(len(X), device=device).split(batch_size):
-    train_step(X[rows], y[rows])                           # augment here, on whole batches"""
+RESIDENT = Proposal(
+    id="gpu-resident-dataset",
+    title="keep the whole data set on the device and index batches there",
+    fix=Fix(
+        "move the tensors once; no loader",
+        "X, y = X.to(device), y.to(device)                          # once\n"
+        "for rows in torch.randperm(len(X), device=device).split(batch_size):\n"
+        "    train_step(X[rows], y[rows])                           # augment here, on whole batches",
+    ),
+    effort="hours",
+    risk="augmentation moves to the device; batches come in another random order",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when a data set of tensors fits the device and the device waits for it."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
-    beat, loader, scenario = beat_of(diagnosis), diagnosis.loader, diagnosis.scenario
+    view, beat, loader = given(diagnosis.device), beat_of(diagnosis), diagnosis.loader
     waiting = of_step(diagnosis, beat.input_s + beat.transfer_s)
-    if loader is None or scenario is None or not loader.tensor_dataset or waiting < WAIT_SHARE:
+    if loader is None or not loader.tensor_dataset or waiting < WAIT_SHARE:
         return None
     room, size = _room_bytes(view), _size_bytes(diagnosis, loader)
     if room is None or size is None:
@@ -79,7 +80,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("size of the whole data set", "dataset_bytes", size, "bytes of a batch"),
         Evidence("device memory that the peak leaves", "device_room_bytes", room, ALLOCATOR),
     ]  # fmt: skip
-    return Finding(ID, dearest(diagnosis, CAUSES), evidence, [_resident(scenario, loader)], loader.location)
+    proposal = replace(RESIDENT.at(loader.location), factor=_factor(given(diagnosis.scenario)))
+    return Finding(ID, dearest(diagnosis, CAUSES), evidence, [proposal], loader.location)
 
 
 def _room_bytes(view: DeviceView) -> float | None:
@@ -94,21 +96,14 @@ def _size_bytes(diagnosis: Diagnosis, loader: Loader) -> float | None:
     return loader.dataset_length * payload.tensor_bytes / samples
 
 
-def _resident(scenario: Scenario, loader: Loader) -> Proposal:
+def _factor(scenario: Scenario) -> tuple[float, float, float]:
     making = fmean([work.cpu for work in scenario.works])
-    changes = [
+    changes = (
         Change(workers=0, cpu=min(1.0, one / max(making, 1e-12)), collate=0, storage=0, network=0, wait=0,
                ipc=0, startup=0, copying=0)
         for one in GATHER_S
-    ]  # fmt: skip
-    return Proposal(
-        id="gpu-resident-dataset",
-        title="keep the whole data set on the device and index batches there",
-        fix=Fix("move the tensors once; no loader", RESIDENT, loader.location),
-        factor=spread(scenario, *changes),
-        effort="hours",
-        risk="augmentation moves to the device; batches come in another random order",
-    )
+    )  # fmt: skip
+    return spread(scenario, *changes)
 
 
 GIB = 2**30  # bytes, for the cases
@@ -145,4 +140,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "device.transfer", examine)
+FINDING = Entry(ID, "device.transfer", examine, device=True, needs=(device_step,), remedies=(RESIDENT,))

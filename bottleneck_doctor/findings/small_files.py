@@ -28,9 +28,6 @@ A range, replayed: no sleep spared (random order) to a tenth left (whole batches
 Python's. With `bdoc run --calibrate` files seen are read one by one and from one packed file after the run;
 sleep and the kernel's CPU shrink as timed.
 
-## Remedies
-`pack-shards`, `workers-auto`, `cache-metadata`.
-
 ## References
 WebDataset and MosaicML Streaming, on shards; torch.utils.data on iterable data sets; path_resolution(7).
 """
@@ -46,20 +43,22 @@ from ..model.report import Evidence, Fix
 from .parts.advice import (
     PAYS,
     dearest,
+    hot_files_of,
     judge_reads,
     making_s,
     more_workers,
     place_of,
     read_evidence,
     spread,
-    unseen,
     wait_evidence,
     waits,
 )
 from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import WORKERS
 from .parts.timed import packed as timed_packed
 
+ID = "small-files"
 FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (ours)
 SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (ours)
@@ -67,28 +66,43 @@ ASLEEP_PACKED = (1.0, 0.4, 0.1)  # of the sleep per sample: read at random, in o
 CPU_PACKED = (0.6, 0.3, 0.1)  # of the kernel's CPU per sample [measured: 0.5 and 0.57 warm, 0.14 cold]
 ALIKE = (1, 1, 2)  # CPU spared for each second of the kernel's: at best, Python's own goes too (ours)
 
-PACK = """\
+SHARDS = """\
 with tarfile.open("shard-000.tar", "w") as shard:         # some 100 MB each, samples already shuffled
     for k, path in enumerate(paths): shard.add(path, f"{k:08d}{path.suffix}")"""
-REMEMBER = "self.labels = {path: read_label(path) for path in paths}     # once, in __init__"
+PACK = Proposal(
+    id="pack-shards",
+    title="pack the samples into large files and read those from front to back",
+    fix=Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", SHARDS),
+    apply="convert",
+    effort="hours",
+    risk="order: shuffle shards and a buffer; each worker needs shards of its own",
+    basis="bound",
+)
+REMEMBER = Proposal(
+    id="cache-metadata",
+    title="read labels and file lists once only",
+    fix=Fix(
+        "keep what the side files hold in memory",
+        "self.labels = {path: read_label(path) for path in paths}     # once, in __init__",
+    ),
+    effort="hours",
+    risk="assumes that all but one of a sample's files are small enough to be kept",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for small files, cold or warm."""
-    blind = unseen(diagnosis, "small-files")
-    if blind is not None:
-        return blind
-    inputs, key = diagnosis.inputs, diagnosis.loader.key if diagnosis.loader is not None else ""
+    inputs, hot = diagnosis.inputs, hot_files_of(diagnosis)
     cause = dearest(diagnosis, ("input.storage", "input.preprocess"))
     per_file_s = inputs.storage + _system(inputs) * (inputs.cpu - inputs.collate)
     pays = waits(diagnosis) and diagnosis.causes.get(cause, 1.0) >= PAYS
     if not pays or per_file_s < FILE_SHARE * making_s(inputs):
         return None
     if inputs.opens is None or inputs.read_bytes is None:
-        return Abstention("small-files", "opens and bytes read per batch")
+        return Abstention(ID, "opens and bytes read per batch")
     each_bytes = inputs.read_bytes / max(inputs.opens, 1e-9)
     opens = inputs.opens / max(inputs.samples, 1.0)
-    again = any(one.files <= SAME_FILES for one in diagnosis.profile.hot_files if one.loader == key)
+    again = hot is not None and hot.files <= SAME_FILES
     if opens < OPENS_PER_SAMPLE or each_bytes >= LARGE_READ_BYTES or again:
         return None
     reads = judge_reads(diagnosis)
@@ -101,7 +115,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence += read_evidence(diagnosis, reads) if inputs.storage_bytes else []
     streams = streams_of(reads) if inputs.storage_bytes else None
     proposals = _proposals(diagnosis, opens) + more_workers(diagnosis, streams)
-    return Finding("small-files", cause, evidence, proposals, place_of(diagnosis))
+    return Finding(ID, cause, evidence, proposals, place_of(diagnosis))
 
 
 def _system(inputs: Inputs) -> float:
@@ -118,25 +132,16 @@ def _beside_reads(inputs: Inputs) -> float:
 
 def _proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
     """One large file for many; and, where a second file comes with each sample, its content kept."""
-    scenario, place, system = diagnosis.scenario, place_of(diagnosis), _beside_reads(diagnosis.inputs)
-    assert scenario is not None
+    scenario, place = given(diagnosis.scenario), place_of(diagnosis)
+    system = _beside_reads(diagnosis.inputs)
     packed = [Change(storage=asleep, cpu=1 - (1 - cpu) * min(1.0, times * system))
               for asleep, cpu, times in zip(ASLEEP_PACKED, CPU_PACKED, ALIKE, strict=True)]  # fmt: skip
-    pack = Proposal("pack-shards", "pack the samples into large files and read those from front to back",
-             Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", PACK, place),
-             factor=spread(scenario, packed[0], packed[1], packed[2]), apply="convert", effort="hours",
-             basis="bound",
-             risk="order: shuffle shards and a buffer; each worker needs shards of its own")  # fmt: skip
     timed = timed_packed(diagnosis, system)
-    proposals = [replace(pack, factor=spread(scenario, *timed), basis="calibrated") if timed else pack]
+    factor, basis = spread(scenario, *(timed or packed)), "calibrated" if timed else PACK.basis
+    proposals = [replace(PACK.at(place), factor=factor, basis=basis)]
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
-        proposals.append(
-            Proposal("cache-metadata", "read labels and file lists once only",
-                 Fix("keep what the side files hold in memory", REMEMBER, place),
-                 factor=spread(scenario, Change(), kept, kept), effort="hours",
-                 risk="assumes that all but one of a sample's files are small enough to be kept")
-        )  # fmt: skip
+        proposals.append(replace(REMEMBER.at(place), factor=spread(scenario, Change(), kept, kept)))
     return proposals
 
 
@@ -173,4 +178,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("small-files", "input.storage", examine)
+FINDING = Entry(ID, "input.storage", examine, needs=(timed_fetches,), remedies=(PACK, REMEMBER, WORKERS))

@@ -24,9 +24,6 @@ first time are gone at the next start.
 None for the step, which stays what it is: the remedies' factor is 1. What a start without these stretches
 would save of this run is in the evidence.
 
-## Remedies
-`cache-index`, `lazy-imports`.
-
 ## References
 `python -X importtime`; os.scandir in the Python library.
 """
@@ -40,7 +37,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Startup
 from .parts.advice import NOTHING, place_of
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given
 
 ID = "startup-dominated"
 SHARE = 0.2  # of the run (ours; catalogue F62 has a tenth, which torch's own import takes of a minute)
@@ -48,18 +45,42 @@ SECONDS = 2.0  # or nobody notices (ours)
 PART = 0.5  # of the preparations, from which one of them is what to cure (ours)
 CLOCKS = "import and loader hooks"
 
-INDEX = """\
+SCAN_ONCE = """\
 if cached.exists(): files = pickle.loads(cached.read_bytes())
 else: files = scan(root); cached.write_bytes(pickle.dumps(files))     # once; delete it when data changes"""
-LAZY = "def plot(history): import matplotlib.pyplot as plt; ...     # where it is used, not at the top"
+KEEP_INDEX = Proposal(
+    id="cache-index",
+    title="keep the list of files and labels instead of making it at every start",
+    fix=Fix("save what the scan found", SCAN_ONCE),
+    factor=NOTHING,
+    risk="delete the saved list when the data changes",
+)
+IMPORT_LATER = Proposal(
+    id="lazy-imports",
+    title="import what only some runs need where they need it",
+    fix=Fix(
+        "move imports into the functions that use them",
+        "def plot(history): import matplotlib.pyplot as plt; ...     # where it is used, not at the top",
+    ),
+    factor=NOTHING,
+)
+
+
+def seen_start(diagnosis: Diagnosis) -> str | None:
+    """When the training process began, imported torch, and got its first batch."""
+    if _start(diagnosis) is None:
+        return "the start of the training process: it imported torch unseen, or got no batch"
+    return None
+
+
+def _start(diagnosis: Diagnosis) -> Startup | None:
+    loop = diagnosis.loop or diagnosis.outside
+    return next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the script's own preparations are a fifth of the run."""
-    run, loop = diagnosis.profile.run, diagnosis.loop or diagnosis.outside
-    start = next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
-    if start is None:
-        return Abstention(ID, "the start of the training process: it imported torch unseen, or got no batch")
+    run, start = diagnosis.profile.run, given(_start(diagnosis))
     own = start.before_torch_s + max(0.0, start.before_loader_s - start.torch_late_s)
     if own < SECONDS or own < SHARE * run.duration_s:
         return None
@@ -76,18 +97,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("the run with instant preparations would have taken", "without_s", max(0.0, run.duration_s - own)),
     )  # fmt: skip
     evidence = [Evidence(*one, CLOCKS) for one in known]
-    return Finding(ID, "host.python", evidence, _proposals(diagnosis, start, own), place_of(diagnosis))
-
-
-def _proposals(diagnosis: Diagnosis, start: Startup, own: float) -> list[Proposal]:
-    """What is not imports is work of the script's own: most often, finding the data."""
-    index = Proposal("cache-index", "keep the list of files and labels instead of making it at every start",
-                 Fix("save what the scan found", INDEX, place_of(diagnosis)), factor=NOTHING,
-                 risk="delete the saved list when the data changes")  # fmt: skip
-    lazy = Proposal("lazy-imports", "import what only some runs need where they need it",
-                Fix("move imports into the functions that use them", LAZY), factor=NOTHING)  # fmt: skip
-    imports = min(own, start.imports_s)
-    return ([index] if own - imports >= PART * own else []) + ([lazy] if imports >= PART * own else [])
+    # what is not imports is work of the script's own: most often, finding the data
+    imports, place = min(own, start.imports_s), place_of(diagnosis)
+    proposals = [KEEP_INDEX.at(place)] if own - imports >= PART * own else []
+    proposals += [IMPORT_LATER] if imports >= PART * own else []
+    return Finding(ID, "host.python", evidence, proposals, place)
 
 
 def _case(start: Startup | None, stopped_by: str | None = None) -> Diagnosis:
@@ -113,4 +127,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "host.python", examine, needs=(seen_start,), remedies=(KEEP_INDEX, IMPORT_LATER))

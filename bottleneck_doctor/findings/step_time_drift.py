@@ -25,9 +25,6 @@ or fills with other work: look at which part grows first.
 A range by replay: from nothing gained to the step as it was at the beginning, for the length that was seen. A
 longer run gains more, since the line goes on.
 
-## Remedies
-`bound-what-grows`.
-
 ## References
 PyTorch FAQ, "My model reports cuda runtime error: out of memory": do not accumulate history across the
 training loop; `collections.deque` with `maxlen`.
@@ -42,7 +39,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
 from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, steady_steps
 
 ID = "step-time-drift"
 LINE = "line through the step times"
@@ -51,15 +48,25 @@ NAMES = {
     "optimizer": "optimizer", "checkpoint": "checkpoints", "logging": "logging",
     "collect": "garbage collection", "copy": "transfer",
 }  # fmt: skip
-KEEP = """\
+CAUSES = {
+    "wait": "input.preprocess", "logging": "host.logging", "checkpoint": "host.checkpoint",
+    "collect": "host.gc",
+}  # fmt: skip
+BOUNDED = """\
 history = collections.deque(maxlen=1000)     # before: history = [], and every step searched all of it
 losses.append(loss.item())                   # before: losses.append(loss), with its whole graph"""
+BOUND = Proposal(
+    id="bound-what-grows",
+    title="keep what each step adds to and searches from growing",
+    fix=Fix("find what grows with the number of steps", BOUNDED),
+    effort="hours",
+    risk="whatever reads the old entries no longer finds them",
+    basis="amdahl",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the steady step grows along a line."""
-    if diagnosis.scenario is None or not diagnosis.steps:
-        return Abstention(ID, "steps of a training loop")
     drift = diagnosis.drift
     if drift is None:
         return None
@@ -72,22 +79,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     evidence = [Evidence(*one, LINE) for one in known]
     kept = _kept(drift)
-    proposal = Proposal(
-        id="bound-what-grows",
-        title="keep what each step adds to and searches from growing",
-        fix=Fix(f"find what grows with the number of steps ({part})", KEEP),
-        factor=spread(diagnosis.scenario, Change(), kept, kept),
-        effort="hours",
-        risk="whatever reads the old entries no longer finds them",
-        basis="amdahl",
+    proposal = replace(
+        BOUND.at(None, text=f"find what grows with the number of steps ({part})"),
+        factor=spread(given(diagnosis.scenario), Change(), kept, kept),
     )
     return Finding(ID, CAUSES.get(drift.part, "host.python"), evidence, [proposal])
-
-
-CAUSES = {
-    "wait": "input.preprocess", "logging": "host.logging", "checkpoint": "host.checkpoint",
-    "collect": "host.gc",
-}  # fmt: skip
 
 
 def _kept(drift: Drift) -> Change:
@@ -121,4 +117,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.python", examine)
+FINDING = Entry(ID, "host.python", examine, needs=(steady_steps,), remedies=(BOUND,))

@@ -29,9 +29,6 @@ and memory shared by all workers no less; the present rate is measured. With `bd
 reads are timed once more from memory, and replayed if all files fit into half of it. Where each sample is a
 small file of its own, staging is left to the finding about those.
 
-## Remedies
-`stage-to-fast-storage`, `workers-auto`.
-
 ## References
 iostat(1); blkio and io controllers of cgroups v1 and v2; proc(5), "io"; Mohan et al., "Analyzing and
 Mitigating Data Stalls in DNN Training", VLDB 2021.
@@ -53,60 +50,48 @@ from ..model.diagnosis import (
     Proposal,
     StepCost,
 )
-from .parts.advice import (
-    judge_reads,
-    more_workers,
-    place_of,
-    read_evidence,
-    spread,
-    staging,
-    starved,
-    unseen,
-    wait_evidence,
-)
+from .parts.advice import judge_reads, more_workers, place_of, read_evidence, spread, starved, wait_evidence
 from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
-from .parts.timed import from_memory
+from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import STAGE, WORKERS
+from .parts.timed import as_timed, from_memory
 
+ID = "storage-bandwidth-bound"
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
 WORTH_MOVING = 0.7  # of a fast disk's rate delivered already, and a faster place pays little (ours)
+
+STAGE_FAST = replace(STAGE, title="copy the data set to a local NVMe disk, or into memory if it fits")
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for reads that the storage cannot deliver any faster."""
-    blind = unseen(diagnosis, "storage-bandwidth-bound")
-    if blind is not None or not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
-        return blind
+    if not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
+        return None
     reads = judge_reads(diagnosis)
     if reads.pace == "unseen":
-        return Abstention(
-            "storage-bandwidth-bound", "sizes of the reads that reached a disk, and the disks' counters"
-        )
+        return Abstention(ID, "sizes of the reads that reached a disk, and the disks' counters")
     if reads.pace not in ("device", "limit") or is_overread(diagnosis.inputs, reads):
         return None
     proposals = [] if are_small_files(diagnosis.inputs) else _faster(diagnosis, reads)
-    if diagnosis.loader is not None and not diagnosis.loader.num_workers:
-        proposals += more_workers(
-            diagnosis, reads.readers, "read the next batch while the model works on this one"
-        )
+    if not given(diagnosis.loader).num_workers:
+        title = "read the next batch while the model works on this one"
+        proposals += more_workers(diagnosis, reads.readers, title)
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
-    return Finding("storage-bandwidth-bound", "input.storage", evidence, proposals, place_of(diagnosis))
+    return Finding(ID, "input.storage", evidence, proposals, place_of(diagnosis))
 
 
 def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     """A faster place for the data, where it is slower than a local NVMe disk."""
     inputs = diagnosis.inputs
     rate = (inputs.storage_bytes or 0.0) / max(inputs.storage, 1e-9) * reads.readers
-    if diagnosis.scenario is None or not 0 < rate < WORTH_MOVING * FAST_BYTES_PER_S[1]:
+    if not 0 < rate < WORTH_MOVING * FAST_BYTES_PER_S[1]:
         return []
-    low, likely, high = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
-    factor = spread(diagnosis.scenario, low, likely, high)
-    proposal = staging(diagnosis, "copy the data set to a local NVMe disk, or into memory if it fits", factor)
-    change = from_memory(diagnosis)
+    change, staged = from_memory(diagnosis), STAGE_FAST.at(place_of(diagnosis))
     if change is None:
-        return [proposal]
+        left = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
+        return [replace(staged, factor=spread(given(diagnosis.scenario), *left))]
     title = "copy the data set into memory, where it fits (tmpfs: /dev/shm)"
-    return [replace(proposal, title=title, change=change, factor=None, most=None, basis="calibrated")]
+    return [replace(as_timed(staged, change), title=title)]
 
 
 WORK = BatchCost(0.002, storage=0.06)
@@ -140,4 +125,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("storage-bandwidth-bound", "input.storage", examine)
+FINDING = Entry(ID, "input.storage", examine, needs=(timed_fetches,), remedies=(STAGE_FAST, WORKERS))

@@ -32,15 +32,13 @@ files (measured). Where a fault reads half a megabyte and more, the kernel's rea
 and its CPU falls with the sleep, as the bytes do. With `bdoc run --calibrate` the replay follows what the
 storage gave to 1, 2, 4 and 8 readers after the run, if one read then cost what it cost in the training.
 
-## Remedies
-`workers-auto`, `readahead-hints`.
-
 ## References
 posix_fadvise(2), madvise(2); proc(5), "io"; iostat(1) on why %util says little about parallel disks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..analyse.reads import UNSURE, Reads, are_small_files, is_mapped, is_overread, streams_of
@@ -57,19 +55,20 @@ from ..model.diagnosis import (
 )
 from ..model.report import Fix
 from .parts.advice import (
+    hot_files_of,
     judge_reads,
     more_workers,
     place_of,
     read_evidence,
     spread,
-    staging,
     starved,
-    unseen,
     wait_evidence,
 )
 from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import STAGE, WORKERS
 
+ID = "storage-latency-bound"
 NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)
 MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
@@ -85,13 +84,21 @@ for i in indices:                                    # in __getitems__, before t
 READ_FIX = """\
 for i in indices:                                    # in __getitems__, before the first read
     os.posix_fadvise(fd, offset(i), length(i), os.POSIX_FADV_WILLNEED)"""
+HINT = Proposal(
+    id="readahead-hints",
+    title="tell the kernel what a batch will read before reading it",
+    fix=Fix("hint at a batch's samples, then read them", READ_FIX),
+    effort="hours",
+    risk="reads past the page cache (O_DIRECT) are not helped by hints",
+    basis="bound",
+)
+STAGE_FAST = replace(STAGE, title="copy the data set to a local NVMe disk before training")
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for reads, and the storage is not known to be at its limit."""
-    blind = unseen(diagnosis, "storage-latency-bound")
-    if blind is not None or not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
-        return blind
+    if not starved(diagnosis, "input.storage", diagnosis.inputs.storage):
+        return None
     reads = judge_reads(diagnosis)
     if reads.pace not in ("latency", *UNSURE) and not is_overread(diagnosis.inputs, reads):
         return None
@@ -99,7 +106,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     wasted = are_small_files(diagnosis.inputs) or is_overread(diagnosis.inputs, reads)
     proposals += [] if wasted else _faster(diagnosis, reads)
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
-    return Finding("storage-latency-bound", "input.storage", evidence, proposals, place_of(diagnosis))
+    return Finding(ID, "input.storage", evidence, proposals, place_of(diagnosis))
 
 
 def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
@@ -107,8 +114,8 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     inputs = diagnosis.inputs
     mapped = is_mapped(inputs)
     small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    if any(hot.direct for hot in diagnosis.profile.hot_files if hot.loader == key):
+    hot = hot_files_of(diagnosis)
+    if hot is not None and hot.direct:
         return []  # past the page cache: hints fill a cache that these reads do not look into
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
@@ -116,43 +123,28 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     factor = _spared(diagnosis, MAPPED_LEFT if mapped else HINTED_LEFT)
     if is_overread(inputs, reads):
         factor, snippet = _narrowed(diagnosis, reads.each_bytes or 0.0), NARROW + MAPPED_FIX
-    return [
-        Proposal(
-            id="readahead-hints",
-            title="tell the kernel what a batch will read before reading it",
-            fix=Fix("hint at a batch's samples, then read them", snippet, place_of(diagnosis)),
-            factor=factor,
-            basis="bound",
-            effort="hours",
-            risk="reads past the page cache (O_DIRECT) are not helped by hints",
-        )
-    ]  # fmt: skip
+    return [replace(HINT.at(place_of(diagnosis), snippet), factor=factor)]
 
 
 def _narrowed(diagnosis: Diagnosis, each_bytes: float) -> tuple[float, float, float]:
     """The kernel reads far around each fault: without that, its CPU goes with the sleep."""
-    scenario, inputs = diagnosis.scenario, diagnosis.inputs
-    assert scenario is not None
+    scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     kernel = min(1.0, inputs.system / inputs.cpu) if inputs.cpu > 0 else 0.0
     left = [min(1.0, size / max(each_bytes, 1.0)) for size in NARROW_BYTES]
-    low, likely, high = (Change(storage=part, cpu=1 - (1 - part) * kernel) for part in left)
-    return spread(scenario, low, likely, high)
+    return spread(scenario, *(Change(storage=part, cpu=1 - (1 - part) * kernel) for part in left))
 
 
 def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     """A local NVMe disk, where a measured read takes more than twice as long as its read would."""
     if reads.each_s is None or reads.each_s < 2 * FAST_READ_S[1]:
         return []
-    low, likely, high = (min(1.0, read_s / reads.each_s) for read_s in FAST_READ_S)
-    factor = _spared(diagnosis, (low, likely, high))
-    return [staging(diagnosis, "copy the data set to a local NVMe disk before training", factor)]
+    factor = _spared(diagnosis, [min(1.0, read_s / reads.each_s) for read_s in FAST_READ_S])
+    return [replace(STAGE_FAST.at(place_of(diagnosis)), factor=factor)]
 
 
-def _spared(diagnosis: Diagnosis, left: tuple[float, float, float]) -> tuple[float, float, float]:
+def _spared(diagnosis: Diagnosis, left: Sequence[float]) -> tuple[float, float, float]:
     """The range of speedups when so much of the sleep in reads is left: at worst, likely, at best."""
-    assert diagnosis.scenario is not None
-    low, likely, high = (Change(storage=one) for one in left)
-    return spread(diagnosis.scenario, low, likely, high)
+    return spread(given(diagnosis.scenario), *(Change(storage=one) for one in left))
 
 
 WORK = BatchCost(0.002, storage=0.02)
@@ -190,4 +182,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("storage-latency-bound", "input.storage", examine)
+FINDING = Entry(ID, "input.storage", examine, needs=(timed_fetches,), remedies=(WORKERS, HINT, STAGE_FAST))

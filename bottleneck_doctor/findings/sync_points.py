@@ -27,9 +27,6 @@ still runs dry; the prediction knows of them.
 By replay: the loop does the same work, but runs ahead of the device. The step becomes the longer of what the
 host needs and what the device needs.
 
-## Remedies
-`defer-readback`.
-
 ## References
 PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization";
 torch.cuda.set_sync_debug_mode.
@@ -37,31 +34,38 @@ torch.cuda.set_sync_debug_mode.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analyse.device_replay import runs_ahead
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.case import SATURATED, SYNCING, Case, accelerated
-from .parts.computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
-from .parts.entry import Entry
+from .parts.computing import CALLS, CLOCK, beat_of, of_step, place
+from .parts.entry import Entry, device_step, given
 
 ID = "sync-points"
 IDLE_SHARE = 0.03  # of the step idle after waits for the device [catalogue F32]
 INHERENT = ("grad_scaler.py",)  # files of torch whose one readback per step the algorithm needs
 
-DEFERRED = """\
-running += loss.detach()                     # stays on the device
-if step % 50 == 0:                           # one wait in fifty steps
-    print(running.item() / 50); running.zero_()"""
+DEFER = Proposal(
+    id="defer-readback",
+    title="keep values on the device and read them back rarely",
+    fix=Fix(
+        "accumulate on the device; read every n steps",
+        "running += loss.detach()                     # stays on the device\n"
+        "if step % 50 == 0:                           # one wait in fifty steps\n"
+        "    print(running.item() / 50); running.zero_()",
+    ),
+    effort="hours",
+    risk="progress bars and early stopping see values later",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the device idles after the loop had waited for it."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
+    view = given(diagnosis.device)
     if of_step(diagnosis, beat_of(diagnosis).sync_s) < IDLE_SHARE:
         return None
     if view.facts.syncs is None:
@@ -80,28 +84,17 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *(Evidence(f"idle after `{one.call}` at {one.file}:{one.line}", "device_sync_s", one.idle_s, CLOCK)
           for one in mine[:3] if one.file),
     ]  # fmt: skip
-    return Finding(
-        ID, "host.sync", evidence, [_defer(diagnosis, mine, idle)], place(mine[0].file, mine[0].line)
-    )
-
-
-def _defer(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Proposal:
-    return Proposal(
-        id="defer-readback",
-        title="keep values on the device and read them back rarely",
-        fix=Fix("accumulate on the device; read every n steps", DEFERRED, place(mine[0].file, mine[0].line)),
-        change=_change(diagnosis, mine, idle),
-        effort="hours",
-        risk="progress bars and early stopping see values later",
-    )
+    where = place(mine[0].file, mine[0].line)
+    proposal = replace(DEFER.at(where), change=_change(diagnosis, mine, idle))
+    return Finding(ID, "host.sync", evidence, [proposal], where)
 
 
 def _change(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Change:
     """With all waits gone the loop runs ahead; while others wait, only our part of the idleness goes. What
     the loop did while the device idled remains its work: no step gets shorter than that."""
-    view, beat = diagnosis.device, beat_of(diagnosis)
-    others = view is not None and len(mine) < len(view.facts.syncs or [])
-    if view is None or others or not runs_ahead(view, diagnosis.wait_s, syncs=False):
+    view, beat = given(diagnosis.device), beat_of(diagnosis)
+    others = len(mine) < len(view.facts.syncs or [])
+    if others or not runs_ahead(view, diagnosis.wait_s, syncs=False):
         own_work = min(1.0, (beat.host_s - beat.busy_s) / beat.sync_s)
         return Change(lead_in=max(0.0, 1 - idle / beat.sync_s, own_work))
     return Change(ahead=1.0)
@@ -129,4 +122,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.sync", examine)
+FINDING = Entry(ID, "host.sync", examine, device=True, needs=(device_step,), remedies=(DEFER,))

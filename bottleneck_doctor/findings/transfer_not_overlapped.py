@@ -26,9 +26,6 @@ By replay, from the measured wait: copying ahead hides what fits behind the kern
 (ours). Half the bytes take half the time, a byte instead of float32 a quarter; at worst nothing is gained,
 as the conversion costs time on the device.
 
-## Remedies
-`device-prefetcher`, `half-inputs`.
-
 ## References
 CUDA C++ Programming Guide, "Asynchronous concurrent execution"; torch.Tensor.record_stream; NVIDIA Apex,
 data_prefetcher of the ImageNet example.
@@ -36,16 +33,17 @@ data_prefetcher of the ImageNet example.
 
 from __future__ import annotations
 
-from ..model.code import Location
+from dataclasses import replace
+
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import loader_with, spread
 from .parts.case import COPYING, SATURATED, Case, accelerated
-from .parts.computing import CALLS, CLOCK, beat_of, of_step, place, unclocked
-from .parts.entry import Entry
+from .parts.computing import CALLS, CLOCK, beat_of, of_step, place
+from .parts.entry import Entry, device_step, given
 
 ID = "transfer-not-overlapped"
 EXPOSED_SHARE = 0.1  # of the device's busy time [catalogue F30]
@@ -65,19 +63,32 @@ while ahead is not None:
     for one in ahead: one.record_stream(torch.cuda.current_stream())
     now, ahead = ahead, copied()                           # the next copy runs while `now` is used
     train_step(*now)"""
-SMALLER = """\
-return torch.from_numpy(image), label       # uint8 from the data set: a quarter of float32
-x = x.to(device, non_blocking=True).float().div_(255)      # on the device"""
+PREFETCH = Proposal(
+    id="device-prefetcher",
+    title="copy the next batch on a stream of its own while this one computes",
+    fix=Fix("fetch and copy one batch ahead", AHEAD),
+    apply="hook",
+    effort="hours",
+    risk="one batch more on the device; memory is reused too early without record_stream",
+    treatments=(Treatment("device_ahead"),),
+)
+SMALLER = Proposal(
+    id="half-inputs",
+    title="send smaller types to the device: bytes or half precision instead of float32",
+    fix=Fix(
+        "return the smallest type that holds the data; convert on the device",
+        "return torch.from_numpy(image), label       # uint8 from the data set: a quarter of float32\n"
+        "x = x.to(device, non_blocking=True).float().div_(255)      # on the device",
+    ),
+    effort="hours",
+    risk="half precision rounds; the conversion takes time on the device",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when kernels wait for copies to speak of."""
-    if (view := diagnosis.device) is None:
-        return None
-    if blind := unclocked(diagnosis, ID):
-        return blind
-    beat, copies = beat_of(diagnosis), view.facts.copies
-    if diagnosis.scenario is None or beat.transfer_s <= EXPOSED_SHARE * beat.busy_s:
+    beat, copies = beat_of(diagnosis), given(diagnosis.device).facts.copies
+    if beat.transfer_s <= EXPOSED_SHARE * beat.busy_s:
         return None
     if not copies:
         return Abstention(ID, "the loop's copies to the device")
@@ -91,49 +102,22 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]  # fmt: skip
     where = place(largest.file, largest.line)
     aside = sum(one.bytes for one in copies if one.side_stream) > moved / 2  # that was done already
-    proposals = (
-        [] if aside else [_ahead(diagnosis, diagnosis.scenario, beat, max(engine, beat.transfer_s), where)]
-    )
-    wide = sum(one.bytes for one in copies if one.dtype in WIDE)
-    if wide > moved / 2:
-        proposals.append(_smaller(diagnosis.scenario, wide / moved, where))
+    proposals = [] if aside else [_ahead(diagnosis, beat, max(engine, beat.transfer_s)).at(where)]
+    wide = sum(one.bytes for one in copies if one.dtype in WIDE) / max(moved, 1e-12)
+    if wide > 0.5:
+        halves, quarters = Change(copying=1 - wide / 2), Change(copying=1 - 3 * wide / 4)
+        factor = spread(given(diagnosis.scenario), Change(), halves, quarters)
+        proposals.append(replace(SMALLER.at(where), factor=factor))
     return Finding(ID, "device.transfer", evidence, proposals, where)
 
 
-def _ahead(
-    diagnosis: Diagnosis,
-    scenario: Scenario,
-    beat: DeviceStepBreakdown,
-    copying_s: float,
-    where: Location | None,
-) -> Proposal:
+def _ahead(diagnosis: Diagnosis, beat: DeviceStepBreakdown, copying_s: float) -> Proposal:
     """What the copy engine needs beyond the kernels' time stays exposed."""
-    loader = diagnosis.loader
-    pinning = [] if loader is None else [loader_with(loader, pin_memory=True)]
     left = min(1.0, max(0.0, copying_s - beat.busy_s) / beat.transfer_s)
     worst = Change(copying=1 - AT_WORST * (1 - left))
-    return Proposal(
-        id="device-prefetcher",
-        title="copy the next batch on a stream of its own while this one computes",
-        fix=Fix("fetch and copy one batch ahead", AHEAD, where),
-        factor=spread(scenario, worst, Change(copying=left), Change(copying=left)),
-        apply="hook",
-        effort="hours",
-        risk="one batch more on the device; memory is reused too early without record_stream",
-        treatments=(*pinning, Treatment("device_ahead")),
-    )
-
-
-def _smaller(scenario: Scenario, wide: float, where: Location | None) -> Proposal:
-    halves, quarters = Change(copying=1 - wide / 2), Change(copying=1 - 3 * wide / 4)
-    return Proposal(
-        id="half-inputs",
-        title="send smaller types to the device: bytes or half precision instead of float32",
-        fix=Fix("return the smallest type that holds the data; convert on the device", SMALLER, where),
-        factor=spread(scenario, Change(), halves, quarters),
-        effort="hours",
-        risk="half precision rounds; the conversion takes time on the device",
-    )
+    factor = spread(given(diagnosis.scenario), worst, Change(copying=left), Change(copying=left))
+    pinning = () if diagnosis.loader is None else (loader_with(diagnosis.loader, pin_memory=True),)
+    return replace(PREFETCH, factor=factor, treatments=(*pinning, *PREFETCH.treatments))
 
 
 def _copies(dtype: str = "float32", engine_s: float = 0.009, aside: bool = False) -> DeviceFacts:
@@ -161,4 +145,6 @@ def cases() -> tuple[Case, ...]:
     )  # fmt: skip
 
 
-FINDING = Entry(ID, "device.transfer", examine)
+FINDING = Entry(
+    ID, "device.transfer", examine, device=True, needs=(device_step,), remedies=(PREFETCH, SMALLER)
+)

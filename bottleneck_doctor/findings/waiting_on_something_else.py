@@ -25,9 +25,6 @@ more workers. A lock may guard what can only serve one at a time.
 Replay of the measured batches: more workers whose sleeps overlap, or one background thread. For a lock:
 from no gain at all to the batches without the time spent waiting for it.
 
-## Remedies
-`workers-auto`, `thread-prefetch`, `shorten-lock`.
-
 ## References
 proc(5), "wchan" and "syscall"; torch.utils.data, "Single- and Multi-process Data Loading".
 """
@@ -48,12 +45,13 @@ from .parts.advice import (
     spread,
     starved,
     takes_turns,
-    unseen,
     wait_evidence,
 )
 from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, given, timed_fetches
+from .parts.remedies import WORKERS
 
+ID = "waiting-on-something-else"
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
 AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]
 
@@ -65,65 +63,50 @@ def ahead(loader, depth=4):              # for batch in ahead(loader): ...
         ready.put(end)
     threading.Thread(target=fill, daemon=True).start()
     while (batch := ready.get()) is not end: yield batch"""
-UNLOCK = """\
-with lock:
-    handle = take(index)                 # only what must not happen twice at once
-sample = prepare(handle)                 # everything else outside the lock"""
+PREFETCH = Proposal(
+    id="thread-prefetch",
+    title="fetch the next batches in a background thread",
+    fix=Fix("wrap the loader", THREAD),
+    change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
+    apply="hook",
+    risk="the data set's code then runs in another thread; an exception in it must be handed over",
+)
+UNLOCK = Proposal(
+    id="shorten-lock",
+    title="hold the lock for less, so that workers need not take turns",
+    fix=Fix(
+        "keep only what must not happen twice at once under the lock",
+        "with lock:\n"
+        "    handle = take(index)                 # only what must not happen twice at once\n"
+        "sample = prepare(handle)                 # everything else outside the lock",
+    ),
+    effort="hours",
+    risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for something that no faster CPU, disk or network would give it."""
-    blind = unseen(diagnosis, "waiting-on-something-else")
-    inputs = diagnosis.inputs
-    if blind is not None or not starved(diagnosis, "input.wait", inputs.wait):
-        return blind
+    inputs, loader, place = diagnosis.inputs, given(diagnosis.loader), place_of(diagnosis)
+    if not starved(diagnosis, "input.wait", inputs.wait):
+        return None
     if inputs.blocked_samples < LOOKS_AT_LEAST:
-        return Abstention("waiting-on-something-else", "what the makers of batches sleep in (wait channels)")
+        return Abstention(ID, "what the makers of batches sleep in (wait channels)")
     if inputs.other_cpu >= POOL_SHARE * inputs.wait:
         return None
     evidence = wait_evidence(diagnosis)
     evidence += [Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", value, "wait channels")
                  for kind, value in sorted(inputs.waits.items(), key=lambda item: -item[1])]  # fmt: skip
-    lock = lock_share(diagnosis)
-    proposals = (
-        _unlock(diagnosis, lock) if takes_turns(diagnosis) else more_workers(diagnosis) + _thread(diagnosis)
-    )
-    return Finding("waiting-on-something-else", "input.wait", evidence, proposals, place_of(diagnosis))
-
-
-def _thread(diagnosis: Diagnosis) -> list[Proposal]:
-    """For a loader without workers: a thread sleeps as well as a process does."""
-    if diagnosis.loader is None or diagnosis.loader.num_workers:
-        return []
-    return [
-        Proposal(
-            id="thread-prefetch",
-            title="fetch the next batches in a background thread",
-            fix=Fix("wrap the loader", THREAD, diagnosis.loader.location),
-            change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
-            apply="hook",
-            treatments=(Treatment("ahead", {"where": meant(diagnosis.loader), "depth": AHEAD}),),
-            risk="the data set's code then runs in another thread; an exception in it must be handed over",
-        )
-    ]
-
-
-def _unlock(diagnosis: Diagnosis, share: float) -> list[Proposal]:
-    assert diagnosis.scenario is not None
-    free = Change(wait=1 - share)
-    return [
-        Proposal(
-            id="shorten-lock",
-            title="hold the lock for less, so that workers need not take turns",
-            fix=Fix(
-                "keep only what must not happen twice at once under the lock", UNLOCK, place_of(diagnosis)
-            ),
-            factor=spread(diagnosis.scenario, Change(), free, free),
-            basis="bound",
-            effort="hours",
-            risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
-        )
-    ]
+    if takes_turns(diagnosis):
+        free = Change(wait=1 - lock_share(diagnosis))
+        factor = spread(given(diagnosis.scenario), Change(), free, free)
+        return Finding(ID, "input.wait", evidence, [replace(UNLOCK.at(place), factor=factor)], place)
+    proposals = more_workers(diagnosis)
+    if not loader.num_workers:  # a thread sleeps as well as a process does
+        ahead = Treatment("ahead", {"where": meant(loader), "depth": AHEAD})
+        proposals.append(replace(PREFETCH.at(loader.location), treatments=(ahead,)))
+    return Finding(ID, "input.wait", evidence, proposals, place)
 
 
 WORK = BatchCost(0.001, wait=0.02)
@@ -147,4 +130,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry("waiting-on-something-else", "input.wait", examine)
+FINDING = Entry(ID, "input.wait", examine, needs=(timed_fetches,), remedies=(WORKERS, PREFETCH, UNLOCK))

@@ -29,9 +29,6 @@ workers 0.002 s); the pipeline still fills anew at each epoch. For `next(iter(lo
 its iterator ends nothing. Without workers: as in `ipc-overhead`; of a whole run, all starts, and the batches
 made in the loop.
 
-## Remedies
-`persistent-workers`, `hoist-iterator`, `workers-auto`.
-
 ## References
 torch.utils.data, "persistent_workers"; PyTorch Performance Tuning Guide.
 """
@@ -47,10 +44,10 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.loops import Epochs, Loader, Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.advice import HOOK, loader_call, loader_with, unlooped
+from .parts.advice import HOOK, on_loader
 from .parts.case import Case, loop_of, patient
-from .parts.entry import Entry
-from .parts.reserving import without_workers
+from .parts.entry import Entry, dataloader_loop, given
+from .parts.reserving import FEWER, without_workers
 
 ID, CAUSE = "worker-respawn", "input.worker_startup"
 START_SHARE = 0.02  # of an epoch [catalogue F15]
@@ -58,7 +55,23 @@ FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated
 MOST = 0.5  # of all starts are spared by keeping the workers: then their number is no matter (ours)
 PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers [catalogue F15, measured]
 
-HOIST = """\
+KEEP_WORKERS = Proposal(
+    id="persistent-workers",
+    title="keep the workers between epochs",
+    fix=Fix("let the loader keep its workers", "DataLoader(..., persistent_workers=True)"),
+    apply="hook",
+    risk="workers do not see later changes to the data set; the loader must be built only once",
+)
+BUILD_ONCE = Proposal(
+    id="persistent-workers",
+    title="build the loader once, before the loop over epochs",
+    fix=Fix(
+        "its persistent workers end with it",
+        "loader = DataLoader(...)     # before: for epoch in range(epochs):",
+    ),
+    risk="workers do not see later changes to the data set",
+)
+NEXT_BATCH = """\
 batches = iter(loader)                              # once, before the loop over steps
 for step in range(steps):
     try:
@@ -66,6 +79,12 @@ for step in range(steps):
     except StopIteration:
         batches = iter(loader)
         batch = next(batches)"""
+HOIST = Proposal(
+    id="hoist-iterator",
+    title="make the iterator once, not at every step",
+    fix=Fix("take `iter(loader)` out of the loop over steps", NEXT_BATCH),
+    risk="batches then come from whole shuffled passes instead of always their beginnings",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -95,8 +114,7 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
     later_s = max(0.0, life.starting_s - life.first_start_s)
     later_s += again * (life.starting_evaluation_s + life.stopping_s)
     if life.beginnings > 1 and later_s > 0:
-        once = _once if loader.persistent_workers else _persist
-        proposals.append(_of_the_run(once(Scenario((), ()), loader), whole.run_s, later_s, later_s))
+        proposals.append(_of_the_run(_persisting(loader), whole.run_s, later_s, later_s))
     few = max(1, floor(diagnosis.profile.machine.cores))
     spared = whole.starting_s * (1 - few / loader.num_workers)
     alone = _spared_by_none(diagnosis, whole.starting_s)
@@ -109,8 +127,8 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
 
 def _of_the_run(proposal: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
     """The cure with what it brings the whole run."""
-    factor = tuple(run_s / max(run_s - one, 1e-2 * run_s) for one in (0.7 * spared_s, spared_s, most_s))
-    low, likely, high = factor
+    spared = (0.7 * spared_s, spared_s, most_s)
+    low, likely, high = (run_s / max(run_s - one, 1e-2 * run_s) for one in spared)
     return replace(
         proposal, title=f"{proposal.title} (gain of the whole run)", change=None, factor=(low, likely, high),
         basis="amdahl", scope="run",
@@ -126,23 +144,18 @@ def _spared_by_none(diagnosis: Diagnosis, starting_s: float) -> float:
 
 
 def _fewer(loader: Loader, few: int) -> Proposal:
-    call = loader_call(loader, num_workers=few)
     why = "no more workers than cores" if few else "the loop makes these batches faster than workers start"
-    return Proposal(
-        id="workers-auto",
-        title=f"start fewer workers: {few or 'none'} instead of {loader.num_workers}",
-        fix=Fix(f"{why}: each has to start and to import", call, loader.location),
-        apply="hook",
-        treatments=(loader_with(loader, num_workers=few),),
-    )
+    fewer = on_loader(FEWER, loader, f"{why}: each has to start and to import", num_workers=few)
+    return replace(fewer, title=f"start fewer workers: {few or 'none'} instead of {loader.num_workers}")
 
 
 def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """The steady steps' account of it."""
-    blind = unlooped(diagnosis, ID)
-    loader, loop, scenario = diagnosis.loader, diagnosis.loop, diagnosis.scenario
-    if blind is not None or loader is None or loop is None or scenario is None or not loader.num_workers:
-        return blind
+    if missing := dataloader_loop(diagnosis):
+        return Abstention(ID, missing)
+    loader, loop, scenario = given(diagnosis.loader), given(diagnosis.loop), given(diagnosis.scenario)
+    if not loader.num_workers:
+        return None
     started = sum(one.role == "worker" and one.loader == loader.key for one in diagnosis.profile.processes)
     if loader.persistent_workers and started <= loader.num_workers:
         return None
@@ -162,8 +175,9 @@ def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
             else []
         ),
     ]
-    proposals = [_hoist(scenario, loader)] if _abandoned(loop, loader) else []
-    proposals.append(_once(scenario, loader) if loader.persistent_workers else _persist(scenario, loader))
+    once = Change(startup=min(1.0, PERSISTENT_S / max(start_s, 1e-12)))
+    proposals = [replace(HOIST.at(loader.location), change=once)] if _abandoned(loop, loader) else []
+    proposals.append(replace(_persisting(loader), change=once))
     # none need to start, which the replay of steps does not count
     proposals += without_workers(
         diagnosis, "the loop makes these batches faster than workers start", gain=1.0
@@ -180,44 +194,11 @@ def _abandoned(loop: Loop, loader: Loader) -> bool:
     return taken < FEW_BATCHES and (not loader.dataset_length or taken < whole - 1)
 
 
-def _started_once(scenario: Scenario) -> Change:
-    return Change(startup=min(1.0, PERSISTENT_S / max(scenario.epoch_start, 1e-12)))
-
-
-def _hoist(scenario: Scenario, loader: Loader) -> Proposal:
-    return Proposal(
-        id="hoist-iterator",
-        title="make the iterator once, not at every step",
-        fix=Fix("take `iter(loader)` out of the loop over steps", HOIST, loader.location),
-        change=_started_once(scenario),
-        apply="manual",
-        risk="batches then come from whole shuffled passes instead of always their beginnings",
-    )
-
-
-def _persist(scenario: Scenario, loader: Loader) -> Proposal:
-    call = loader_call(loader, persistent_workers=True)
-    return Proposal(
-        id="persistent-workers",
-        title="keep the workers between epochs",
-        fix=Fix("let the loader keep its workers", call, loader.location),
-        change=_started_once(scenario),
-        apply="hook",
-        treatments=(loader_with(loader, persistent_workers=True),),
-        risk="workers do not see later changes to the data set; the loader must be built only once",
-    )
-
-
-def _once(scenario: Scenario, loader: Loader) -> Proposal:
-    """Workers are to persist already, and yet were started again: the loader itself was built again."""
-    lines = "loader = DataLoader(...)     # before: for epoch in range(epochs):"
-    return Proposal(
-        id="persistent-workers",
-        title="build the loader once, before the loop over epochs",
-        fix=Fix("its persistent workers end with it", lines, loader.location),
-        change=_started_once(scenario),
-        risk="workers do not see later changes to the data set",
-    )
+def _persisting(loader: Loader) -> Proposal:
+    """Where workers are to persist already and yet were started again, the loader itself was built again."""
+    if loader.persistent_workers:
+        return BUILD_ONCE.at(loader.location)
+    return on_loader(KEEP_WORKERS, loader, persistent_workers=True)
 
 
 WORK, COST = BatchCost(0.002), StepCost(0.0, 0.003)
@@ -246,4 +227,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, CAUSE, examine)
+FINDING = Entry(ID, CAUSE, examine, remedies=(KEEP_WORKERS, BUILD_ONCE, HOIST, FEWER))

@@ -27,9 +27,6 @@ Replay. Nothing where the pool's work was all useful; at best what a NumPy data 
 alone (ours: of two trainings that alone was too little, x1.9 for x3.6 and x1.7 for x3.1). A pool of the
 script's own: all of the time in which the loop had no core (x1.56 for x1.52), cautiously half of it.
 
-## Remedies
-`worker-threads-1`.
-
 ## References
 threadpoolctl; OpenBLAS, "OPENBLAS_NUM_THREADS"; OpenCV, "setNumThreads"; torch.utils.data, "worker_init_fn".
 """
@@ -56,10 +53,11 @@ from ..model.diagnosis import (
 )
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import BOOKS, loader_call, spread, unlooped, wait_evidence, waits
+from .parts.advice import BOOKS, loader_call, spread, wait_evidence, waits
 from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import crowd_evidence, hottest_place, line_evidence
+from .parts.rewriting import Code
 
 ID = "worker-thread-oversubscription"
 BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool [catalogue F05, measured]
@@ -69,20 +67,41 @@ def one_thread(_):                                   # import threadpoolctl, cv2
     threadpoolctl.threadpool_limits(1); cv2.setNumThreads(0)
 {call}
 # or, where the model needs no CPU: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
-
+LIMIT = Proposal(
+    id="worker-threads-1",
+    title="one thread for the libraries inside each worker",
+    fix=Fix(
+        "limit the pools when a worker starts",
+        ONE_THREAD.format(call="DataLoader(..., worker_init_fn=one_thread)"),
+    ),
+    apply="hook",
+    risk="sums in another order change the last digits",
+    treatments=(Treatment("worker_threads"),),
+)
 OWN_POOL = """\
 def one_thread(): torch.set_num_threads(1)           # threadpoolctl and cv2 limit what else computes
 pool = multiprocessing.Pool({count}, initializer=one_thread)"""
+SHRINK_POOL = Proposal(
+    id="worker-threads-1",
+    title="as many threads or processes that make batches as there are cores, each with one thread",
+    fix=Fix("limit them where they are started", OWN_POOL.format(count=2)),
+    risk="sums in another order change the last digits",
+)
+
+
+def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
+    """Timed fetches, where no crowded pool of the script's own makes the batches."""
+    return None if _has_crowded_pool(diagnosis) else dataloader_loop(diagnosis)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when pools inside several workers crowd the cores and the loop waits."""
-    if diagnosis.scenario is not None and too_many_feeders(diagnosis.scenario):
-        return _own_pool(diagnosis, diagnosis.scenario)
-    blind = unlooped(diagnosis, ID)
-    loader, scenario, inputs = diagnosis.loader, diagnosis.scenario, diagnosis.inputs
-    if blind is not None or loader is None or scenario is None or loader.num_workers < 2:
-        return blind
+    scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
+    if _has_crowded_pool(diagnosis):
+        return _own_pool(diagnosis, scenario)
+    loader = given(diagnosis.loader)
+    if loader.num_workers < 2:
+        return None
     pool = pool_cpu(inputs, scenario.serialise)
     if not waits(diagnosis) or pool < OTHERS_SHARE * (inputs.cpu + pool):
         return None
@@ -105,19 +124,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]  # fmt: skip
-    call = ONE_THREAD.format(
-        call=loader_call(loader, worker_init_fn="one_thread").replace("'one_thread'", "one_thread")
-    )
-    proposal = Proposal(
-        id="worker-threads-1",
-        title="one thread for the libraries inside each worker",
-        fix=Fix("limit the pools when a worker starts", call, loader.location),
-        factor=factor,
-        apply="hook",
-        treatments=(Treatment("worker_threads"),),
-        risk="sums in another order change the last digits",
-    )
+    call = loader_call(loader, worker_init_fn=Code("one_thread"))
+    proposal = replace(LIMIT.at(loader.location, ONE_THREAD.format(call=call)), factor=factor)
     return Finding(ID, "input.oversubscribed", evidence, [proposal], hottest_place(diagnosis))
+
+
+def _has_crowded_pool(diagnosis: Diagnosis) -> bool:
+    return diagnosis.scenario is not None and too_many_feeders(diagnosis.scenario)
 
 
 def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
@@ -131,12 +144,8 @@ def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
         Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group"),
         *line_evidence(diagnosis),
     ]
-    proposal = Proposal(
-        id="worker-threads-1",
-        title="as many threads or processes that make batches as there are cores, each with one thread",
-        fix=Fix("limit them where they are started", OWN_POOL.format(count=count)),
-        factor=(2 * gained / (1 + gained), gained, gained),
-        risk="sums in another order change the last digits",
+    proposal = replace(
+        SHRINK_POOL.at(None, OWN_POOL.format(count=count)), factor=(2 * gained / (1 + gained), gained, gained)
     )
     return Finding(ID, "input.oversubscribed", evidence, [proposal], hottest_place(diagnosis))
 
@@ -172,4 +181,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.oversubscribed", examine)
+FINDING = Entry(
+    ID, "input.oversubscribed", examine, needs=(timed_fetches_or_pool,), remedies=(LIMIT, SHRINK_POOL)
+)

@@ -40,10 +40,11 @@ from ..analyse.causes import gain
 from ..analyse.predict import WORTH, best_setting, doubled
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, StepCost
 from ..model.report import Evidence
-from .parts.advice import WORKERS, dearest, more_workers, takes_turns, wait_evidence, waits
+from .parts.advice import dearest, more_workers, takes_turns, wait_evidence, waits
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, dataloader_loop, given
 from .parts.lines import crowded
+from .parts.remedies import WORKERS
 
 ID = "workers-too-few"
 BUSY_SHARE = 0.8  # of the workers' time in fetches [catalogue F02: 0.9; ours: less the gaps of epochs]

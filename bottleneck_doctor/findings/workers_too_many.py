@@ -28,9 +28,6 @@ its layers did when they were timed after the training; else at worst as if work
 no longer than now. The worst collapse seen was 204 ms against 18.7 ms a step, two threads against one on a
 core that was shared.
 
-## Remedies
-`reserve-cores`.
-
 ## References
 torch.utils.data, warning on too many workers; PyTorch Performance Tuning Guide, "Utilize OpenMP"; PyTorch,
 "CPU threading and TorchScript inference".
@@ -56,11 +53,11 @@ from ..model.diagnosis import (
     StepCost,
 )
 from ..model.loops import Loader
-from ..model.report import Evidence, Fix
-from .parts.advice import loader_call, loader_with, unlooped
+from ..model.report import Evidence
+from .parts.advice import on_loader
 from .parts.case import Case, patient
-from .parts.entry import Entry
-from .parts.reserving import reserve_cores
+from .parts.entry import Entry, dataloader_loop, given
+from .parts.reserving import FEWER, RESERVE, reserve_cores
 
 ID = "workers-too-many"
 QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [catalogue F04]
@@ -69,10 +66,9 @@ SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worke
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when threads of the model and workers crowd the cores and the loop is held up by it."""
-    blind = unlooped(diagnosis, ID)
-    loader, scenario = diagnosis.loader, diagnosis.scenario
-    if blind is not None or loader is None or scenario is None or not loader.num_workers:
-        return blind
+    loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
+    if not loader.num_workers:
+        return None
     crowd, cores = scenario.workers + scenario.threads, scenario.cores
     if crowd <= cores + SLACK_CORES:
         return None
@@ -104,15 +100,12 @@ def _queue_share(diagnosis: Diagnosis) -> float | None:
 
 
 def _fewer(scenario: Scenario, loader: Loader) -> Proposal:
-    best = best_setting(scenario)
-    call = loader_call(loader, num_workers=best.workers)
-    return Proposal(
-        id="workers-auto",
-        title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
-        fix=Fix("take fewer workers: these have no cores of their own", call, loader.location),
-        change=Change(workers=best.workers),
-        apply="hook",
-        treatments=(loader_with(loader, num_workers=best.workers),),
+    best = best_setting(scenario).workers
+    why = "take fewer workers: these have no cores of their own"
+    return replace(
+        on_loader(FEWER, loader, why, num_workers=best),
+        title=f"make batches in {best} worker process{'es' if best > 1 else ''}",
+        change=Change(workers=best),
     )
 
 
@@ -137,4 +130,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.oversubscribed", examine)
+FINDING = Entry(ID, "input.oversubscribed", examine, needs=(dataloader_loop,), remedies=(FEWER, RESERVE))

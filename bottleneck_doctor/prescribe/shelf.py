@@ -84,7 +84,7 @@ def _proposals(finding: str) -> dict[str, Proposal]:
     found: dict[str, Proposal] = {}
     for module in modules():
         if module.FINDING.id == finding and module.FINDING.remedies:
-            return {one.id: one for one in module.FINDING.remedies}
+            return {one.id: one for one in reversed(module.FINDING.remedies)}  # the first of an id
         if module.FINDING.id == finding:
             for outcome in _outcomes(module):
                 for proposal in outcome.proposals:

@@ -46,9 +46,6 @@ OUTCOMES = {"fires", "silent", "abstains"}
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
 
-UNSHOWN = {"loader-in-main"}  # can abstain, and no case shows it yet: this list only shrinks
-
-
 SHELF = {module.__name__.rpartition(".")[2]: module for module in modules()}
 CASES = {name: cases_of(module) for name, module in SHELF.items()}
 ALL_CASES = [
@@ -99,10 +96,7 @@ def test_a_finding_shows_when_it_fires_when_not_and_when_it_cannot_say(module: M
     assert set(outcomes) <= OUTCOMES
     assert len(outcomes) >= 3
     assert set(outcomes) >= {"fires", "silent"}
-    if module.FINDING.id in UNSHOWN:
-        assert "abstains" not in outcomes, "take it off the list"
-    else:
-        assert "abstains" in outcomes or not _can_abstain(module), "it can abstain, and no case shows it"
+    assert "abstains" in outcomes or not _can_abstain(module), "it can abstain, and no case shows it"
 
 
 def test_thresholds_say_where_they_come_from(module: ModuleType) -> None:
@@ -151,6 +145,26 @@ def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType, case
         if proposal.factor is not None:
             low, likely, high = proposal.factor
             assert 0 < low <= likely <= high, f"{proposal.id}: {proposal.factor}"
+
+
+def test_a_declared_remedy_reads_without_a_run(module: ModuleType) -> None:
+    for remedy in module.FINDING.remedies:
+        assert KEBAB.fullmatch(remedy.id)
+        assert remedy.title[:1].islower()
+        assert not re.search(r"\.$|[{}]", remedy.title), remedy.title
+        assert remedy.fix.text
+        assert remedy.fix.snippet or remedy.apply == "admin", f"{remedy.id}: what to write"
+        assert remedy.fix.location is None, f"{remedy.id}: only a run knows the place"
+        assert (remedy.apply in EASE, remedy.effort in EFFORT, remedy.basis in TRUST) == (True, True, True)
+
+
+@pytest.mark.parametrize(("module", "case"), FIRING)
+def test_a_proposal_is_a_remedy_that_the_finding_declares(module: ModuleType, case: Case) -> None:
+    """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
+    remedies = module.FINDING.remedies
+    for proposal in _found(module, case).proposals if remedies else []:
+        same = [one for one in remedies if (one.id, one.effort) == (proposal.id, proposal.effort)]
+        assert any(proposal.apply in (one.apply, "manual") for one in same), f"{proposal.id} is not declared"
 
 
 @pytest.mark.parametrize(("module", "case"), FIRING)

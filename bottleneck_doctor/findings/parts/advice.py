@@ -7,18 +7,18 @@ from dataclasses import replace
 from ...analyse import reads
 from ...analyse.causes import gain
 from ...analyse.hot import is_users
-from ...analyse.predict import WORTH, best_setting
+from ...analyse.predict import WORTH, best_setting, step_after
 from ...analyse.reads import UNSURE, Reads, serves_more
-from ...analyse.replay import apply, step_seconds
 from ...analyse.steps import seconds_in
 from ...model.code import Location
 from ...model.derived import Rhythm
 from ...model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
-from ...model.fetches import Payload, Repeats
+from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...model.loops import Loader
-from ...model.report import Evidence, Fix
+from ...model.report import Evidence
 from ...model.run import Treatment
+from .remedies import WORKERS
 from .rewriting import loader_call as loader_call
 
 EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random part [catalogue F08]
@@ -29,7 +29,6 @@ MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (
 BOOKS = "thread CPU clock, schedstat"
 TASK_IO = "io counters of the task"
 TIMED = "timed after the run"
-STAGE = "stage-to-fast-storage"
 
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
@@ -93,16 +92,14 @@ def making_s(inputs: Inputs) -> float:
     return max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
 
 
-WORKERS = Proposal(
-    id="workers-auto",
-    title="make batches in worker processes",
-    fix=Fix(
-        "let more workers wait at the same time",
-        "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)",
-    ),
-    apply="hook",
-    risk="memory grows with each worker; random augmentations draw from other streams",
-)
+def on_loader(remedy: Proposal, loader: Loader, text: str = "", **arguments: object) -> Proposal:
+    """The remedy for a loader that is built with other arguments: the call to write, and the treatment."""
+    return replace(
+        remedy.at(loader.location, loader_call(loader, **arguments), text),
+        treatments=(loader_with(loader, **arguments),),
+    )
+
+
 ITERABLE = "; an iterable data set must give each worker a part of its own, or samples come repeatedly"
 
 
@@ -113,20 +110,17 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
         return []
     reading = replace(scenario, streams=streams or scenario.streams)
     best = best_setting(reading)
-    if best.step_s > if_persistent(reading) / WORTH:
+    if best.step_s > step_after(reading, Change(startup=0.0)) / WORTH:
         return []  # all that it brings is that workers live on, which another remedy says by name
     count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
-    setting = {
-        "num_workers": best.workers, "prefetch_factor": best.prefetch, "persistent_workers": True,
-    }  # fmt: skip
     proposal = replace(
-        WORKERS.at(loader.location, loader_call(loader, **setting)),
+        on_loader(WORKERS, loader, num_workers=best.workers, prefetch_factor=best.prefetch,
+                  persistent_workers=True),
         title=title or f"wait side by side: make batches in {count}",
         change=replace(best.change, streams=streams),
         risk=WORKERS.risk + (ITERABLE if loader.dataset_kind == "iterable" else ""),
         basis="calibrated" if scenario.served else "replay",
-        treatments=(loader_with(loader, **setting),),
-    )
+    )  # fmt: skip
     return [as_served(diagnosis, proposal)]
 
 
@@ -170,24 +164,17 @@ def meant(loader: Loader) -> dict[str, object] | None:
 def keeping(diagnosis: Diagnosis, what: str = "cache") -> tuple[Treatment, ...]:
     """The treatment that keeps this loader's finished samples in memory, or only what was "decoded", in as
     much as they may take."""
-    loader, machine = diagnosis.loader, diagnosis.profile.machine
-    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
-    if loader is None or not known:
+    loader, room = diagnosis.loader, room_to_keep(diagnosis)
+    if loader is None or not room:
         return ()
-    return (Treatment(what, {"where": meant(loader), "bytes": int(KEEP_SHARE * min(known))}),)
-
-
-def if_persistent(scenario: Scenario) -> float:
-    """Seconds per step if no epoch began anew: what persistent workers alone would bring."""
-    return step_seconds(apply(Change(startup=0.0), scenario))
+    return (Treatment(what, {"where": meant(loader), "bytes": int(room)}),)
 
 
 def judge_reads(diagnosis: Diagnosis) -> Reads:
     """How storage serves this data set."""
-    loader = diagnosis.loader
-    key, workers = (loader.key, loader.num_workers) if loader is not None else ("", 0)
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
     return reads.judge_reads(
-        diagnosis.profile, key, workers, diagnosis.inputs, diagnosis.host, diagnosis.step_s
+        diagnosis.profile, key_of(diagnosis), workers, diagnosis.inputs, diagnosis.host, diagnosis.step_s
     )
 
 
@@ -231,23 +218,6 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
     return next((one for one in known if is_users(one.file)), known[-1] if known else None)
 
 
-def staging(
-    diagnosis: Diagnosis, title: str, factor: tuple[float, float, float], id: str = STAGE
-) -> Proposal:
-    """Copy the data set to where reads are fast, once, before training."""
-    snippet = "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset"
-    return Proposal(
-        id=id,
-        title=title,
-        fix=Fix("copy the data set once and read the copy", snippet, place_of(diagnosis)),
-        factor=factor,
-        apply="convert",
-        effort="hours",
-        risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
-        basis="bound",
-    )
-
-
 KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [catalogue F08]
 COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)
 TAKE_S = 5e-6  # and per sample for Python to find it [catalogue F09: indexing a tensor, measured]
@@ -287,26 +257,39 @@ def dearest(diagnosis: Diagnosis, causes: tuple[str, ...]) -> str:
     return max(causes, key=lambda cause: diagnosis.causes.get(cause, 0.0))
 
 
+def key_of(diagnosis: Diagnosis) -> str:
+    """By what facts name the training loader; "" where there is none."""
+    return diagnosis.loader.key if diagnosis.loader is not None else ""
+
+
+def hot_files_of(diagnosis: Diagnosis) -> HotFiles | None:
+    """The files from which the training loader's batches come, where some were seen."""
+    key = key_of(diagnosis)
+    return next((one for one in diagnosis.profile.hot_files if key and one.loader == key), None)
+
+
 def payload_of(diagnosis: Diagnosis) -> Payload | None:
     """What a batch of the training loader is made of, when batches were looked into."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    key = key_of(diagnosis)
     return next((one for one in diagnosis.profile.payloads if one.loader == key and one.batches), None)
 
 
 def repeats_of(diagnosis: Diagnosis) -> Repeats | None:
     """Whether the training loader's samples come out the same again, when some were followed."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
-    return next((one for one in diagnosis.profile.repeats if one.loader == key), None)
+    return next((one for one in diagnosis.profile.repeats if one.loader == key_of(diagnosis)), None)
+
+
+def room_to_keep(diagnosis: Diagnosis) -> float:
+    """Bytes that samples or files may take in memory; 0 where its size is not known."""
+    machine = diagnosis.profile.machine
+    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
+    return KEEP_SHARE * min(known, default=0)
 
 
 def fits_memory(diagnosis: Diagnosis, sample_bytes: float) -> bool:
     """Whether all samples, kept in memory, leave half of it free; False where either size is not known."""
-    machine, loader = diagnosis.profile.machine, diagnosis.loader
-    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
-    length = loader.dataset_length if loader is not None else None
-    if not (known and length and sample_bytes):
-        return False
-    return length * sample_bytes <= KEEP_SHARE * min(known)
+    length = diagnosis.loader.dataset_length if diagnosis.loader is not None else None
+    return 0 < (length or 0) * sample_bytes <= room_to_keep(diagnosis)
 
 
 def remembering(inputs: Inputs, sample_bytes: float, spared_s: float) -> Change:

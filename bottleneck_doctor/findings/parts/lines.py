@@ -8,7 +8,7 @@ from ...analyse import code
 from ...analyse.causes import too_many_feeders
 from ...analyse.host import crowding
 from ...analyse.hot_lines import HotLines, hot_lines
-from ...model.code import Location
+from ...model.code import FunctionSource, Location
 from ...model.diagnosis import Diagnosis
 from ...model.report import Evidence
 from .advice import place_of, waits
@@ -30,13 +30,20 @@ def asks_or_parses(diagnosis: Diagnosis) -> bool:
     """Whether one of the user's lines that make batches asks a database or parses text: such a data set does
     more than to pick rows, however quickly."""
     places = [one.location for one in lines_of(diagnosis).lines if one.share >= NAMED_FROM]
-    for place in places:
-        source = code.source_at(diagnosis.profile.sources, place)
-        statement = code.statement_at(source, place.line) if source is not None else None
-        calls = code.calls_in(statement) if statement is not None else []
-        if any(code.called(call) in DATABASE_CALLS | PARSING_CALLS for call in calls):
-            return True
-    return False
+    known = [found for place in places if (found := statement_of(diagnosis, place))]
+    return any(called_in(statement) & (DATABASE_CALLS | PARSING_CALLS) for _, statement in known)
+
+
+def statement_of(diagnosis: Diagnosis, place: Location | None) -> tuple[FunctionSource, ast.stmt] | None:
+    """The user's function and its statement at a line, None where they are not kept."""
+    source = code.source_at(diagnosis.profile.sources, place) if place is not None else None
+    statement = code.statement_at(source, place.line) if source is not None and place is not None else None
+    return (source, statement) if source is not None and statement is not None else None
+
+
+def called_in(statement: ast.stmt) -> set[str]:
+    """What a statement calls, by the last part of its name."""
+    return {code.called(call) for call in code.calls_in(statement)}
 
 
 def named(place: Location) -> str:
@@ -63,11 +70,10 @@ def hottest_place(diagnosis: Diagnosis) -> Location | None:
 
 def quoted(diagnosis: Diagnosis, place: Location | None) -> str:
     """The user's statement at a line, "" where it is not kept, holds others, or is long."""
-    source = code.source_at(diagnosis.profile.sources, place) if place is not None else None
-    statement = code.statement_at(source, place.line) if source is not None and place is not None else None
-    if statement is None or any(isinstance(one, ast.stmt) for one in ast.iter_child_nodes(statement)):
+    found = statement_of(diagnosis, place)
+    if found is None or any(isinstance(one, ast.stmt) for one in ast.iter_child_nodes(found[1])):
         return ""
-    text = ast.unparse(statement)
+    text = ast.unparse(found[1])
     return text if len(text) <= LONGEST_QUOTE and "\n" not in text else ""
 
 

@@ -12,13 +12,30 @@ from ...analyse.threads import large_share
 from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ...model.report import Fix
 from ...model.run import Treatment
-from .advice import MOST, PAYS, loader_call, loader_with, making_s, spread
-from .timed import LAYERS, times_as_fast
+from .advice import MOST, PAYS, loader_call, loader_with, making_s, on_loader, spread
+from .timed import LAYERS, as_timed, times_as_fast
 
 # Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (ours,
 # measured 0.26, 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers crowd the cores, what they send is mapped anew)
 LEFT_ALONE = (1.0, 0.6, 0.25)
 ONE = "1 threads"  # the way in which layers are timed for it
+
+FEWER = Proposal(
+    id="workers-auto",
+    title="make batches in fewer worker processes, or in the loop itself",
+    fix=Fix("no more workers than pay for themselves", "DataLoader(..., num_workers=0)"),
+    apply="hook",
+)
+RESERVE = Proposal(
+    id="reserve-cores",
+    title="keep cores for the model: fewer workers, and fewer threads of torch",
+    fix=Fix(
+        "let workers and threads together be no more than the cores",
+        "torch.set_num_threads(1)\nDataLoader(..., num_workers=1, persistent_workers=True)",
+    ),
+    apply="hook~",
+    risk="sums in another order change the last digits; a model that scales well gets slower",
+)
 
 
 def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[Proposal]:
@@ -32,16 +49,8 @@ def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[
     now_s = step_seconds(scenario)
     low, likely, high = (now_s / (left * alone_s) for left in LEFT_ALONE)
     many = "" if loader.num_workers == 1 else "s"
-    return [
-        Proposal(
-            id="workers-auto",
-            title=f"make batches in the loop itself, without the {loader.num_workers} worker{many}",
-            fix=Fix(why, loader_call(loader, num_workers=0), loader.location),
-            factor=(low, likely, high),
-            apply="hook",
-            treatments=(loader_with(loader, num_workers=0),),
-        )
-    ]
+    title = f"make batches in the loop itself, without the {loader.num_workers} worker{many}"
+    return [replace(on_loader(FEWER, loader, why, num_workers=0), title=title, factor=(low, likely, high))]
 
 
 def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
@@ -70,23 +79,16 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         said += "\n" + loader_call(loader, num_workers=best, persistent_workers=True)
     else:
         said += f"\nDataLoader(dataset, batch_size=None, num_workers={best}, persistent_workers=True)"
-    proposal = Proposal(
-        id="reserve-cores",
+    proposal = replace(
+        RESERVE.at(loader.location if loader is not None else diagnosis.source, said),
         title=f"keep cores for the model: {title}",
-        fix=Fix("let workers and threads together be no more than the cores", said,
-                loader.location if loader is not None else diagnosis.source),
-        factor=factor,
-        apply="hook~",
         treatments=treatments,
-        risk="sums in another order change the last digits; a model that scales well gets slower",
-    )  # fmt: skip
-    if timed is None:  # what one thread takes is then a guess, and it is ordered by the worst one
-        return [
-            replace(
-                proposal, factor=(min(1.0, factor[0]), factor[0], factor[2]), most=factor[2], basis="bound"
-            )
-        ]
-    return [replace(proposal, factor=None, change=changes[0], basis="calibrated")]
+    )
+    if timed is not None:
+        return [as_timed(proposal, changes[0])]
+    # what one thread takes is a guess, and it is ordered by the worst one
+    worst = (min(1.0, factor[0]), factor[0], factor[2])
+    return [replace(proposal, factor=worst, most=factor[2], basis="bound")]
 
 
 def _timed(diagnosis: Diagnosis, scenario: Scenario, large: float | None) -> float | None:

@@ -8,7 +8,7 @@ from ...analyse.reads import AGREES, reads_per_batch
 from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal
 from ...model.fetches import HotFiles
 from ...model.instruments import Calibration
-from .advice import KEEP_SHARE
+from .advice import hot_files_of, key_of, room_to_keep
 
 FILES_SEEN = 64  # names that a process writes down; with fewer, all files are known
 LEAST_LEFT = 0.02  # of a cost, whatever was timed: something always remains (ours)
@@ -16,7 +16,7 @@ LEAST_LEFT = 0.02  # of a cost, whatever was timed: something always remains (ou
 
 def rows_of(diagnosis: Diagnosis, subject: str) -> dict[str, Calibration]:
     """What was timed of one kind of work, by variant; of cold reads those with the present readers."""
-    key = diagnosis.loader.key if diagnosis.loader is not None else ""
+    key = key_of(diagnosis)
     workers = max(1, diagnosis.loader.num_workers) if diagnosis.loader is not None else 1
     mine = [one for one in diagnosis.profile.calibrations if (one.loader, one.subject) == (key, subject)]
     far_first = sorted(mine, key=lambda one: -abs(one.depth - workers))
@@ -59,8 +59,7 @@ def _reading(diagnosis: Diagnosis, now: Calibration, then: Calibration) -> Chang
     if scenario is None or not scenario.served:
         return None
     count = reads_per_batch(now.subject, inputs)
-    asleep = max(0.0, then.seconds - then.cpu_s) / max(now.seconds - now.cpu_s, 1e-12)
-    asleep = min(1.0, asleep)
+    asleep = min(1.0, max(0.0, then.seconds - then.cpu_s) / max(now.seconds - now.cpu_s, 1e-12))
     spared_s = count * (now.cpu_s - then.cpu_s) - inputs.reading * (1 - asleep)  # which goes with the sleep
     left = 1 - spared_s / inputs.fetching
     return Change(storage=asleep, cpu=max(LEAST_LEFT, left))
@@ -68,15 +67,11 @@ def _reading(diagnosis: Diagnosis, now: Calibration, then: Calibration) -> Chang
 
 def _fit_memory(diagnosis: Diagnosis) -> bool:
     """Whether all files that the loader uses fit into shared memory and leave half of all memory free."""
-    machine, loader = diagnosis.profile.machine, diagnosis.loader
-    sizes = rows_of(diagnosis, "files").get("sizes")
-    known = [size for size in (machine.memory_bytes, machine.memory_limit_bytes) if size]
-    hot = next((one for one in diagnosis.profile.hot_files if loader and one.loader == loader.key), None)
-    if sizes is None or not known or hot is None:
+    sizes, hot = rows_of(diagnosis, "files").get("sizes"), hot_files_of(diagnosis)
+    if sizes is None or hot is None:
         return False
-    needed = _bytes_of(diagnosis, sizes, hot)
-    room = machine.shm_free_bytes
-    return needed <= KEEP_SHARE * min(known) and (room is None or needed <= room)
+    needed, shared = _bytes_of(diagnosis, sizes, hot), diagnosis.profile.machine.shm_free_bytes
+    return needed <= room_to_keep(diagnosis) and (shared is None or needed <= shared)
 
 
 def _bytes_of(diagnosis: Diagnosis, sizes: Calibration, hot: HotFiles) -> float:
@@ -92,8 +87,7 @@ def decoding(diagnosis: Diagnosis, names: dict[str, str]) -> tuple[dict[str, Cal
     """(pictures' decoding by variant, the variant that the training uses, pictures in a batch); empty where
     the decoder that ran was not timed, or does not cost what was measured. ``names``: a decoder's module to
     its variant."""
-    rows, inputs, loader = rows_of(diagnosis, "picture"), diagnosis.inputs, diagnosis.loader
-    hot = next((one for one in diagnosis.profile.hot_files if loader and one.loader == loader.key), None)
+    rows, inputs, hot = rows_of(diagnosis, "picture"), diagnosis.inputs, hot_files_of(diagnosis)
     used = next((names[one] for one in (hot.decoders if hot else []) if names.get(one) in rows), "")
     if not used or not inputs.decode or rows[used].cpu_s <= 0:
         return {}, "", 0.0
@@ -157,5 +151,5 @@ def seconds_of(diagnosis: Diagnosis, subject: str, way: str) -> float | None:
 
 
 def as_timed(proposal: Proposal, change: Change) -> Proposal:
-    """The cure with what was timed in place of its range."""
+    """The remedy with what was timed in place of its range."""
     return replace(proposal, change=change, factor=None, most=None, basis="calibrated")
