@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from bottleneck_doctor.agent.trial.batches import Given, batch_bytes, copied, repacked
+from bottleneck_doctor.agent.trial.replay import Given, Tape, copied, repacked
 
 Pair = namedtuple("Pair", "x y")
 
@@ -59,4 +59,6 @@ def test_a_batch_that_was_written_into_is_known_by_it() -> None:
 
 
 def test_bytes_are_those_of_tensors_and_arrays() -> None:
-    assert batch_bytes((X, {"y": X.numpy()})) == 2 * 24
+    tape = Tape()
+    tape.record((X, {"y": X.numpy()}))
+    assert tape.bytes == 2 * 24

@@ -9,7 +9,7 @@ import numpy
 import pytest
 import torch
 
-from bottleneck_doctor.agent.trial.checksums import WHOLE_BYTES, checksum
+from bottleneck_doctor.agent.trial.losses import WHOLE_BYTES, checksum
 
 LABELS = torch.arange(8)
 

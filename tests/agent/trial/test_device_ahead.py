@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.agent.trial import device_ahead
+from bottleneck_doctor.agent.trial import prefetch
 from bottleneck_doctor.agent.trial.hook_points import LOADER
 
 
@@ -88,7 +88,7 @@ def batches(torch: SimpleNamespace) -> Callable[[int, list[str]], Batches]:
     class Fresh(Batches):
         pass
 
-    table = device_ahead.watchers({}, lambda why="": None)
+    table = prefetch.device_ahead({}, lambda why="": None)
     table[LOADER](SimpleNamespace(_BaseDataLoaderIter=Fresh))
     return Fresh
 
@@ -149,7 +149,7 @@ def test_without_a_device_in_use_or_where_no_gradients_are_recorded_nothing_is_m
 
 def test_tensors_are_found_in_containers_of_the_usual_kinds(torch: SimpleNamespace, log: list[str]) -> None:
     batch = Pair({"x": [Tensor(1, "cpu", log), "a"]}, (Tensor(2, "cpu", log), 3))
-    assert device_ahead.each(batch, lambda one: one.number) == Pair({"x": [1, "a"]}, (2, 3))
+    assert prefetch.each_tensor(batch, lambda one: one.number) == Pair({"x": [1, "a"]}, (2, 3))
 
 
 Pair = namedtuple("Pair", "images labels")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from bottleneck_doctor.agent.trial.checksums import checksum
-from bottleneck_doctor.agent.trial.losses import MARGIN
+from bottleneck_doctor.agent.trial.losses import MARGIN, checksum
 from bottleneck_doctor.assemble.processes import read_trial
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.run import Losses, Order
@@ -25,7 +24,7 @@ SCRIPT = (
     + """
 def ours():
     hooks = torch.autograd.backward, torch.utils.data.dataloader._BaseDataLoaderIter.__next__
-    return sum(hook.__code__.co_filename.endswith("losses.py") for hook in hooks)
+    return sum(hook.__code__.co_filename.endswith("hook_points.py") for hook in hooks)
 
 def ahead(loader):
     iterator = iter(loader)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.trial import nonblocking
+from bottleneck_doctor.agent.trial import prefetch
 
 
 def _torch(pinned: bool, on_host: bool) -> tuple[Any, list[str]]:
@@ -26,7 +26,7 @@ def _torch(pinned: bool, on_host: bool) -> tuple[Any, list[str]]:
 
     told: list[str] = []
     torch = SimpleNamespace(Tensor=Tensor, version=SimpleNamespace(cuda="12.8"))
-    nonblocking.watchers({}, lambda why="": told.append(why))["torch"](torch)
+    prefetch.nonblocking({}, lambda why="": told.append(why))["torch"](torch)
     return torch, told
 
 

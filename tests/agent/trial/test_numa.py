@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.agent.trial import numa
+from bottleneck_doctor.agent.trial import cores as treatments
 
 
 def _machine(folder: Path, monkeypatch: pytest.MonkeyPatch, *lists: str, allowed: set[int]) -> list[set[int]]:
@@ -16,7 +16,7 @@ def _machine(folder: Path, monkeypatch: pytest.MonkeyPatch, *lists: str, allowed
         (folder / f"node{number}" / "cpulist").write_text(cores + "\n")
     (folder / "has_cpu").write_text("0-1\n")
     bound: list[set[int]] = []
-    monkeypatch.setattr(numa, "NODES", str(folder))
+    monkeypatch.setattr(treatments, "NODES", str(folder))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: allowed)
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: bound.append(set(cores)))
     return bound
@@ -29,7 +29,7 @@ def test_each_rank_has_a_node(
     bound = _machine(tmp_path, monkeypatch, "0-1,4-5", "2-3,6", allowed={0, 1, 2, 3, 4})
     monkeypatch.setenv("LOCAL_RANK", rank)
     told: list[str] = []
-    assert numa.watchers({}, lambda why="": told.append(why)) == {}
+    assert treatments.numa({}, lambda why="": told.append(why)) == {}
     assert (bound, told) == ([cores], [""])
 
 
@@ -38,6 +38,6 @@ def test_where_there_is_one_node_nothing_is_bound_and_that_is_said(
 ) -> None:
     bound = _machine(tmp_path, monkeypatch, "0-1", "2-3", allowed={2, 3})
     told: list[str] = []
-    numa.watchers({}, lambda why="": told.append(why))
+    treatments.numa({}, lambda why="": told.append(why))
     assert bound == []
     assert "one node" in told[0]
