@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...analyse.loader_arguments import POSITIONS
 from ...model.code import Location
 from ...model.loops import Loader
 from ...model.profile import Profile
@@ -15,11 +16,6 @@ from ...model.run import ENVIRONMENT, Treatment
 from .calls import ARGUMENTS, OWN_ARGUMENTS, handed_over, is_trainers, trainers
 from .source import Unsafe
 
-# DataLoader's parameters that may come without their names, in order [torch.utils.data.DataLoader]
-POSITIONS = tuple(
-    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
-    "worker_init_fn multiprocessing_context generator".split()
-)
 OWN_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 PARALLEL = "DistributedDataParallel"
 OWN_PARALLEL = frozenset({f"torch.nn.parallel.{PARALLEL}", f"torch.nn.parallel.distributed.{PARALLEL}"})

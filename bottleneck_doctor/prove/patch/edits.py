@@ -10,6 +10,7 @@ import re
 import tokenize
 from collections.abc import Sequence
 
+from ...analyse.loader_arguments import without_workers
 from .calls import argument_edits, find_call
 from .edit_requests import Arguments, InsertBefore, SetStatement, Wish
 from .source import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, dotted
@@ -71,15 +72,6 @@ def _ended(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-# what only a loader with workers takes -> what it is without
-NEED_WORKERS = {
-    "prefetch_factor": "None",
-    "persistent_workers": "False",
-    "multiprocessing_context": "None",
-    "timeout": "0",
-}
-
-
 def edited(source: ParsedScript, wishes: Sequence[Wish]) -> str:
     """The text with all of them; raises ``Unsafe`` where one cannot be had, or nothing would change."""
     edits = _arguments(source, [wish for wish in wishes if isinstance(wish, Arguments)])
@@ -113,9 +105,9 @@ def _arguments(source: ParsedScript, wishes: list[Arguments]) -> list[Edit]:
         also = [keyword.arg for keyword in call.keywords if keyword.arg in wish.excludes]
         if also:
             raise Unsafe(f"the call says {also[0]} itself")
-        edits += argument_edits(
-            source, call, _settled(call, wanted), wish.positions if is_own else (), is_own
-        )
+        present = {keyword.arg for keyword in call.keywords}
+        positions = wish.positions if is_own else ()
+        edits += argument_edits(source, call, without_workers(wanted, present), positions, is_own)
     return edits
 
 
@@ -127,14 +119,6 @@ def _must_be_the_same(source: ParsedScript, call: ast.Call, wish: Arguments) -> 
     named = [keyword.arg or "**" for keyword in call.keywords]
     if (*positional, *named) != wish.seen:
         raise Unsafe("the file has changed since the run: the call has other arguments")
-
-
-def _settled(call: ast.Call, wanted: dict[str, str]) -> dict[str, str]:
-    """Without workers, what only workers take has to go."""
-    if wanted.get("num_workers") != "0":
-        return wanted
-    present = {keyword.arg for keyword in call.keywords}
-    return wanted | {name: value for name, value in NEED_WORKERS.items() if name in present}
 
 
 def _settings(wishes: Sequence[Wish]) -> list[SetStatement]:
