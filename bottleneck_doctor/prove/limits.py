@@ -131,14 +131,14 @@ class Memory:
         self._floor_bytes = min(SCARCE_SHARE * whole, left / 2)  # it may have been scarce before we came
         self._killed_before = _kills(self._cgroups)
 
-    def look(self, family: Callable[[], list[psutil.Process]], now_s: float) -> str:
-        """Why the trial must end now; "" while it may go on. ``family`` finds its processes."""
+    def look(self, processes: Callable[[], list[psutil.Process]], now_s: float) -> str:
+        """Why the trial must end now; "" while it may go on. ``processes`` finds its processes."""
         left, _ = _room(self._cgroups)
         if left < self._floor_bytes:
             return f"it left {left // SHOWN_IN} MiB of memory to everybody else"
         if now_s >= self._next_s:
             began_s = time.thread_time()
-            self._count(family())
+            self._count(processes())
             self._next_s = now_s + max(EVERY_S, REST * (time.thread_time() - began_s))
         if self.ceiling_bytes is not None and (self.peak_bytes or 0) > self.ceiling_bytes:
             held, may = (self.peak_bytes or 0) // SHOWN_IN, self.ceiling_bytes // SHOWN_IN
@@ -149,8 +149,8 @@ class Memory:
         """Whether the kernel has killed for want of memory since we began."""
         return _kills(self._cgroups) > self._killed_before
 
-    def _count(self, family: list[psutil.Process]) -> None:
-        held = sum(_proportional_bytes(one.pid) for one in family)
+    def _count(self, processes: list[psutil.Process]) -> None:
+        held = sum(_proportional_bytes(one.pid) for one in processes)
         if held:
             self.peak_bytes = max(self.peak_bytes or 0, held)
 

@@ -23,8 +23,8 @@ from .gains import BELIEVED
 from .limits import first_batch_s
 
 
-def left_alone(profile: Profile, span: ComparedSteps) -> Metric | None:
-    """Seconds per step as if strangers had left the cores alone; None where that was not measured.
+def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:
+    """Seconds per step as if other programs had left the cores alone; None where that was not measured.
 
     The same measure as the gate's: a run that shared its cores with another job is not slower for it.
     """
@@ -175,7 +175,7 @@ def attempt_of(
 
 def _fair(profile: Profile, span: ComparedSteps, step_s: float) -> tuple[float | None, float]:
     """The step without other programs' part, and its error: the more was taken off, the less sure it is."""
-    left = left_alone(profile, span)
+    left = uncontended_step(profile, span)
     if left is None or not left.value or left.low is None or left.high is None or step_s <= 0:
         return None, 0.0
     value = min(left.value, step_s)

@@ -63,26 +63,26 @@ class InsertBefore:
     module: str
 
 
-Wish = Arguments | SetStatement | InsertBefore
+EditRequest = Arguments | SetStatement | InsertBefore
 
 
-def wishes_of(remedy: Remedy, profile: Profile) -> list[Wish]:
+def requests_of(remedy: Remedy, profile: Profile) -> list[EditRequest]:
     """What the remedy wants; raises ``Unsafe`` where a part of it is not to be had by rewriting a script."""
     if not remedy.treatments:
         raise Unsafe("nobody knows how to write it")
     names = {one.name for one in remedy.treatments}
-    found: list[Wish] = []
+    found: list[EditRequest] = []
     for treatment in remedy.treatments:
         if treatment.name == ENVIRONMENT and "threads" in names and _is_about_threads(treatment):
             continue
         try:
-            found += _wishes(treatment, remedy, profile)
+            found += _requests(treatment, remedy, profile)
         except (KeyError, TypeError, ValueError):  # options that a treatment of another version has
             raise Unsafe(BEYOND) from None
     return found
 
 
-def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[Wish]:
+def _requests(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[EditRequest]:
     options: dict[str, Any] = treatment.options
     match treatment.name:
         case "loader":
