@@ -153,16 +153,6 @@ class Finished:
     leftovers: Leftovers = field(default_factory=Leftovers)
 
 
-@dataclass
-class _Trial:
-    """One trial, from what was there before it to what it was seen to hold."""
-
-    earlier: list[psutil.Process]
-    blocks: dict[int, str]
-    child: subprocess.Popen[bytes] | None = None
-    resources: HeldResources = field(default_factory=HeldResources)
-
-
 def run_bounded(
     line: list[str], folder: Path, limits: Limits, watch: Watch | None, backups: Backups
 ) -> Finished:
@@ -171,7 +161,7 @@ def run_bounded(
     with pausable() as pause:
         while True:
             backups.prepare(folder)
-            found = _once(line, folder, limits, watch, pause)
+            found = _Trial(line, folder, limits, watch, pause).run()
             if found is not None:
                 return found
             backups.put_back(folder)
@@ -179,102 +169,98 @@ def run_bounded(
             keep_only(folder, ORDER, LIST)
 
 
-def _once(
-    line: list[str], folder: Path, limits: Limits, watch: Watch | None, pause: Pause
-) -> Finished | None:
-    """From start to end; None where it was paused."""
-    trial, memory = _Trial(process_tree.descendants(), blocks()), Memory(limits.memory_bytes)
-    seen, left, began_s = RunEnd(), Leftovers(), time.monotonic()
-    with process_tree.adopting(), unwinding():
-        try:
+class _Trial:
+    """One trial, from what was there before it to what it was seen to hold."""
+
+    def __init__(
+        self, line: list[str], folder: Path, limits: Limits, watch: Watch | None, pause: Pause
+    ) -> None:
+        self.line, self.folder, self.limits, self.watch, self.pause = line, folder, limits, watch, pause
+        self.earlier, self.blocks = process_tree.descendants(), blocks()
+        self.resources, self.memory = HeldResources(), Memory(limits.memory_bytes)
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> Finished | None:
+        """From start to end; None where it was paused."""
+        seen, left, began_s = RunEnd(), Leftovers(), time.monotonic()
+        with process_tree.adopting(), unwinding():
             try:
-                prepare = process_tree.child_setup()
-                with deferred():
-                    trial.child = _started(line, folder, prepare)
-                seen = _awaited(trial, trial.child, folder, limits, memory, watch, pause)
-            finally:
-                with deferred():
-                    left = _cleared(trial, trial.child) if trial.child is not None else left
-        except KeyboardInterrupt:
-            seen = replace(seen, interrupted=True)
-    if pause.is_wanted and not seen.interrupted:
-        return None
-    seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / LOG))
-    profile = _profile(folder)
-    outcome, why = outcome_of(seen, profile)
-    return Finished(outcome, why, profile, time.monotonic() - began_s, memory.peak_bytes, left)
+                try:
+                    prepare = process_tree.child_setup()
+                    with deferred():
+                        self.child = self._started(prepare)
+                    seen = self._awaited(self.child)
+                finally:
+                    with deferred():
+                        left = self._cleared(self.child) if self.child is not None else left
+            except KeyboardInterrupt:
+                seen = replace(seen, interrupted=True)
+        if self.pause.is_wanted and not seen.interrupted:
+            return None
+        seen = replace(seen, short_of_memory=self.memory.was_short(), lines=tail(self.folder / LOG))
+        profile = _profile(self.folder)
+        outcome, why = outcome_of(seen, profile)
+        return Finished(outcome, why, profile, time.monotonic() - began_s, self.memory.peak_bytes, left)
 
+    def _started(self, prepare: Callable[[], None]) -> subprocess.Popen[bytes]:
+        with open(self.folder / LOG, "ab") as log:
+            return subprocess.Popen(
+                self.line,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=prepare,
+                env={**os.environ, "BDOC_KEEP": str(self.folder)},
+            )
 
-def _started(line: list[str], folder: Path, prepare: Callable[[], None]) -> subprocess.Popen[bytes]:
-    with open(folder / LOG, "ab") as log:
-        return subprocess.Popen(
-            line,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=prepare,
-            env={**os.environ, "BDOC_KEEP": str(folder)},
+    def _awaited(self, child: subprocess.Popen[bytes]) -> RunEnd:
+        """Look now and then until the run ends, or must be ended."""
+        detector = HangDetector(self.folder, self.limits)
+        began_s, told_s = time.monotonic(), 0.0
+        with doorbell(child.pid, ()) as sleep:
+            while (status := child.poll()) is None and not self.pause.is_wanted:
+                now_s = time.monotonic()
+                if now_s - told_s >= PROGRESS_EVERY_S:
+                    told_s = now_s
+                    keep_short(self.folder / LOG)
+                    if hang := detector.look(time.monotonic_ns()):
+                        return RunEnd(hang=hang)
+                    if self.watch is not None:
+                        self.watch(now_s - began_s)
+                if now_s - began_s > self.limits.seconds:
+                    return RunEnd(hang=f"not over after {self.limits.seconds:.0f} s")
+                if scarce := self.memory.look(self._training, now_s):
+                    return RunEnd(scarce=scarce)
+                sleep(LOOK_EVERY_S)
+        return RunEnd(status)
+
+    def _training(self) -> list[psutil.Process]:
+        """The training's processes, bdoc's own left out; what they hold is noted."""
+        found = process_tree.descendants(self.earlier)
+        self.resources.note(one.pid for one in found)
+        return [one for one in found if self.child is None or one.pid != self.child.pid]
+
+    def _cleared(self, child: subprocess.Popen[bytes]) -> Leftovers:
+        """End whatever still runs, and remove what the dead cannot."""
+
+        def living() -> list[psutil.Process]:
+            child.poll()  # collects it, so that it is no zombie to the others
+            return process_tree.descendants(self.earlier)
+
+        over = child.poll() is not None
+        if over:
+            process_tree.await_orderly_end(living)
+        found = process_tree.reap(living())
+        self.resources.note(one.pid for one in found)
+        unkillable = process_tree.end(living, child.pid) if living() else []
+        child.poll()
+        return Leftovers(
+            processes=tuple(one.pid for one in found) if over else (),  # whom we ended in the midst is none
+            blocks=tuple(remove_blocks(self.blocks, self.resources)),
+            folders=tuple(remove_folders(self.resources)),
+            unkillable=tuple(unkillable),
         )
-
-
-def _awaited(
-    trial: _Trial,
-    child: subprocess.Popen[bytes],
-    folder: Path,
-    limits: Limits,
-    memory: Memory,
-    watch: Watch | None,
-    pause: Pause,
-) -> RunEnd:
-    """Look now and then until the run ends, or must be ended."""
-    detector = HangDetector(folder, limits)
-    began_s, told_s = time.monotonic(), 0.0
-    with doorbell(child.pid, ()) as sleep:
-        while (status := child.poll()) is None and not pause.is_wanted:
-            now_s = time.monotonic()
-            if now_s - told_s >= PROGRESS_EVERY_S:
-                told_s = now_s
-                keep_short(folder / LOG)
-                if hang := detector.look(time.monotonic_ns()):
-                    return RunEnd(hang=hang)
-                if watch is not None:
-                    watch(now_s - began_s)
-            if now_s - began_s > limits.seconds:
-                return RunEnd(hang=f"not over after {limits.seconds:.0f} s")
-            if scarce := memory.look(lambda: _training(trial), now_s):
-                return RunEnd(scarce=scarce)
-            sleep(LOOK_EVERY_S)
-    return RunEnd(status)
-
-
-def _training(trial: _Trial) -> list[psutil.Process]:
-    """The training's processes, bdoc's own left out; what they hold is noted."""
-    found = process_tree.descendants(trial.earlier)
-    trial.resources.note(one.pid for one in found)
-    return [one for one in found if trial.child is None or one.pid != trial.child.pid]
-
-
-def _cleared(trial: _Trial, child: subprocess.Popen[bytes]) -> Leftovers:
-    """End whatever still runs, and remove what the dead cannot."""
-
-    def living() -> list[psutil.Process]:
-        child.poll()  # collects it, so that it is no zombie to the others
-        return process_tree.descendants(trial.earlier)
-
-    over = child.poll() is not None
-    if over:
-        process_tree.await_orderly_end(living)
-    found = process_tree.reap(living())
-    trial.resources.note(one.pid for one in found)
-    unkillable = process_tree.end(living, child.pid) if living() else []
-    child.poll()
-    return Leftovers(
-        processes=tuple(one.pid for one in found) if over else (),  # whom we ended in the midst is none
-        blocks=tuple(remove_blocks(trial.blocks, trial.resources)),
-        folders=tuple(remove_folders(trial.resources)),
-        unkillable=tuple(unkillable),
-    )
 
 
 def _profile(folder: Path) -> Profile | None:
