@@ -1,4 +1,4 @@
-"""Ranks are dealt to the machine's nodes in turn, within the cores that they may use."""
+"""Ranks are dealt to the machine's nodes in turn, and the libraries of a worker have one thread each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.agent.trial import cores as treatments
+from tests.agent.trial.trying import tried
 
 
 def _machine(folder: Path, monkeypatch: pytest.MonkeyPatch, *lists: str, allowed: set[int]) -> list[set[int]]:
@@ -41,3 +42,14 @@ def test_where_there_is_one_node_nothing_is_bound_and_that_is_said(
     treatments.numa({}, lambda why="": told.append(why))
     assert bound == []
     assert "one node" in told[0]
+
+
+@pytest.mark.slow
+def test_every_pool_of_a_worker_has_one_thread() -> None:
+    assert set(tried().said["pools"]) == {1}
+    assert tried().told("worker_threads") == {""}
+
+
+@pytest.mark.slow
+def test_the_trainings_own_threads_stay_as_they_are() -> None:
+    assert tried().said["outside"] == 2
