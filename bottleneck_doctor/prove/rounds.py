@@ -36,7 +36,7 @@ def next_arm(
     done = {one.arm for one in since}
     baseline_s = _length(BASELINE, attempts, run_s)
     for arm in others:
-        if arm.id not in done and is_open(arm, [*closed, *since], closed, most, is_known):
+        if arm.id not in done and is_open(arm, attempts, closed, most, is_known):
             needed_s = baseline_s + _length(arm.id, attempts, baseline_s) + (baseline_s if last < 0 else 0.0)
             if needed_s <= left_s:
                 return arm if last >= 0 and attempts[last].outcome == "measured" else baseline
