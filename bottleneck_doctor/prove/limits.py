@@ -79,7 +79,7 @@ def plan_of(
 
 def run_seconds(diagnosis: Diagnosis, span: ComparedSteps) -> float:
     """How long a run of so many steps takes, by the run that was watched."""
-    table, run_s = _table(diagnosis), diagnosis.profile.run.duration_s
+    table, run_s = steps_table(diagnosis), diagnosis.profile.run.duration_s
     if table is None or not table.t:
         return run_s
     begin_s = first_batch_s(diagnosis)
@@ -90,7 +90,7 @@ def run_seconds(diagnosis: Diagnosis, span: ComparedSteps) -> float:
 def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0) -> Limits:
     """The limits of each trial; ``slowest_s`` is the longest run of the baseline since: where a machine has
     become busy, all that may take time may take more."""
-    table = _table(diagnosis)
+    table = steps_table(diagnosis)
     times = table.t if table is not None else []
     longest_s = max((after - before for before, after in pairwise(times)), default=0.0)
     run_s = run_seconds(diagnosis, span)
@@ -101,11 +101,12 @@ def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0)
 
 def first_batch_s(diagnosis: Diagnosis) -> float:
     """Seconds from the start to the first batch."""
-    table = _table(diagnosis)
+    table = steps_table(diagnosis)
     return max(0.0, table.t[0] - table.wall_s[0]) if table is not None and table.t else 0.0
 
 
-def _table(diagnosis: Diagnosis) -> StepTable | Outside | None:
+def steps_table(diagnosis: Diagnosis) -> StepTable | Outside | None:
+    """The rows of the training loop, whether a loader feeds it or not."""
     return diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
 
 

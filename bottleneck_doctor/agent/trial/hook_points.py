@@ -149,8 +149,11 @@ def at_saving(around: Callable[[Callable[[Any], Any], Any, Any], Any]) -> Table:
     def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         import inspect  # torch has loaded it by now
 
-        given = inspect.signature(original).bind(*args, **kwargs)
-        thing, target, *_ = given.arguments.values()
+        try:
+            given = inspect.signature(original).bind(*args, **kwargs)
+            thing, target, *_ = given.arguments.values()
+        except (TypeError, ValueError):  # it will be refused, or is another function than torch's
+            return original(*args, **kwargs)
         return around(lambda one: original(one, *given.args[1:], **given.kwargs), thing, target)
 
     return {

@@ -20,7 +20,7 @@ from .loader import on_iterators
 from .sample_store import Store, file_key, key_of, room
 from .sampler_lookahead import keep_random, wanted
 
-OWN = {"dataset", "make", "cache", "ahead", "pid"}  # all other attributes are the data set's
+OWN = {"dataset", "_make", "_cache", "_ahead", "_pid"}  # all other attributes are the data set's
 CACHE, COPIES = "_bdoc_cache", "_bdoc_copies"  # of a loader, for all of its iterators
 PICTURES_AT_MOST = 1 << 22
 COMPLETE = ("L", "RGB", "RGBA", "CMYK", "I", "F")  # Pillow's modes without a palette
@@ -70,8 +70,8 @@ class CachedDataset:
     be made before the first batch."""
 
     def __init__(self, dataset: Any, make: Callable[[Any], Any], cache: Cache, ahead: Iterable[int]) -> None:
-        self.dataset, self.make, self.cache, self.ahead = dataset, make, cache, ahead
-        self.pid = 0  # of the process that has made its part
+        self.dataset, self._make, self._cache, self._ahead = dataset, make, cache, ahead
+        self._pid = 0  # of the process that has made its part
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "dataset" not in self.__dict__:  # nor is it there while it is unpickled
@@ -85,21 +85,22 @@ class CachedDataset:
             setattr(self.dataset, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _spawned, (self.dataset, self.cache.store, self.ahead)
+        return _spawned, (self.dataset, self._cache.store, self._ahead)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        if self.pid != os.getpid():
-            self.pid = os.getpid()
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
             self._make_ahead()
-        key = int(index) if hasattr(index, "__index__") and int(index) >= 0 else None
-        kept = self.cache.get(key)
+        keeps = self._cache.store is not None and hasattr(index, "__index__") and int(index) >= 0
+        key = int(index) if keeps else None
+        kept = self._cache.get(key)
         if kept is not None:
             return kept[0]
-        sample = self.make(index)
-        self.cache.put(key, sample)
+        sample = self._make(index)
+        self._cache.put(key, sample)
         return sample
 
     def _make_ahead(self) -> None:
@@ -108,9 +109,9 @@ class CachedDataset:
         first, step = (worker.id, worker.num_workers) if worker is not None else (0, 1)
         undo = keep_random()
         try:
-            for place, index in enumerate(self.ahead):
-                if place % step == first and not self.cache.has(index):
-                    self.cache.put(index, self.make(index))
+            for place, index in enumerate(self._ahead):
+                if place % step == first and not self._cache.has(index):
+                    self._cache.put(index, self._make(index))
         finally:
             undo()
 
