@@ -17,7 +17,7 @@ LAST_DIGITS = 1e-5
 CLEARLY_MORE = 30.0
 # Batches that may be on their way where noting ends: eight workers with two each, as loaders mostly have.
 IN_FLIGHT = 16
-LABELS = 32  # bits below those of a checksum that are of whole numbers alone (agent/trial/checksums.py)
+LABELS = 32  # bits below those of a checksum that are of whole numbers alone (agent/trial/losses.py)
 
 NOTHING_SEEN = "no loss was seen: backward was not called on a single number"
 ONCE = "the losses differ, and the script ran only once without it: whether it repeats itself is not known"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from dataclasses import replace
 
-from ..model.errors import UsageError
 from ..model.profile import Profile
 from ..model.proof import Plan, Proof
 from ..model.report import Report
@@ -29,7 +26,7 @@ def hand_over(options: ProveOptions, proof: Proof, profile: Profile, report: Rep
     from ..render.proof import render_proof
     from ..render.proof.compose import expected_lines
 
-    proof = _recorded(options, with_patches(proof, report.remedies, profile))
+    proof = with_patches(proof, report.remedies, profile)
     shown = Screen(100, False, "utf-8") if options.format == "json" else screen(sys.stdout)
     text = render_proof(proof, options.format, width=shown.width, color=shown.color, encoding=shown.encoding)
     say(text, shown.encoding)
@@ -49,17 +46,3 @@ def _write_patch(path: str, proof: Proof) -> None:
         return
     why = winner.patch.why if winner is not None and winner.patch is not None else "no remedy is kept"
     complain(f"no patch in {path!r}: {why}")
-
-
-def _recorded(options: ProveOptions, proof: Proof) -> Proof:
-    """With this machine's track record, today's pairs among it, where the user keeps one."""
-    if not options.record:
-        return proof
-    from ..prove.record import default_path, machine_of, remember, track_record
-
-    path = options.record_file or default_path(os.environ)
-    try:
-        remember(path, proof)
-    except UsageError as problem:  # what was measured is worth more than what is kept of it
-        complain(str(problem))
-    return replace(proof, track=track_record(path, machine_of(proof.run)))

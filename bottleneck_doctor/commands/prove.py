@@ -60,10 +60,6 @@ Output = Annotated[
 WritePatch = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write the winner as a diff of your script.")
 ]
-Record = Annotated[
-    bool, typer.Option("--record", help="Add predicted and measured to this machine's track record.")
-]
-RecordFile = Annotated[str | None, typer.Option(metavar="FILE", help="The same, in this file.")]
 MaxSteps = Annotated[int | None, typer.Option(metavar="N", help="No run trains more than N steps.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")]
 
@@ -81,8 +77,6 @@ def main(
     format: Format = None,
     output: Output = None,
     write_patch: WritePatch = None,
-    record: Record = False,
-    record_file: RecordFile = None,
     max_steps: MaxSteps = None,
     python: Python = None,
     data_fn: DataFn = None,
@@ -91,11 +85,7 @@ def main(
     """Try the remedies on your own training, and measure what each brings."""
     defaults = pyproject_settings.load()
     script, name, launcher, args = form(target or [], module, bool(context.meta.get(LAUNCHED)), "prove")
-    for path, option in (
-        (output, "--output"),
-        (write_patch, "--write-patch"),
-        (record_file, "--record-file"),
-    ):
+    for path, option in ((output, "--output"), (write_patch, "--write-patch")):
         if path is not None:
             writable(path, option)
     options = ProveOptions(
@@ -112,8 +102,6 @@ def main(
         format=printed_format(format, defaults),
         output=output,
         write_patch=write_patch,
-        record=record or record_file is not None or bool(defaults.record),
-        record_file=record_file or (defaults.record if isinstance(defaults.record, str) else None) or None,
         python=python or defaults.python,
         data_fn=[function(one) for one in data_fn or defaults.data_fn],
         max_steps=_steps(max_steps),

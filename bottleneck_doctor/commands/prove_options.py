@@ -24,8 +24,6 @@ class ProveOptions:
     format: str = "terminal"
     output: str | None = None
     write_patch: str | None = None
-    record: bool = False
-    record_file: str | None = None
     python: str | None = None
     data_fn: list[str] = field(default_factory=list)
     max_steps: int | None = None

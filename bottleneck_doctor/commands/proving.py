@@ -14,7 +14,7 @@ from ..launch.command import plan as command_of
 from ..model.gate import CANNOT_SAY
 from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
 from ..model.run import Order
-from ..prove.restore import Keeping
+from ..prove.restore import Backups
 from . import pyproject_settings
 from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
@@ -119,7 +119,7 @@ class Proving:
     budget_s: float = 0.0
     attempts: list[Attempt] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    keeping: Keeping = field(default_factory=Keeping)
+    backups: Backups = field(default_factory=Backups)
 
     def spent_s(self) -> float:
         """Seconds since the command began."""
@@ -163,9 +163,9 @@ def _telling(proving: Proving) -> Iterator[Proving]:
     try:
         yield proving
     finally:
-        for note in proving.keeping.restored():
+        for note in proving.backups.restored():
             proving.line.note(note)
-        for note in proving.keeping.failures():
+        for note in proving.backups.failures():
             proving.line.clear()
             complain(note)
 
@@ -201,7 +201,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         proving.target,
         Limits(steps, FIRST_RUN_S),
         watch=lambda s: proving.line.show("the first run", 0.0, None),
-        keeping=proving.keeping,
+        backups=proving.backups,
     )
     proving.window_s = done.run_s
     proving.budget_s = budget_of(options.budget_s, proving.window_s)
@@ -274,7 +274,7 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
             order,
             limits,
             watch=lambda s: line.follow(arm, proving, plan),
-            keeping=proving.keeping,
+            backups=proving.backups,
         )
         attempt = attempt_of(
             arm, done.outcome, done.why, done.profile, done.run_s, done.memory_bytes, plan.span
@@ -293,7 +293,7 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     from ..analyse.parity import parity
     from ..prove.proof import prove
 
-    notes = [*proving.notes, *proving.keeping.restored(), *proving.keeping.failures()]
+    notes = [*proving.notes, *proving.backups.restored(), *proving.backups.failures()]
     cost = ProofCost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
     return prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected, parity)
 

@@ -29,7 +29,6 @@ KINDS: dict[str, tuple[type, ...]] = {
     "baseline": (list,),
     "fail-if": (list,),
     "data-fn": (list,),
-    "record": (bool, str),
 }
 CALLED = {
     str: "a string",
@@ -62,7 +61,6 @@ class Settings:
     baseline: list[str] = field(default_factory=list)
     fail_if: list[str] = field(default_factory=list)
     data_fn: list[str] = field(default_factory=list)
-    record: bool | str = False
 
 
 def load(start: str | None = None) -> Settings:

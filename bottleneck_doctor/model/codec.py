@@ -12,7 +12,7 @@ import msgspec
 from .errors import BadProfile as BadProfile
 from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
-from .proof import Plan, Proof, RecordedPrediction
+from .proof import Plan, Proof
 from .report import Report
 from .run import Order
 
@@ -79,21 +79,6 @@ def encode_proof(proof: Proof) -> bytes:
 def encode_plan(plan: Plan) -> bytes:
     """What a proof would try, likewise."""
     return _indented(plan, "plan")
-
-
-def encode_kept(kept: RecordedPrediction) -> bytes:
-    """One line of the user's track record, without its end."""
-    return msgspec.json.encode(_writable(msgspec.to_builtins(kept), "line"))
-
-
-def decode_kept(line: bytes) -> RecordedPrediction | None:
-    """The same again, or None: it may be cut, of another version, or hold what no speedup can be."""
-    try:
-        kept = msgspec.json.decode(line, type=RecordedPrediction)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    sound = all(0 < one < LARGEST_NUMBER for one in (*kept.predicted, *kept.measured))
-    return kept if sound else None
 
 
 def _indented(value: Report | Proof | Plan, name: str) -> bytes:

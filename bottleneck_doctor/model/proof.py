@@ -168,8 +168,7 @@ class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share; ``attempts``: all runs in their order, without what their agents told. ``track``: how predictions
-    have held on this machine, where the user keeps that."""
+    share; ``attempts``: all runs in their order, without what their agents told."""
 
     run: RunSummary
     baseline_s: float | None
@@ -183,45 +182,5 @@ class Proof:
     notes: list[str] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-    track: TrackRecord | None = None
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION
-
-
-@dataclass(frozen=True)
-class RecordedPrediction:
-    """One remedy that was predicted and measured: a line of the user's own file, no name of a script in it.
-
-    ``at`` is when, as ISO 8601; ``machine`` and ``job`` are hashes; ``predicted`` and ``measured`` are
-    speedups (low, likely, high), ``basis`` is the prediction's.
-    """
-
-    at: str
-    machine: str
-    job: str
-    remedy: str
-    basis: str
-    predicted: tuple[float, float, float]
-    measured: tuple[float, float, float]
-    verdict: str
-    scope: str = "step"
-    bdoc: str = ""
-
-
-@dataclass(frozen=True)
-class PredictionTally:
-    """Of ``tried`` predictions, ``inside`` had the measured speedup in their interval; ``median_error`` is
-    the median of |predicted / measured - 1|, None without any."""
-
-    tried: int = 0
-    inside: int = 0
-    median_error: float | None = None
-
-
-@dataclass(frozen=True)
-class TrackRecord:
-    """What is kept at ``path``: over all, and per remedy."""
-
-    path: str
-    whole: PredictionTally = field(default_factory=PredictionTally)
-    remedies: dict[str, PredictionTally] = field(default_factory=dict)

@@ -130,7 +130,7 @@ ENVIRONMENT = "environment"  # the treatment that is no hook: its options are va
 
 @dataclass(frozen=True)
 class Treatment:
-    """What applies a remedy without an edit: ``name`` is that of a file in agent/trial, or
+    """What applies a remedy without an edit: ``name`` is that of a function in agent/trial, or
     ``ENVIRONMENT``; ``options`` are plain JSON values, and mean what that file says they mean."""
 
     name: str

@@ -21,7 +21,7 @@ LINKS_AT_MOST = 4096  # open files of one process
 
 
 @dataclass
-class Traces:
+class HeldResources:
     """``pids`` of its processes, ``blocks`` by inode, ``folders`` of sockets by path."""
 
     pids: set[int] = field(default_factory=set)
@@ -90,13 +90,13 @@ def blocks(folder: Path = Path(SHM)) -> dict[int, str]:
     return found
 
 
-def sweep_blocks(before: Container[int], traces: Traces, folder: Path = Path(SHM)) -> list[str]:
+def remove_blocks(before: Container[int], resources: HeldResources, folder: Path = Path(SHM)) -> list[str]:
     """Remove the blocks that appeared since, where a process of the trial held or made them, and no living
     one holds them; the names of those removed."""
     fresh = {
         inode: name
         for inode, name in blocks(folder).items()
-        if inode not in before and (inode in traces.blocks or _made_by(name, traces.pids))
+        if inode not in before and (inode in resources.blocks or _made_by(name, resources.pids))
     }
     held = _held_by_anybody() if fresh else ()
     removed = []
@@ -107,11 +107,11 @@ def sweep_blocks(before: Container[int], traces: Traces, folder: Path = Path(SHM
     return removed
 
 
-def sweep_folders(traces: Traces) -> list[str]:
+def remove_folders(resources: HeldResources) -> list[str]:
     """Remove the folders that hold nothing but sockets of the trial that nobody has bound any more."""
     bound = set(bound_sockets().values())
     removed = []
-    for folder in sorted(traces.folders):
+    for folder in sorted(resources.folders):
         with suppress(OSError):
             inside = list(Path(folder).iterdir())
             dead = all(path.is_socket() and str(path) not in bound for path in inside)

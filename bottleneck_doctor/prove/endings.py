@@ -18,7 +18,7 @@ SETTLING_STEPS = 10  # in which compilers and tuners may take as long as a start
 
 
 @dataclass
-class Stillness:
+class HangDetector:
     """One trial's progress. ``trained`` steps so far, of the process that has come furthest; ``is_over`` when
     none of those that trained lives."""
 
@@ -77,26 +77,26 @@ KILLED = re.compile(r"killed by signal: Killed")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """How one run went: the exit ``status``, or why it was ended by us (``still``, ``scarce``); ``lines`` of
+class RunEnd:
+    """How one run went: the exit ``status``, or why it was ended by us (``hang``, ``scarce``); ``lines`` of
     its output, the last ones; ``short_of_memory``: the kernel has killed meanwhile."""
 
     status: int | None = None
-    still: str = ""
+    hang: str = ""
     scarce: str = ""
     interrupted: bool = False
     short_of_memory: bool = False
     lines: list[str] = field(default_factory=list)
 
 
-def judged(seen: Seen, profile: Profile | None) -> tuple[str, str]:
+def outcome_of(seen: RunEnd, profile: Profile | None) -> tuple[str, str]:
     """The outcome of a trial, and why."""
     if seen.interrupted:
         return "interrupted", "interrupted"
     if seen.scarce:
         return "out-of-memory", seen.scarce
-    if seen.still:
-        return "hung", seen.still
+    if seen.hang:
+        return "hung", seen.hang
     if seen.status == 0:
         return ("measured", "") if profile is not None else ("broke", _said(seen) or "no profile was written")
     ending = _ending(seen.status or 0)
@@ -118,7 +118,7 @@ def _ending(status: int) -> str:
     return f"exit status {status}"
 
 
-def _said(seen: Seen) -> str:
+def _said(seen: RunEnd) -> str:
     """The last error that it printed, for launchers print a banner below it; else the last line."""
     lines = seen.lines[-LINES_READ:]
     errors = [line for line in lines if ERROR.match(line)]

@@ -79,7 +79,7 @@ def plan_of(
 
 def run_seconds(diagnosis: Diagnosis, span: ComparedSteps) -> float:
     """How long a run of so many steps takes, by the run that was watched."""
-    table, run_s = _table(diagnosis), diagnosis.profile.run.duration_s
+    table, run_s = steps_table(diagnosis), diagnosis.profile.run.duration_s
     if table is None or not table.t:
         return run_s
     begin_s = first_batch_s(diagnosis)
@@ -90,7 +90,7 @@ def run_seconds(diagnosis: Diagnosis, span: ComparedSteps) -> float:
 def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0) -> Limits:
     """The limits of each trial; ``slowest_s`` is the longest run of the baseline since: where a machine has
     become busy, all that may take time may take more."""
-    table = _table(diagnosis)
+    table = steps_table(diagnosis)
     times = table.t if table is not None else []
     longest_s = max((after - before for before, after in pairwise(times)), default=0.0)
     run_s = run_seconds(diagnosis, span)
@@ -101,11 +101,12 @@ def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0)
 
 def first_batch_s(diagnosis: Diagnosis) -> float:
     """Seconds from the start to the first batch."""
-    table = _table(diagnosis)
+    table = steps_table(diagnosis)
     return max(0.0, table.t[0] - table.wall_s[0]) if table is not None and table.t else 0.0
 
 
-def _table(diagnosis: Diagnosis) -> StepTable | Outside | None:
+def steps_table(diagnosis: Diagnosis) -> StepTable | Outside | None:
+    """The rows of the training loop, whether a loader feeds it or not."""
     return diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
 
 
@@ -131,14 +132,14 @@ class Memory:
         self._floor_bytes = min(SCARCE_SHARE * whole, left / 2)  # it may have been scarce before we came
         self._killed_before = _kills(self._cgroups)
 
-    def look(self, family: Callable[[], list[psutil.Process]], now_s: float) -> str:
-        """Why the trial must end now; "" while it may go on. ``family`` finds its processes."""
+    def look(self, processes: Callable[[], list[psutil.Process]], now_s: float) -> str:
+        """Why the trial must end now; "" while it may go on. ``processes`` finds its processes."""
         left, _ = _room(self._cgroups)
         if left < self._floor_bytes:
             return f"it left {left // SHOWN_IN} MiB of memory to everybody else"
         if now_s >= self._next_s:
             began_s = time.thread_time()
-            self._count(family())
+            self._count(processes())
             self._next_s = now_s + max(EVERY_S, REST * (time.thread_time() - began_s))
         if self.ceiling_bytes is not None and (self.peak_bytes or 0) > self.ceiling_bytes:
             held, may = (self.peak_bytes or 0) // SHOWN_IN, self.ceiling_bytes // SHOWN_IN
@@ -149,8 +150,8 @@ class Memory:
         """Whether the kernel has killed for want of memory since we began."""
         return _kills(self._cgroups) > self._killed_before
 
-    def _count(self, family: list[psutil.Process]) -> None:
-        held = sum(_proportional_bytes(one.pid) for one in family)
+    def _count(self, processes: list[psutil.Process]) -> None:
+        held = sum(_proportional_bytes(one.pid) for one in processes)
         if held:
             self.peak_bytes = max(self.peak_bytes or 0, held)
 

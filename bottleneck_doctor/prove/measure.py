@@ -20,11 +20,11 @@ from ..model.proof import Arm, Attempt, ComparedSteps
 from ..model.report import Metric
 from ..model.run import Trial
 from .gains import BELIEVED
-from .limits import first_batch_s
+from .limits import first_batch_s, steps_table
 
 
-def left_alone(profile: Profile, span: ComparedSteps) -> Metric | None:
-    """Seconds per step as if strangers had left the cores alone; None where that was not measured.
+def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:
+    """Seconds per step as if other programs had left the cores alone; None where that was not measured.
 
     The same measure as the gate's: a run that shared its cores with another job is not slower for it.
     """
@@ -85,7 +85,7 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
 
 def _most(diagnosis: Diagnosis) -> int:
     """The steps that the script trains when it is let alone, where it was."""
-    table = diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
+    table = steps_table(diagnosis)
     ended = diagnosis.profile.run.stopped_by is None
     return sum(table.steps) if ended and table is not None else 1 << 62
 
@@ -112,7 +112,7 @@ def _cycle(diagnosis: Diagnosis) -> int:
 
 def _evaluations_apart(diagnosis: Diagnosis) -> int:
     """Steps from one evaluation to the next: what a remedy saves there shows in whole rounds only."""
-    table = diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
+    table = steps_table(diagnosis)
     return round(sum(table.steps) / max(1, diagnosis.whole.evaluations)) if table is not None else 0
 
 
@@ -175,7 +175,7 @@ def attempt_of(
 
 def _fair(profile: Profile, span: ComparedSteps, step_s: float) -> tuple[float | None, float]:
     """The step without other programs' part, and its error: the more was taken off, the less sure it is."""
-    left = left_alone(profile, span)
+    left = uncontended_step(profile, span)
     if left is None or not left.value or left.low is None or left.high is None or step_s <= 0:
         return None, 0.0
     value = min(left.value, step_s)

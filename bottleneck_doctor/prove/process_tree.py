@@ -16,8 +16,8 @@ from ..launch.signals import stop_ourselves
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # of linux/prctl.h
 GRACE_S = 3.0  # between being asked to end and being made to
-JANITORS_S = 1.5  # in which those that clear up after the killed may do so
-JANITORS = ("multiprocessing.resource_tracker", "torch_shm_manager")
+TRACKERS_S = 1.5  # in which those that clear up after the killed may do so
+RESOURCE_TRACKERS = ("multiprocessing.resource_tracker", "torch_shm_manager")
 ORDERLY_S = 1.5  # for those that end by themselves once the training has
 GIVE_UP_S = 5.0  # a process that outlives SIGKILL for so long sleeps in the kernel: nobody can end it
 LOOK_EVERY_S = 0.02
@@ -37,7 +37,7 @@ def adopting() -> Iterator[None]:
         libc.prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
 
 
-def expendable() -> Callable[[], None]:
+def child_setup() -> Callable[[], None]:
     """What the child does before it becomes the trial: hears the signals that we hear now, ends with us, and
     goes first when memory ends."""
     libc, parent = ctypes.CDLL(None), os.getpid()
@@ -54,44 +54,45 @@ def expendable() -> Callable[[], None]:
     return prepare
 
 
-def descendants(strangers: Iterable[psutil.Process] = ()) -> list[psutil.Process]:
-    """All processes below us that live, without the ``strangers`` that were there before and theirs."""
+def descendants(earlier: Iterable[psutil.Process] = ()) -> list[psutil.Process]:
+    """All processes below us that live, without the ``earlier`` ones that were there before, and theirs."""
     try:
         found = psutil.Process().children(recursive=True)
     except psutil.Error:
         return []
-    known = set(strangers)
+    known = set(earlier)
     if known:
         known |= {below for one in known for below in _below(one)}
     return [one for one in found if one not in known]
 
 
-def end(family: Callable[[], list[psutil.Process]], keeper: int) -> list[int]:
+def end(processes: Callable[[], list[psutil.Process]], supervisor: int) -> list[int]:
     """Ask all of them to end, then make them; the pids that nothing could end. Comes back when they are gone.
 
-    ``family`` is asked again and again: what ends may start others meanwhile. The ``keeper`` (a pid) is bdoc
-    itself, which need not hear of it. Those that remove the killed ones' shared memory are made to end last.
+    ``processes`` is asked again and again: what ends may start others meanwhile. The ``supervisor`` (a pid),
+    bdoc itself, need not hear of it. Those that remove the killed ones' shared memory are killed last.
     """
-    _send([one for one in family() if one.pid != keeper], psutil.Process.terminate)
-    _wait(family, GRACE_S, lambda one: one.pid != keeper)
-    _send([one for one in family() if not _is_janitor(one)], psutil.Process.kill)
-    _wait(family, JANITORS_S, _is_janitor)
+    _send([one for one in processes() if one.pid != supervisor], psutil.Process.terminate)
+    _wait(processes, GRACE_S, lambda one: one.pid != supervisor)
+    _send([one for one in processes() if not _is_tracker(one)], psutil.Process.kill)
+    _wait(processes, TRACKERS_S, _is_tracker)
     until = time.monotonic() + GIVE_UP_S
-    while (left := family()) and time.monotonic() < until:  # the dead count until somebody has collected them
+    # The dead count until somebody has collected them.
+    while (left := processes()) and time.monotonic() < until:
         _send(reap(left), psutil.Process.kill)
         time.sleep(LOOK_EVERY_S)
     return [one.pid for one in reap(left)]
 
 
-def await_orderly_end(family: Callable[[], list[psutil.Process]]) -> None:
+def await_orderly_end(processes: Callable[[], list[psutil.Process]]) -> None:
     """Give those a moment that end by themselves once the training has: workers, trackers of resources."""
-    _wait(family, ORDERLY_S)
+    _wait(processes, ORDERLY_S)
 
 
-def reap(family: list[psutil.Process]) -> list[psutil.Process]:
+def reap(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Those that live. The orphans among the others are collected, as nobody else will."""
     living = []
-    for one in family:
+    for one in processes:
         with suppress(psutil.Error):
             if one.status() != psutil.STATUS_ZOMBIE:
                 living.append(one)
@@ -102,12 +103,12 @@ def reap(family: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def _wait(
-    family: Callable[[], list[psutil.Process]],
+    processes: Callable[[], list[psutil.Process]],
     seconds: float,
     only: Callable[[psutil.Process], bool] = lambda one: True,
 ) -> None:
     until = time.monotonic() + seconds
-    while any(only(one) for one in reap(family())) and time.monotonic() < until:
+    while any(only(one) for one in reap(processes())) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
 
 
@@ -124,12 +125,12 @@ def _below(one: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _is_janitor(one: psutil.Process) -> bool:
+def _is_tracker(one: psutil.Process) -> bool:
     try:
         line = " ".join(one.cmdline())
     except psutil.Error:
         return False
-    return any(name in line for name in JANITORS)
+    return any(name in line for name in RESOURCE_TRACKERS)
 
 
 @dataclass

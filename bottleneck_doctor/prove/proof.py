@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ from .plan import COMBINATION
 
 SHAPE = re.compile(r"\s*([a-z0-9-]+)\s*([<>=!~]+)\s*(\S+)\s*", re.ASCII)
 NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)", re.ASCII)
-OPERATORS = (">", ">=", "<", "<=")
+OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 LONGEST = 100
 NO_REMEDY = (COMBINATION, CEILING)  # rows of the table that are not remedies
 
@@ -74,21 +75,13 @@ def _judged(one: Expected, row: Proved | None, missed: str) -> Expected:
     gain = row.measured
     if gain is None:
         return replace(one, status=CANNOT_SAY, why=row.why or f"it was {row.verdict}")
-    close = len({_holds(value, one) for value in (gain.low, gain.likely, gain.high)}) > 1
+    holds = OPERATORS[one.op]
+    close = len({holds(value, one.threshold) for value in (gain.low, gain.likely, gain.high)}) > 1
     if close and row.verdict == "undecided":
         why = "a larger --budget narrows the interval"
         return replace(one, status=CANNOT_SAY, measured=gain, why=why, close=True)
-    status = HOLDS if _holds(gain.likely, one) else EXCEEDED
+    status = HOLDS if holds(gain.likely, one.threshold) else EXCEEDED
     return replace(one, status=status, measured=gain, close=close)
-
-
-def _holds(value: float, one: Expected) -> bool:
-    return {
-        ">": value > one.threshold,
-        ">=": value >= one.threshold,
-        "<": value < one.threshold,
-        "<=": value <= one.threshold,
-    }[one.op]
 
 
 Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]

@@ -22,7 +22,7 @@ HIDDEN = ".bdoc-kept-"  # of the folders that hold the files meanwhile
 
 
 @dataclass
-class Keeping:
+class Backups:
     """What one command knows of all its trials: the paths that they made, which need no keeping, those that
     were put back, and those that were not, with the reason."""
 

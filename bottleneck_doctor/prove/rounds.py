@@ -14,7 +14,7 @@ LOOKS = 2  # at the ceiling, which is an orientation and not a decision
 BASELINES_LOST = 2  # so many failures of the baseline itself end the trying
 
 
-def following(
+def next_arm(
     arms: Sequence[Arm],
     attempts: Sequence[Attempt],
     left_s: float,
@@ -36,7 +36,7 @@ def following(
     done = {one.arm for one in since}
     baseline_s = _length(BASELINE, attempts, run_s)
     for arm in others:
-        if arm.id not in done and is_open(arm, [*closed, *since], closed, most, is_known):
+        if arm.id not in done and is_open(arm, attempts, closed, most, is_known):
             needed_s = baseline_s + _length(arm.id, attempts, baseline_s) + (baseline_s if last < 0 else 0.0)
             if needed_s <= left_s:
                 return arm if last >= 0 and attempts[last].outcome == "measured" else baseline
@@ -93,17 +93,13 @@ def try_out(
     def until_closed(
         these: Sequence[Arm], most: int, is_known: Callable[[Gain], bool] = is_settled, spare_s: float = 0.0
     ) -> None:
-        while (arm := following(these, attempts, left_s() - spare_s, run_s, most, is_known)) is not None:
+        while (arm := next_arm(these, attempts, left_s() - spare_s, run_s, most, is_known)) is not None:
             attempts.append(run(arm))
 
-    until_closed(arms, ENOUGH)
-    joint = together(kept(arms, attempts))
-    if joint is not None:
-        until_closed([arms[0], joint], MOST)
-    until_closed(arms, MOST)
-    if joint is None:
-        joint = together(kept(arms, attempts))
-        if joint is not None:
+    joint = None
+    for most in (ENOUGH, MOST):
+        until_closed(arms, most)
+        if joint is None and (joint := together(kept(arms, attempts))) is not None:
             until_closed([arms[0], joint], MOST)
     every = [*arms, joint] if joint is not None else list(arms)
     until_closed(every, MOST, is_exact, spared_s)

@@ -25,11 +25,11 @@ from ..model.live import Lifetime
 from ..model.profile import Profile
 from ..model.run import Order
 from . import process_tree
-from .cleanup import Traces, blocks, sweep_blocks, sweep_folders
-from .endings import Seen, Stillness, judged
+from .cleanup import HeldResources, blocks, remove_blocks, remove_folders
+from .endings import HangDetector, RunEnd, outcome_of
 from .limits import Limits, Memory
 from .process_tree import Pause, pausable
-from .restore import HIDDEN, LIST, WHERE, Keeping
+from .restore import HIDDEN, LIST, WHERE, Backups
 
 PREFIX = ".bdoc-prove-"
 TAIL_BYTES = 65536
@@ -37,7 +37,7 @@ LOG_BYTES_AT_MOST = 16 << 20
 
 
 @contextmanager
-def place(put_back: Callable[[Path], bool]) -> Iterator[Path]:
+def trial_folder(put_back: Callable[[Path], bool]) -> Iterator[Path]:
     """A private folder for the time of the block; raises UsageError where none can be made.
 
     Its name says whose it is, so that what a killed bdoc left is told from what is in use. ``put_back`` is
@@ -129,12 +129,12 @@ Watch = Callable[[float], None]
 @dataclass(frozen=True)
 class Leftovers:
     """What a trial had left behind and we removed: processes ended, by pid, blocks of shared memory, by name,
-    and paths of ``folders`` of sockets. ``immortal`` are pids that outlived SIGKILL."""
+    and paths of ``folders`` of sockets. ``unkillable`` are pids that outlived SIGKILL."""
 
     processes: tuple[int, ...] = ()
     blocks: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    immortal: tuple[int, ...] = ()
+    unkillable: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,128 +153,114 @@ class Finished:
     leftovers: Leftovers = field(default_factory=Leftovers)
 
 
-@dataclass
-class _Trial:
-    """One trial, from what was there before it to what it was seen to hold."""
-
-    strangers: list[psutil.Process]
-    blocks: dict[int, str]
-    child: subprocess.Popen[bytes] | None = None
-    traces: Traces = field(default_factory=Traces)
-
-
-def carried_out(
-    line: list[str], folder: Path, limits: Limits, watch: Watch | None, keeping: Keeping
+def run_bounded(
+    line: list[str], folder: Path, limits: Limits, watch: Watch | None, backups: Backups
 ) -> Finished:
     """Run this command, and say what became of it; what it writes lies in the ``folder``. After Ctrl-Z the
     machine is free until we are continued, the user's files are back, and the trial begins anew."""
     with pausable() as pause:
         while True:
-            keeping.prepare(folder)
-            found = _once(line, folder, limits, watch, pause)
+            backups.prepare(folder)
+            found = _Trial(line, folder, limits, watch, pause).run()
             if found is not None:
                 return found
-            keeping.put_back(folder)
+            backups.put_back(folder)
             pause.take()
             keep_only(folder, ORDER, LIST)
 
 
-def _once(
-    line: list[str], folder: Path, limits: Limits, watch: Watch | None, pause: Pause
-) -> Finished | None:
-    """From start to end; None where it was paused."""
-    trial, memory = _Trial(process_tree.descendants(), blocks()), Memory(limits.memory_bytes)
-    seen, left, began_s = Seen(), Leftovers(), time.monotonic()
-    with process_tree.adopting(), unwinding():
-        try:
+class _Trial:
+    """One trial, from what was there before it to what it was seen to hold."""
+
+    def __init__(
+        self, line: list[str], folder: Path, limits: Limits, watch: Watch | None, pause: Pause
+    ) -> None:
+        self.line, self.folder, self.limits, self.watch, self.pause = line, folder, limits, watch, pause
+        self.earlier, self.blocks = process_tree.descendants(), blocks()
+        self.resources, self.memory = HeldResources(), Memory(limits.memory_bytes)
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> Finished | None:
+        """From start to end; None where it was paused."""
+        seen, left, began_s = RunEnd(), Leftovers(), time.monotonic()
+        with process_tree.adopting(), unwinding():
             try:
-                prepare = process_tree.expendable()
-                with deferred():
-                    trial.child = _started(line, folder, prepare)
-                seen = _awaited(trial, trial.child, folder, limits, memory, watch, pause)
-            finally:
-                with deferred():
-                    left = _cleared(trial, trial.child) if trial.child is not None else left
-        except KeyboardInterrupt:
-            seen = replace(seen, interrupted=True)
-    if pause.is_wanted and not seen.interrupted:
-        return None
-    seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / LOG))
-    profile = _profile(folder)
-    outcome, why = judged(seen, profile)
-    return Finished(outcome, why, profile, time.monotonic() - began_s, memory.peak_bytes, left)
+                try:
+                    prepare = process_tree.child_setup()
+                    with deferred():
+                        self.child = self._started(prepare)
+                    seen = self._awaited(self.child)
+                finally:
+                    with deferred():
+                        left = self._cleared(self.child) if self.child is not None else left
+            except KeyboardInterrupt:
+                seen = replace(seen, interrupted=True)
+        if self.pause.is_wanted and not seen.interrupted:
+            return None
+        seen = replace(seen, short_of_memory=self.memory.was_short(), lines=tail(self.folder / LOG))
+        profile = _profile(self.folder)
+        outcome, why = outcome_of(seen, profile)
+        return Finished(outcome, why, profile, time.monotonic() - began_s, self.memory.peak_bytes, left)
 
+    def _started(self, prepare: Callable[[], None]) -> subprocess.Popen[bytes]:
+        with open(self.folder / LOG, "ab") as log:
+            return subprocess.Popen(
+                self.line,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=prepare,
+                env={**os.environ, "BDOC_KEEP": str(self.folder)},
+            )
 
-def _started(line: list[str], folder: Path, prepare: Callable[[], None]) -> subprocess.Popen[bytes]:
-    with open(folder / LOG, "ab") as log:
-        return subprocess.Popen(
-            line,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=prepare,
-            env={**os.environ, "BDOC_KEEP": str(folder)},
+    def _awaited(self, child: subprocess.Popen[bytes]) -> RunEnd:
+        """Look now and then until the run ends, or must be ended."""
+        detector = HangDetector(self.folder, self.limits)
+        began_s, told_s = time.monotonic(), 0.0
+        with doorbell(child.pid, ()) as sleep:
+            while (status := child.poll()) is None and not self.pause.is_wanted:
+                now_s = time.monotonic()
+                if now_s - told_s >= PROGRESS_EVERY_S:
+                    told_s = now_s
+                    keep_short(self.folder / LOG)
+                    if hang := detector.look(time.monotonic_ns()):
+                        return RunEnd(hang=hang)
+                    if self.watch is not None:
+                        self.watch(now_s - began_s)
+                if now_s - began_s > self.limits.seconds:
+                    return RunEnd(hang=f"not over after {self.limits.seconds:.0f} s")
+                if scarce := self.memory.look(self._training, now_s):
+                    return RunEnd(scarce=scarce)
+                sleep(LOOK_EVERY_S)
+        return RunEnd(status)
+
+    def _training(self) -> list[psutil.Process]:
+        """The training's processes, bdoc's own left out; what they hold is noted."""
+        found = process_tree.descendants(self.earlier)
+        self.resources.note(one.pid for one in found)
+        return [one for one in found if self.child is None or one.pid != self.child.pid]
+
+    def _cleared(self, child: subprocess.Popen[bytes]) -> Leftovers:
+        """End whatever still runs, and remove what the dead cannot."""
+
+        def living() -> list[psutil.Process]:
+            child.poll()  # collects it, so that it is no zombie to the others
+            return process_tree.descendants(self.earlier)
+
+        over = child.poll() is not None
+        if over:
+            process_tree.await_orderly_end(living)
+        found = process_tree.reap(living())
+        self.resources.note(one.pid for one in found)
+        unkillable = process_tree.end(living, child.pid) if living() else []
+        child.poll()
+        return Leftovers(
+            processes=tuple(one.pid for one in found) if over else (),  # whom we ended in the midst is none
+            blocks=tuple(remove_blocks(self.blocks, self.resources)),
+            folders=tuple(remove_folders(self.resources)),
+            unkillable=tuple(unkillable),
         )
-
-
-def _awaited(
-    trial: _Trial,
-    child: subprocess.Popen[bytes],
-    folder: Path,
-    limits: Limits,
-    memory: Memory,
-    watch: Watch | None,
-    pause: Pause,
-) -> Seen:
-    """Look now and then until the run ends, or must be ended."""
-    stillness = Stillness(folder, limits)
-    began_s, told_s = time.monotonic(), 0.0
-    with doorbell(child.pid, ()) as sleep:
-        while (status := child.poll()) is None and not pause.is_wanted:
-            now_s = time.monotonic()
-            if now_s - told_s >= PROGRESS_EVERY_S:
-                told_s = now_s
-                keep_short(folder / LOG)
-                if still := stillness.look(time.monotonic_ns()):
-                    return Seen(still=still)
-                if watch is not None:
-                    watch(now_s - began_s)
-            if now_s - began_s > limits.seconds:
-                return Seen(still=f"not over after {limits.seconds:.0f} s")
-            if scarce := memory.look(lambda: _training(trial), now_s):
-                return Seen(scarce=scarce)
-            sleep(LOOK_EVERY_S)
-    return Seen(status)
-
-
-def _training(trial: _Trial) -> list[psutil.Process]:
-    """The training's processes, bdoc's own left out; what they hold is noted."""
-    found = process_tree.descendants(trial.strangers)
-    trial.traces.note(one.pid for one in found)
-    return [one for one in found if trial.child is None or one.pid != trial.child.pid]
-
-
-def _cleared(trial: _Trial, child: subprocess.Popen[bytes]) -> Leftovers:
-    """End whatever still runs, and remove what the dead cannot."""
-
-    def living() -> list[psutil.Process]:
-        child.poll()  # collects it, so that it is no zombie to the others
-        return process_tree.descendants(trial.strangers)
-
-    over = child.poll() is not None
-    if over:
-        process_tree.await_orderly_end(living)
-    found = process_tree.reap(living())
-    trial.traces.note(one.pid for one in found)
-    immortal = process_tree.end(living, child.pid) if living() else []
-    child.poll()
-    return Leftovers(
-        processes=tuple(one.pid for one in found) if over else (),  # whom we ended in the midst is none
-        blocks=tuple(sweep_blocks(trial.blocks, trial.traces)),
-        folders=tuple(sweep_folders(trial.traces)),
-        immortal=tuple(immortal),
-    )
 
 
 def _profile(folder: Path) -> Profile | None:
@@ -309,32 +295,32 @@ def run_trial(
     limits: Limits,
     *,
     watch: Watch | None = None,
-    keeping: Keeping | None = None,
+    backups: Backups | None = None,
 ) -> Finished:
     """Run the target with the order until ``limits.steps`` are trained. ``watch`` is called now and then with
-    the seconds since the start; ``keeping`` is that of the command.
+    the seconds since the start; ``backups`` is that of the command.
 
     Nothing of the trial is left when this returns, or raises: no process, no shared memory, no folder; and
     files that were there before it are as they were. Raises UsageError where there is no place for its files.
     """
-    keeping = keeping or Keeping()
-    with place(keeping.put_back) as folder:
+    backups = backups or Backups()
+    with trial_folder(backups.put_back) as folder:
         file = folder / ORDER
         file.write_bytes(encode_order(order))
         options = ["--no-profiler", "--no-py-spy", "--trial", str(file), "--max-steps", str(limits.steps)]
-        return carried_out(_line(target, folder, options), folder, limits, watch, keeping)
+        return run_bounded(_line(target, folder, options), folder, limits, watch, backups)
 
 
 def watch_baseline(
-    target: Target, limits: Limits, *, watch: Watch | None = None, keeping: Keeping | None = None
+    target: Target, limits: Limits, *, watch: Watch | None = None, backups: Backups | None = None
 ) -> Finished:
     """Run the target with all instruments until its step time is known, ``limits.steps`` at most. Here
     ``limits.seconds`` count from the first batch: how long a start takes is not known yet."""
-    keeping = keeping or Keeping()
-    with place(keeping.put_back) as folder:
+    backups = backups or Backups()
+    with trial_folder(backups.put_back) as folder:
         options = ["--until-steady", "--max-steps", str(limits.steps)]
         whole = replace(limits, seconds=limits.first_batch_s + limits.seconds)
-        return carried_out(_line(target, folder, options), folder, whole, watch, keeping)
+        return run_bounded(_line(target, folder, options), folder, whole, watch, backups)
 
 
 def _line(target: Target, folder: Path, options: list[str]) -> list[str]:

@@ -57,14 +57,18 @@ def placeless(text: str) -> str:
 
 
 def report_of(file: Path, without: Sequence[str] = ()) -> dict[str, Any]:
-    """The report of a kept profile, drawn anew; ``without`` names facts of it that are emptied before, to see
-    what they are worth."""
+    """The report of a kept profile, drawn anew; ``without`` names facts of it that are left out, to see
+    what they are worth: all of a field, or those with this subject (``calibrations.product``)."""
     # Only here: on a GPU machine without msgspec profiles are kept, and read elsewhere.
     from bottleneck_doctor.model.codec import decode_profile, encode_report
     from bottleneck_doctor.prescribe import write_up
 
     profile = decode_profile(gzip.decompress(file.read_bytes()))
-    profile = replace(profile, **{name: type(getattr(profile, name))() for name in without})
+    for name in without:
+        field, _, subject = name.partition(".")
+        facts = getattr(profile, field)
+        left = [one for one in facts if one.subject != subject] if subject else type(facts)()
+        profile = replace(profile, **{field: left})
     report: dict[str, Any] = json.loads(encode_report(write_up(profile)))
     return report
 

@@ -118,7 +118,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--setting", choices=SETTINGS, default="usual", help="the machine to be")
     parser.add_argument("--keep", type=Path, help="keep profiles and what was measured in this folder")
     parser.add_argument("--again", type=Path, help="run nothing: diagnose what was kept in this folder")
-    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
+    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS[.SUBJECT]", help="with --again")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     given = parser.parse_args(argv)
     if given.fast:

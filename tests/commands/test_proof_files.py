@@ -1,9 +1,8 @@
-"""Where the proof goes: stdout, a file, the winner's patch, the track record; the script stays as it is."""
+"""Where the proof goes: stdout, a file, the winner's patch; the script stays as it is."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from tests.render.reports import TYPICAL as REPORT
 
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
 AFTER = SCRIPT.replace("(data)", "(data, num_workers=2)")
-PROOF = replace(TYPICAL, rows=[WORKERS, BROKEN], track=None)
+PROOF = replace(TYPICAL, rows=[WORKERS, BROKEN])
 
 
 def hand(folder: Path, proof: Proof = PROOF, format: str = "terminal", **asked: object) -> None:
@@ -55,32 +54,6 @@ def test_the_proof_is_also_written_as_json(tmp_path: Path) -> None:
     hand(tmp_path, output=str(tmp_path / "proof.json"))
     told = json.loads((tmp_path / "proof.json").read_text())
     assert told["rows"][0]["patch"]["diff"].endswith("+loader = DataLoader(data, num_workers=2)\n")
-
-
-def test_nothing_is_kept_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    hand(tmp_path)
-    assert not (tmp_path / "state").exists()
-
-
-def test_the_track_record_is_kept_where_state_belongs_and_its_path_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    hand(tmp_path, record=True)
-    assert os.listdir(tmp_path / "state" / "bdoc") == ["proofs.jsonl"]
-    said = capsys.readouterr().out.replace("\n", "")
-    assert "on this machine: 1 prediction tried, 1 inside its interval, median error 7.9 %" in said
-    assert "proofs.jsonl" in said
-
-
-def test_a_record_that_cannot_be_kept_costs_no_result(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hand(tmp_path, record=True, record_file=str(tmp_path / "train.py" / "kept"))
-    told = capsys.readouterr()
-    assert "cannot write" in told.err
-    assert "×1.95, measured" in told.out
 
 
 def test_json_on_stdout_is_nothing_but_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,19 +31,19 @@ class Played:
         self.orders: list[Order] = []
         self.overwrites = ""
 
-    def watch_baseline(self, target: Any, limits: Any, watch: Any = None, keeping: Any = None) -> Finished:
+    def watch_baseline(self, target: Any, limits: Any, watch: Any = None, backups: Any = None) -> Finished:
         """The first run."""
         return self.window
 
     def run_trial(
-        self, target: Any, order: Order, limits: Any, watch: Any = None, keeping: Any = None
+        self, target: Any, order: Order, limits: Any, watch: Any = None, backups: Any = None
     ) -> Finished:
         """A trial."""
         self.orders.append(order)
         watch(0.5)
         if self.overwrites:
-            keeping.back[self.overwrites] = None
-            keeping.lost["/large.log"] = "it is changed in place, and has more than 64 MiB"
+            backups.back[self.overwrites] = None
+            backups.lost["/large.log"] = "it is changed in place, and has more than 64 MiB"
         name = order.treatments[0].name if order.treatments else ""
         if name in self.fates:
             return self.fates[name]

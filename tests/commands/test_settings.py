@@ -55,18 +55,9 @@ def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
     assert load(str(folder / "inner" / "deeper")).quiet
 
 
-@pytest.mark.parametrize(("said", "record"), [("true", True), ("'kept.jsonl'", "kept.jsonl")])
-def test_a_track_record_is_asked_for_with_or_without_a_place(
-    folder: Path, said: str, record: bool | str
-) -> None:
-    write(folder, f"[tool.bdoc]\nrecord = {said}\n")
-    assert load(str(folder)).record == record
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[tool.bdoc]\nrecord = 3", "record = 3: expected true or false or a string"),
         ("[tool.bdoc]\nmax-data-weight = 0.2", "no key 'max-data-weight', did you mean 'max-data-wait'"),
         ("[tool.bdoc]\nmax_data_wait = 0.2", "no key 'max_data_wait', did you mean 'max-data-wait'"),
         ("[tool.bdoc]\nzzz = 1", "no key 'zzz', known are output, format"),

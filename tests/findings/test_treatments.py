@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
-from bottleneck_doctor.agent.trial.settings import SETTINGS
+from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.findings.parts.case import Case
 from bottleneck_doctor.model.diagnosis import Finding, Proposal
 from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.prescribe.shelf import cases_of, modules
-from tests.house.source import PACKAGE, ROOT
 
 APPLIED = {"env", "hook", "hook~"}
-FOLDER = ROOT / PACKAGE / "agent" / "trial"
-# What treatments share, and what a trial does beside them.
-NO_TREATMENT = {
-    "__init__", "apply", "backup", "backup_list", "batches", "checksums", "file_copies", "loader_match",
-    "hook_points", "sample_codec", "sample_store", "sampler_lookahead", "settings",
-}  # fmt: skip
 
 
 def _proposals(case: Case) -> list[Proposal]:
@@ -44,23 +35,16 @@ def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(proposal: P
 
 
 @pytest.mark.parametrize("proposal", [one for one in PROPOSALS if one.values[0].treatments])
-def test_a_treatment_names_a_file_that_takes_its_options(proposal: Proposal) -> None:
+def test_a_treatment_names_a_function_that_takes_its_options(proposal: Proposal) -> None:
     for one in proposal.treatments:
         if one.name == ENVIRONMENT:
             assert one.options
             continue
         said: list[str] = []
-        watchers = (
-            SETTINGS.get(one.name) or importlib.import_module(f"{PACKAGE}.agent.trial.{one.name}").watchers
-        )
-        table = watchers(one.options, said.append)
+        table = treatment(one.name)(one.options, said.append)
         assert all(callable(act) for act in table.values())
 
 
 def test_each_treatment_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:
     named = {one.name for param in PROPOSALS for one in param.values[0].treatments}
-    there = {file.stem for file in FOLDER.glob("*.py")} | set(SETTINGS)
-    assert there - NO_TREATMENT - named <= BY_THE_PLAN
-
-
-BY_THE_PLAN = {"replay", "losses", "seed"}  # what proving itself orders
+    assert set(TREATMENTS) - named == {"replay"}  # which proving itself orders

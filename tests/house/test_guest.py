@@ -25,11 +25,11 @@ HOOKS = {("atexit", "register"): "an exit hook", ("signal", "signal"): "a signal
 NEEDED = {
     "agent/startup.py": "an exit hook",  # notes the instant: where the script ends, and its teardown begins
     "agent/profiler.py": "an exit hook",  # while a window is open: torch crashes if it ends with one
-    "agent/trial/ahead.py": "a thread",  # it is the remedy that a trial was asked for
-    "agent/trial/saving_aside.py": "a thread",
+    "agent/trial/prefetch.py": "a thread",  # it is the remedy that a trial was asked for
+    "agent/trial/writing.py": "a thread",
 }
 # What the user's code raised out of turn is raised when its turn comes.
-HANDED_OVER = ("agent/trial/ahead.py", "agent/trial/device_ahead.py")
+HANDED_OVER = ("agent/trial/prefetch.py",)
 
 
 def raised_by_guest(source: Source) -> Iterator[Broken]:

@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
-from bottleneck_doctor.prove.endings import LETTERS_AT_MOST, Seen, judged
+from bottleneck_doctor.prove.endings import LETTERS_AT_MOST, RunEnd, outcome_of
 
 RUN = Run(["train.py"], "train.py", "/", "2026-11-22T12:00:00+00:00", 1.0, 0)
 PROFILE = Profile(RUN, Machine("host", "kernel", "cpu", 2, 2))
@@ -14,8 +14,8 @@ TRACEBACK = ["Traceback (most recent call last):", 'File "train.py", line 3, in 
 
 
 def test_a_run_that_ended_well_is_measured_if_it_left_a_profile() -> None:
-    assert judged(Seen(0), PROFILE) == ("measured", "")
-    outcome, why = judged(Seen(0), None)
+    assert outcome_of(RunEnd(0), PROFILE) == ("measured", "")
+    outcome, why = outcome_of(RunEnd(0), None)
     assert outcome == "broke"
     assert "no profile" in why
 
@@ -46,11 +46,11 @@ def test_a_run_that_ended_well_is_measured_if_it_left_a_profile() -> None:
     ],
 )
 def test_why_it_broke_is_its_last_error_or_its_last_line(lines: list[str], why: str) -> None:
-    assert judged(Seen(1, lines=lines), PROFILE) == ("broke", why)
+    assert outcome_of(RunEnd(1, lines=lines), PROFILE) == ("broke", why)
 
 
 def test_a_long_line_is_cut() -> None:
-    _, why = judged(Seen(1, lines=["ValueError: " + "x" * 5000]), None)
+    _, why = outcome_of(RunEnd(1, lines=["ValueError: " + "x" * 5000]), None)
     assert len(why) < LETTERS_AT_MOST + 30
 
 
@@ -67,27 +67,27 @@ def test_a_long_line_is_cut() -> None:
     ],
 )
 def test_whoever_complains_of_memory_ran_out_of_it(line: str) -> None:
-    assert judged(Seen(1, lines=[*TRACEBACK, line]), PROFILE) == ("out-of-memory", line)
+    assert outcome_of(RunEnd(1, lines=[*TRACEBACK, line]), PROFILE) == ("out-of-memory", line)
 
 
 @pytest.mark.parametrize("status", [137, -9])
 def test_killed_is_out_of_memory_only_where_the_kernel_counted_a_victim(status: int) -> None:
-    assert judged(Seen(status, short_of_memory=True), None)[0] == "out-of-memory"
-    assert judged(Seen(status), None) == ("broke", "killed")
+    assert outcome_of(RunEnd(status, short_of_memory=True), None)[0] == "out-of-memory"
+    assert outcome_of(RunEnd(status), None) == ("broke", "killed")
 
 
 def test_a_worker_that_the_kernel_killed_counts_too() -> None:
     line = "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."
-    assert judged(Seen(1, short_of_memory=True, lines=[line]), None)[0] == "out-of-memory"
-    assert judged(Seen(1, lines=[line]), None)[0] == "broke"
+    assert outcome_of(RunEnd(1, short_of_memory=True, lines=[line]), None)[0] == "out-of-memory"
+    assert outcome_of(RunEnd(1, lines=[line]), None)[0] == "broke"
 
 
 def test_a_crash_is_told_by_the_name_of_its_signal() -> None:
-    assert judged(Seen(139), None) == ("broke", "died of SIGSEGV")
+    assert outcome_of(RunEnd(139), None) == ("broke", "died of SIGSEGV")
 
 
 def test_whom_we_ended_is_judged_by_our_reason_whatever_it_printed() -> None:
     lines = ["MemoryError"]
-    assert judged(Seen(still="no batch for 20 s", lines=lines), None) == ("hung", "no batch for 20 s")
-    assert judged(Seen(scarce="too much", lines=lines), PROFILE) == ("out-of-memory", "too much")
-    assert judged(Seen(still="x", interrupted=True), PROFILE)[0] == "interrupted"
+    assert outcome_of(RunEnd(hang="no batch for 20 s", lines=lines), None) == ("hung", "no batch for 20 s")
+    assert outcome_of(RunEnd(scarce="too much", lines=lines), PROFILE) == ("out-of-memory", "too much")
+    assert outcome_of(RunEnd(hang="x", interrupted=True), PROFILE)[0] == "interrupted"

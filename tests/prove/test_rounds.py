@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.proof import BASELINE, CEILING, Arm, Attempt
-from bottleneck_doctor.prove.rounds import following
+from bottleneck_doctor.prove.rounds import next_arm
 
 from .simulated_runs import BASE, measured, remedy
 
@@ -49,25 +49,25 @@ def story(text: str) -> list[Attempt]:
     ],
 )
 def test_the_next_run_follows_from_those_before(so_far: str, left_s: float, next_one: str | None) -> None:
-    found = following([BASE, X, Y, TOP], story(so_far), left_s, 1.0)
+    found = next_arm([BASE, X, Y, TOP], story(so_far), left_s, 1.0)
     assert (found.id if found is not None else None) == next_one
 
 
 def test_without_a_remedy_nothing_is_run() -> None:
-    assert following([BASE], [], 100.0, 1.0) is None
+    assert next_arm([BASE], [], 100.0, 1.0) is None
 
 
 def test_after_an_interruption_nothing_is_run() -> None:
     attempts = [*story("B x"), Attempt("y", "interrupted")]
-    assert following([BASE, X, Y], attempts, 100.0, 1.0) is None
+    assert next_arm([BASE, X, Y], attempts, 100.0, 1.0) is None
 
 
 def test_an_undecided_arm_is_tried_so_many_times_at_most() -> None:
-    assert following([BASE, Y], story("B y B y B"), 100.0, 1.0, most=2) is None
-    assert following([BASE, Y], story("B y B y B"), 100.0, 1.0, most=3) is Y
+    assert next_arm([BASE, Y], story("B y B y B"), 100.0, 1.0, most=2) is None
+    assert next_arm([BASE, Y], story("B y B y B"), 100.0, 1.0, most=3) is Y
 
 
 def test_an_arm_that_takes_longer_needs_more_of_the_time() -> None:
     slow = [measured(BASELINE, 0.1), measured("y", 0.1, run_s=9.0), measured(BASELINE, 0.1)]
-    assert following([BASE, Y], slow, 9.5, 1.0) is None
-    assert following([BASE, Y], slow, 10.5, 1.0) is Y
+    assert next_arm([BASE, Y], slow, 9.5, 1.0) is None
+    assert next_arm([BASE, Y], slow, 10.5, 1.0) is Y

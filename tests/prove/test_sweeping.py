@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.prove.cleanup import SHM, Traces, blocks, held_blocks, sweep_blocks, sweep_folders
+from bottleneck_doctor.prove.cleanup import (
+    SHM,
+    HeldResources,
+    blocks,
+    held_blocks,
+    remove_blocks,
+    remove_folders,
+)
 
 DEAD = 4_194_304  # above the largest pid that Linux gives
 
@@ -32,18 +39,18 @@ def test_only_what_appeared_since_and_was_the_trials_goes(tmp_path: Path) -> Non
     assert before.keys() == old
     ours = made(tmp_path, "psm_ours", "sem.mp-ours")
     made(tmp_path, "psm_strangers", f"torch_{DEAD + 1}_1_0", f"torch_{DEAD}_2_0")
-    traces = Traces(pids={DEAD}, blocks=old | ours)
-    assert sweep_blocks(before, traces, tmp_path) == ["psm_ours", "sem.mp-ours", f"torch_{DEAD}_2_0"]
+    resources = HeldResources(pids={DEAD}, blocks=old | ours)
+    assert remove_blocks(before, resources, tmp_path) == ["psm_ours", "sem.mp-ours", f"torch_{DEAD}_2_0"]
 
 
 def test_a_scripts_own_files_stay_though_the_trial_had_them_open(tmp_path: Path) -> None:
     inodes = made(tmp_path, "my_cache.bin", "torch_extensions")
-    assert sweep_blocks((), Traces(blocks=inodes), tmp_path) == []
+    assert remove_blocks((), HeldResources(blocks=inodes), tmp_path) == []
 
 
 def test_a_block_whose_maker_lives_stays(tmp_path: Path) -> None:
     made(tmp_path, f"torch_{os.getpid()}_1_0")
-    assert sweep_blocks((), Traces(pids={os.getpid()}), tmp_path) == []
+    assert remove_blocks((), HeldResources(pids={os.getpid()}), tmp_path) == []
 
 
 @pytest.fixture
@@ -58,13 +65,13 @@ def block() -> Iterator[Path]:
 def test_a_block_that_somebody_has_open_or_mapped_stays_until_it_is_let_go(block: Path) -> None:
     before = blocks().keys() - {block.stat().st_ino}
     with block.open("rb") as file:
-        traces = Traces()
-        traces.note([os.getpid()])
-        assert block.name not in sweep_blocks(before, traces)
+        resources = HeldResources()
+        resources.note([os.getpid()])
+        assert block.name not in remove_blocks(before, resources)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    assert block.name not in sweep_blocks(before, traces)
+    assert block.name not in remove_blocks(before, resources)
     mapped.close()
-    assert block.name in sweep_blocks(before, traces)
+    assert block.name in remove_blocks(before, resources)
 
 
 def test_a_semaphore_is_known_to_whom_it_belongs_though_its_maker_maps_it_under_another_name() -> None:
@@ -87,15 +94,15 @@ def test_sockets_that_the_trial_had_bound_go_once_it_is_dead(monkeypatch: pytest
         ) as holder:
             assert holder.stdout is not None
             holder.stdout.readline()
-            traces = Traces()
-            traces.note([holder.pid])
-            assert traces.folders == {str(folder)}
-            assert sweep_folders(traces) == []
+            resources = HeldResources()
+            resources.note([holder.pid])
+            assert resources.folders == {str(folder)}
+            assert remove_folders(resources) == []
             holder.kill()
         (folder / "arena").touch()
-        assert sweep_folders(traces) == []
+        assert remove_folders(resources) == []
         (folder / "arena").unlink()
-        assert sweep_folders(traces) == [str(folder)]
+        assert remove_folders(resources) == [str(folder)]
         assert not folder.exists()
 
 
@@ -104,6 +111,6 @@ def test_a_strangers_sockets_are_not_noted() -> None:
         folder = Path(place) / "pymp-mine"
         folder.mkdir()
         mine.bind(str(folder / "l"))
-        traces = Traces()
-        traces.note([1])
-        assert str(folder) not in traces.folders
+        resources = HeldResources()
+        resources.note([1])
+        assert str(folder) not in resources.folders

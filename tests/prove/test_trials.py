@@ -18,7 +18,7 @@ from bottleneck_doctor.model.run import Order, Treatment
 from bottleneck_doctor.prove import process_tree
 from bottleneck_doctor.prove.cleanup import blocks, held_blocks
 from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.trials import Finished, Target, place, run_trial
+from bottleneck_doctor.prove.trials import Finished, Target, run_trial, trial_folder
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def trial(script: str, *args: str, order: Order | None = None, **limits: float) 
     bounds = Limits(**{"steps": 40, "seconds": 30.0, **limits})  # type: ignore[arg-type]
     found = run_trial(Target(script=str(BROKEN / script), args=args), order or Order(), bounds)
     assert found.run_s < bounds.seconds + ENDING_S
-    assert found.leftovers.immortal == ()
+    assert found.leftovers.unkillable == ()
     return found
 
 
@@ -161,7 +161,7 @@ def test_a_trial_ends_when_we_are_killed(tmp_path: Path) -> None:
     *_, below = interrupt("sleeps.py", signal.SIGKILL)
     _, alive = psutil.wait_procs(below, PATIENCE_S)
     assert alive == []
-    with place(lambda folder: True):  # the next one clears up after it
+    with trial_folder(lambda folder: True):  # the next one clears up after it
         assert len(list(tmp_path.iterdir())) == 1
 
 

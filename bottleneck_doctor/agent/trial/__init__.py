@@ -1,10 +1,10 @@
 """Applies remedies in a trial, where the supervisor ordered some.
 
-Nothing here is loaded in an ordinary run. A treatment is a function in settings.py, or a file of its name
-that exports ``watchers(options, done)``: a table {module name: callback(module)} as agent/importing.py takes
-them, whose hooks lie below those that measure, so that what is measured is the treated training. ``done()``
-says that it was applied, ``done(why)`` that it could not be. Unlike hooks that measure, a treatment may
-change what the script does: it is there for that.
+Nothing here is loaded in an ordinary run. A treatment is a function ``name(options, done)`` in the file that
+``TREATMENTS`` gives it. It returns a table {module name: callback(module)} as agent/importing.py takes them,
+whose hooks lie below those that measure, so that what is measured is the treated training. ``done()`` says
+that it was applied, ``done(why)`` that it could not be. Unlike hooks that measure, a treatment may change
+what the script does: it is there for that.
 """
 
 from __future__ import annotations
@@ -12,11 +12,30 @@ from __future__ import annotations
 import importlib
 import json
 
-from ..hints import Any, Table
-from . import losses, seed, settings
-from .apply import guarded, reporter
+from ..hints import Any, Callable, Done, Table
+from .hook_points import guarded, reason, reporter
 
 ENVIRONMENT = "environment"  # set before the start, by the supervisor
+FILES = {
+    "collation": ("arrays", "batched"),
+    "cores": ("numa", "threads", "worker_threads"),
+    "loader": ("loader",),
+    "model": ("autocast", "compiled", "dynamic", "layout", "optimizer", "recompute"),
+    "prefetch": ("ahead", "device_ahead", "nonblocking"),
+    "ranks": ("ddp", "no_sync"),
+    "replay": ("replay",),
+    "sample_cache": ("cache", "decoded", "preload"),
+    "settings": (
+        "collector", "cudnn", "debug", "denormals", "descriptors", "empty_cache", "precision", "sharing",
+    ),
+    "writing": ("rare_logging", "rare_saving", "saving_aside"),
+}  # fmt: skip
+TREATMENTS = {name: file for file, names in FILES.items() for name in names}
+
+
+def treatment(name: str) -> Callable[[dict[str, Any], Done], Table]:
+    """The function that applies it; its file is loaded now."""
+    return getattr(importlib.import_module("." + TREATMENTS[name], __name__), name)  # type: ignore[no-any-return]
 
 
 def ordered(file: str) -> tuple[list[Table], list[Table]]:
@@ -30,21 +49,20 @@ def ordered(file: str) -> tuple[list[Table], list[Table]]:
         reporter("order")("the order could not be read: %s" % problem)
         return tables, []
     if wanted.get("seed") is not None:
-        tables.append(guarded(seed.watchers(wanted["seed"]), reporter("seed")))
+        from . import settings
+
+        tables.append(guarded(settings.seed(wanted["seed"]), reporter("seed")))
     for one in wanted.get("treatments", ()):
         done = reporter(one["name"])
         if one["name"] == ENVIRONMENT:
             done()
             continue
         try:
-            watchers = settings.SETTINGS.get(one["name"]) or _file(one["name"]).watchers
-            tables.append(guarded(watchers(one.get("options", {}), done), done))
+            tables.append(guarded(treatment(one["name"])(one.get("options", {}), done), done))
         except Exception as problem:
-            done("%s: %s" % (type(problem).__name__, problem))
+            done(reason(problem))
     if not wanted.get("losses"):
         return tables, []
+    from . import losses
+
     return tables, [guarded(losses.watchers(wanted["losses"]), reporter("losses"))]
-
-
-def _file(name: str) -> Any:
-    return importlib.import_module("." + name, __name__)

@@ -14,8 +14,8 @@ import threading
 
 from ..hints import Any, Callable, Table
 from ..state import state
-from .apply import wrap
 from .backup_list import BackupList
+from .hook_points import at_saving
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC  # what is opened anew, by whatever means
@@ -28,11 +28,7 @@ def watch(folder: str) -> Table:
     agent/importing.py takes them."""
     keeper = _Keeper(folder)
     sys.addaudithook(keeper.hook())
-    save = keeper.before_saving
-    return {
-        "torch.serialization": lambda module: wrap(module, "save", save),
-        "safetensors.torch": lambda module: wrap(module, "save_file", save),
-    }
+    return at_saving(keeper.before_saving)
 
 
 class _Keeper:
@@ -77,16 +73,11 @@ class _Keeper:
         finally:
             self.at_work.now = False
 
-    def before_saving(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def before_saving(self, save: Callable[[Any], Any], thing: Any, target: Any) -> Any:
         """``torch.save(thing, path)``, which may write without Python's ``open``."""
-
-        def save(thing: Any, *args: Any, **kwargs: Any) -> Any:
-            target = args[0] if args else kwargs.get("f", kwargs.get("filename"))
-            if isinstance(target, (str, os.PathLike)):
-                self.quietly(self.opens, target, None, WRITTEN)
-            return original(thing, *args, **kwargs)
-
-        return save
+        if isinstance(target, (str, os.PathLike)):
+            self.quietly(self.opens, target, None, WRITTEN)
+        return save(thing)
 
     def opens(self, path: Any, mode: str | None, flags: int) -> None:
         """A file is about to be opened for writing; what cannot succeed changes nothing."""

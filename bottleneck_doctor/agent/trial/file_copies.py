@@ -1,7 +1,7 @@
 """Files in memory: whoever opens one for reading gets the copy, and all processes share it.
 
 A copy is an anonymous file (memfd) of the process that made it; the others open it through /proc. It ends
-with the last process that has it. Only trials load this.
+with the last process that has it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import io
 import os
 import stat
 import threading
-from hashlib import blake2b
 
 from ..hints import Any, Callable
-from .sample_store import Store
+from .sample_store import Store, file_key, key_of
 
 FILES_AT_MOST = 1 << 16
 TABLE_BYTES = 1 << 24  # for the places of the copies
@@ -53,14 +52,12 @@ class Copies:
         seen = os.stat(name)
         if not stat.S_ISREG(seen.st_mode) or not seen.st_size:
             return None
-        text = "%s %d %d" % (name, seen.st_size, seen.st_mtime_ns)
-        key = int.from_bytes(blake2b(text.encode(errors="surrogateescape"), digest_size=7).digest(), "big")
+        key = key_of(file_key(name, seen))
         there = self.mine.get(key)
         if there is None:
             others = self.table.get(key)
-            there = (
-                others[0] if others is not None and os.path.exists(others[0]) else self._copied(name, seen)
-            )
+            is_there = others is not None and os.path.exists(others[0])
+            there = others[0] if others is not None and is_there else self._copied(name, seen)
             if there is not None:
                 self.mine[key] = there
                 self.table.put(key, there)

@@ -1,4 +1,4 @@
-"""The moments at which treatments act: a training begins, a model is first called, a backward pass ends.
+"""Where and when treatments act: in the place of a function, or as a training begins, calls a model, steps.
 
 No treatment itself. A training begins when its first loader begins an epoch or its first backward pass does,
 whichever comes first: by then a script has set what it sets. Loader workers begin none. What fails in an act
@@ -7,12 +7,76 @@ is written down, never raised.
 
 from __future__ import annotations
 
+import functools
 import sys
 
+from ..guard import quiet
 from ..hints import Any, Callable, Done, Table
-from .apply import wrap
+from ..state import state
 
-LOADER, AUTOGRAD = "torch.utils.data.dataloader", "torch.autograd"
+LOADER, AUTOGRAD, OPTIMIZER = "torch.utils.data.dataloader", "torch.autograd", "torch.optim.optimizer"
+
+
+def reporter(name: str) -> Done:
+    """What a treatment calls to say what became of it; each thing is written down once a process."""
+    written: set[str] = set()
+
+    @quiet
+    def done(why: str = "") -> None:
+        if why not in written and len(written) < 8:
+            written.add(why)
+            state.writer.fact(fact="treated", name=name, why=why[:200])
+
+    return done
+
+
+def reason(problem: Exception) -> str:
+    """An exception, as ``done`` hears of it."""
+    return "%s: %s" % (type(problem).__name__, problem)
+
+
+def told(act: Callable[..., Any], done: Done, *args: Any) -> Any:
+    """What ``act`` returns; what it raises is written down, and None comes back."""
+    try:
+        return act(*args)
+    except Exception as problem:
+        done(reason(problem))
+        return None
+
+
+def guarded(table: Table, done: Done) -> Table:
+    """The same callbacks; one that fails is written down."""
+    return {name: functools.partial(told, callback, done) for name, callback in table.items()}
+
+
+def together(*tables: Table) -> Table:
+    """One table that does what all of them do, in order."""
+
+    def each(callbacks: list[Callable[[Any], Any]], module: Any) -> None:
+        for callback in callbacks:
+            callback(module)
+
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {
+        name: functools.partial(each, [table[name] for table in tables if name in table]) for name in names
+    }
+
+
+def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Have ``around(original, *args, **kwargs)`` called instead of ``owner.name``. Unlike ``guard.replace``
+    it leaves no mark, so that the hook which measures the same function still comes on top."""
+    original = getattr(owner, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return around(original, *args, **kwargs)
+
+    setattr(owner, name, functools.update_wrapper(call, original))
+
+
+def in_worker() -> bool:
+    """Whether this process makes batches for another one."""
+    worker: Any = sys.modules.get("torch.utils.data._utils.worker")
+    return worker is not None and worker.get_worker_info() is not None
 
 
 def at_start(act: Callable[[Any], None], done: Done) -> Table:
@@ -26,24 +90,33 @@ def at_start(act: Callable[[Any], None], done: Done) -> Table:
 
 def at_first_backward(act: Callable[[Any], None], done: Done) -> Table:
     """``act(torch)`` once, when all that a training lives with was built: data, model, workers."""
-    before = _once(act, done)
-    return {AUTOGRAD: lambda module: wrap(module, "backward", before)}
+    return {AUTOGRAD: lambda module: wrap(module, "backward", _once(act, done))}
+
+
+def _once(act: Callable[[Any], None], done: Done) -> Callable[..., Any]:
+    """Goes around several functions; the first call of any of them acts."""
+    acted = [False]
+
+    def before(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if not acted[0] and not in_worker():
+            acted[0] = True
+            told(act, done, sys.modules["torch"])
+        return original(*args, **kwargs)
+
+    return before
 
 
 def after_backward(act: Callable[[int], None], done: Done) -> Table:
     """``act(count)`` after each backward pass; so many have ended."""
     count = [0]
 
-    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            count[0] += 1
-            told(act, done, count[0])
-            return result
+    def backward(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        count[0] += 1
+        told(act, done, count[0])
+        return result
 
-        return backward
-
-    return {AUTOGRAD: lambda module: wrap(module, "backward", counted)}
+    return {AUTOGRAD: lambda module: wrap(module, "backward", backward)}
 
 
 def at_models(act: Callable[[Any], None], done: Done) -> Table:
@@ -69,46 +142,21 @@ def at_models(act: Callable[[Any], None], done: Done) -> Table:
     return together({"torch": listen}, after_backward(no_more, done))
 
 
-def together(*tables: Table) -> Table:
-    """One table that does what all of them do, in order."""
-    names = dict.fromkeys(name for table in tables for name in table)
-    return {name: _each([table[name] for table in tables if name in table]) for name in names}
+def at_saving(around: Callable[[Callable[[Any], Any], Any, Any], Any]) -> Table:
+    """``around(save, thing, target)`` instead of torch.save and safetensors' save_file; ``save(thing)`` does
+    what the script asked for."""
 
+    def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        import inspect  # torch has loaded it by now
 
-def told(act: Callable[..., Any], done: Done, *args: Any) -> Any:
-    """What ``act`` returns; what it raises is written down, and None comes back."""
-    try:
-        return act(*args)
-    except Exception as problem:
-        done("%s: %s" % (type(problem).__name__, problem))
-        return None
-
-
-def in_worker() -> bool:
-    """Whether this process makes batches for another one."""
-    worker: Any = sys.modules.get("torch.utils.data._utils.worker")
-    return worker is not None and worker.get_worker_info() is not None
-
-
-def _once(act: Callable[[Any], None], done: Done) -> Callable[[Any], Any]:
-    """Builds wrappers of several functions; the first call of any of them acts."""
-    acted = [False]
-
-    def before(original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not acted[0] and not in_worker():
-                acted[0] = True
-                told(act, done, sys.modules["torch"])
+        try:
+            given = inspect.signature(original).bind(*args, **kwargs)
+            thing, target, *_ = given.arguments.values()
+        except (TypeError, ValueError):  # it will be refused, or is another function than torch's
             return original(*args, **kwargs)
+        return around(lambda one: original(one, *given.args[1:], **given.kwargs), thing, target)
 
-        return call
-
-    return before
-
-
-def _each(callbacks: list[Callable[[Any], Any]]) -> Callable[[Any], None]:
-    def call(module: Any) -> None:
-        for callback in callbacks:
-            callback(module)
-
-    return call
+    return {
+        "torch.serialization": lambda module: wrap(module, "save", call),
+        "safetensors.torch": lambda module: wrap(module, "save_file", call),
+    }

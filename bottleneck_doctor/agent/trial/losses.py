@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 import sys
+from itertools import islice
+from zlib import crc32
 
 from .. import stop
+from ..fetch import leaves
 from ..guard import quiet
-from ..hints import Any, Callable, Table
+from ..hints import Any, Callable, Iterator, Table
 from ..state import state
-from .checksums import checksum
+from .hook_points import AUTOGRAD, LOADER, wrap
 
 PASSES_AT_MOST = 192  # noted, of a step that takes several: closures, two models, a penalty on gradients
 MARGIN = 16  # batches more than losses: a loop may be given some ahead
@@ -35,11 +38,10 @@ class _Notes:
         self.over = False
         self.hooks: list[tuple[Any, str, Any, Any]] = []  # owner, name, ours, what is below
 
-    def put_on(self, owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+    def put_on(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         below = getattr(owner, name)
-        ours = functools.update_wrapper(build(below), below)
-        self.hooks.append((owner, name, ours, below))
-        setattr(owner, name, ours)
+        wrap(owner, name, around)
+        self.hooks.append((owner, name, getattr(owner, name), below))
 
     def enough(self) -> bool:
         """Whether all that was wanted is there, or will not come."""
@@ -68,35 +70,23 @@ def watchers(wanted: int) -> Table:
     """The losses of ``wanted`` steps: all passes on so many batches, or so many where no loader gives any;
     and some batches more."""
     notes = _Notes(wanted)
-    tell = functools.partial(_tell, notes)
-    stop.before.append(tell)
-    return {
-        "torch.autograd": lambda module: notes.put_on(
-            module, "backward", lambda below: _backward(notes, below)
-        ),
-        "torch.utils.data.dataloader": lambda module: notes.put_on(
-            module._BaseDataLoaderIter, "__next__", lambda below: _next(notes, below)
-        ),
-    }
+    stop.before.append(functools.partial(_tell, notes))
 
-
-def _backward(notes: _Notes, below: Callable[..., Any]) -> Callable[..., Any]:
-    def backward(*args: Any, **kwargs: Any) -> Any:
+    def backward(below: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if not notes.over:
             _note_loss(notes, args[0] if args else kwargs.get("tensors"))
         return below(*args, **kwargs)
 
-    return backward
-
-
-def _next(notes: _Notes, below: Callable[..., Any]) -> Callable[..., Any]:
-    def __next__(self: Any) -> Any:
+    def __next__(below: Callable[..., Any], self: Any) -> Any:
         batch = below(self)
         if not notes.over:
             _note_batch(notes, self, batch)
         return batch
 
-    return __next__
+    return {
+        AUTOGRAD: lambda module: notes.put_on(module, "backward", backward),
+        LOADER: lambda module: notes.put_on(module._BaseDataLoaderIter, "__next__", __next__),
+    }
 
 
 @quiet
@@ -126,7 +116,7 @@ def _keep(notes: _Notes, loss: Any, torch: Any) -> None:
 def _note_batch(notes: _Notes, iterator: Any, batch: Any) -> None:
     loader = iterator._bdoc.loader if "_bdoc" in iterator.__dict__ else 0
     if notes.welcomes(loader):
-        notes.arrived.append((loader, _checksum(batch) or 0))
+        notes.arrived.append((loader, quiet(checksum)(batch) or 0))
     notes.last = loader
     notes.given += 1
     _go_on(notes)
@@ -141,11 +131,6 @@ def _go_on(notes: _Notes, tell: bool = False) -> None:
 
 
 @quiet
-def _checksum(batch: Any) -> int:
-    return checksum(batch)
-
-
-@quiet
 def _tell(notes: _Notes) -> None:
     """Write down what came since the last time; here a device is waited for."""
     values, notes.losses = notes.losses, []
@@ -157,3 +142,67 @@ def _tell(notes: _Notes) -> None:
         found = [number for loader, number in since if loader in notes.trained]
         if found:
             state.writer.fact(fact="batches", checksums=found)
+
+
+LEAVES_AT_MOST = 1024
+WHOLE_BYTES = 8 << 20  # of a larger part, only stretches: a checksum runs at a gigabyte a second or two
+STRETCH_BYTES = 64 << 10
+STRETCHES = 64
+
+
+def checksum(batch: Any) -> int:
+    """The same for the same contents, in this process and in any other; 0 where nothing could be read.
+
+    The lower 32 bits are of everything, the 20 above of whole numbers alone, as labels are: so that samples
+    which come with other random numbers in them are still known.
+    """
+    total = whole = 0
+    for leaf in islice(leaves(_opened(batch)), LEAVES_AT_MOST):
+        for part in _bytes(leaf):
+            total = crc32(part, total)
+            whole = crc32(part, whole) if _is_whole(leaf) else whole
+    return (whole & 0xFFFFF) << 32 | total
+
+
+def _is_whole(leaf: Any) -> bool:
+    """Whether it is made of integers. A single Python number is not counted as one: it may be a position."""
+    return str(getattr(leaf, "dtype", "")).removeprefix("torch.").startswith(("int", "uint"))
+
+
+def _opened(batch: Any) -> Any:
+    """What a batch of a library's own class keeps its parts in: transformers' BatchEncoding, dataclasses."""
+    if isinstance(batch, (dict, list, tuple)) or hasattr(batch, "untyped_storage"):
+        return batch
+    inner = getattr(batch, "data", None)
+    if isinstance(inner, dict):
+        return inner
+    own = getattr(batch, "__dict__", None)
+    return own if isinstance(own, dict) else batch
+
+
+def _bytes(leaf: Any) -> Iterator[Any]:
+    if isinstance(leaf, (bytes, bytearray)):
+        yield leaf
+    elif isinstance(leaf, (str, int, float, bool, complex)):
+        yield repr(leaf).encode("utf-8", "replace")
+    elif hasattr(leaf, "untyped_storage"):
+        if leaf.device.type == "cpu" and leaf.numel() and str(leaf.layout) == "torch.strided":
+            yield from _stretches(_as_bytes(leaf.detach()))
+    elif hasattr(leaf, "__array_interface__") and getattr(leaf, "size", False):
+        whole = leaf if leaf.flags.c_contiguous else leaf.copy(order="C")
+        yield from _stretches(memoryview(whole.reshape(-1).view("uint8")))
+
+
+def _as_bytes(tensor: Any) -> memoryview:
+    """Through numpy, as bytes: it knows no bfloat16."""
+    torch: Any = sys.modules["torch"]
+    return memoryview(tensor.resolve_conj().contiguous().reshape(-1).view(torch.uint8).numpy())
+
+
+def _stretches(whole: memoryview) -> Iterator[memoryview]:
+    if whole.nbytes <= WHOLE_BYTES:
+        yield whole
+        return
+    for place in range(STRETCHES):
+        start = (whole.nbytes - STRETCH_BYTES) * place // (STRETCHES - 1)
+        yield whole[start : start + STRETCH_BYTES]

@@ -11,21 +11,23 @@ compute as the first ``BATCHES`` did on average: an epoch that is sorted by leng
 
 from __future__ import annotations
 
+import copy
 import sys
 import weakref
 
 from .. import data_fn
+from ..fetch import cargo
 from ..hints import Any, Callable, Done, Table
 from ..loader import number_of
 from ..state import state
-from .apply import wrap
-from .batches import Given, batch_bytes, copied, repacked
+from .hook_points import LOADER, reason, wrap
 
 BATCHES = 16  # enough to be like all others, and over before steps are measured
 BATCHES_AT_LEAST = 8  # of large ones
 IN_HAND = 2  # batches that a loop holds: the one it trains on, and one ahead
 BYTES = 512 << 20  # after which those must do
 BYTES_AT_MOST = 2 << 30  # and after which however many there are must do
+DEPTH_AT_MOST = 8  # of containers in containers
 NO_LENGTH = "how many batches an epoch has is not known, and the run has no limit"
 
 
@@ -46,7 +48,8 @@ class Tape:
         if self.full():
             return
         self.kept.append(copied(batch))
-        self.bytes += batch_bytes(batch)
+        _, tensor_bytes, other_bytes, _ = cargo(batch)
+        self.bytes += tensor_bytes + other_bytes
         self.given.append(Given(batch))
         if len(self.given) > IN_HAND:
             self.written = self.given.pop(0).written() or self.written
@@ -70,17 +73,45 @@ _ended: Any = iter(())  # asked for its next item, it says what the end of an ep
 _tapes: weakref.WeakKeyDictionary[Any, Tape] = weakref.WeakKeyDictionary()
 
 
-def watchers(options: dict[str, Any], done: Done) -> Table:
-    """Takes no options."""
+def replay(options: dict[str, Any], done: Done) -> Table:
+    """No options: from the sixteenth batch on, the loop is fed from memory."""
+
+    def _next_data(original: Callable[..., Any], self: Any) -> Any:
+        tape = self.__dict__.get("_bdoc_tape")
+        if tape is None:
+            return original(self)
+        if "_bdoc_length" in self.__dict__:
+            return _from_memory(self)
+        if tape.full() and _is_trained_on(self) and _begin(self, tape, done):
+            return _from_memory(self)
+        try:
+            batch = original(self)
+        except StopIteration:
+            tape.length = self._num_yielded
+            raise
+        _record(tape, batch, done)
+        return batch
 
     def patch(module: Any) -> None:
         replaying = _replaying(module)
-        wrap(module.DataLoader, "_get_iterator", lambda original: _opening(original, replaying))
+
+        def _get_iterator(original: Callable[..., Any], self: Any) -> Any:
+            tape = _tapes.setdefault(self, Tape())
+            if tape.playing:
+                return replaying(self)
+            iterator = original(self)
+            iterator._bdoc_tape, iterator._bdoc_loader = (
+                tape,
+                self,
+            )  # made in the `for`, it has no other owner
+            return iterator
+
+        wrap(module.DataLoader, "_get_iterator", _get_iterator)
         for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
-            wrap(kind, "_next_data", lambda original: _recording(original, done))
+            wrap(kind, "_next_data", _next_data)
 
     data_fn.below.append(lambda function: _repeating(function, done))
-    return {"torch.utils.data.dataloader": patch}
+    return {LOADER: patch}
 
 
 def _replaying(module: Any) -> Any:
@@ -104,43 +135,11 @@ def _replaying(module: Any) -> Any:
     return Replaying
 
 
-def _opening(original: Callable[..., Any], replaying: Any) -> Callable[..., Any]:
-    def _get_iterator(self: Any) -> Any:
-        tape = _tapes.setdefault(self, Tape())
-        if tape.playing:
-            return replaying(self)
-        iterator = original(self)
-        iterator._bdoc_tape, iterator._bdoc_loader = tape, self  # one made in the `for` has no other owner
-        return iterator
-
-    return _get_iterator
-
-
-def _recording(original: Callable[..., Any], done: Done) -> Callable[..., Any]:
-    def _next_data(self: Any) -> Any:
-        tape = self.__dict__.get("_bdoc_tape")
-        if tape is None:
-            return original(self)
-        if "_bdoc_length" in self.__dict__:
-            return _from_memory(self)
-        if tape.full() and _is_trained_on(self) and _begin(self, tape, done):
-            return _from_memory(self)
-        try:
-            batch = original(self)
-        except StopIteration:
-            tape.length = self._num_yielded
-            raise
-        _record(tape, batch, done)
-        return batch
-
-    return _next_data
-
-
 def _record(tape: Tape, batch: Any, done: Done) -> None:
     try:
         tape.record(batch)
     except Exception as problem:  # a batch of a class that cannot be copied
-        done("a batch could not be kept: %s: %s" % (type(problem).__name__, problem))
+        done("a batch could not be kept: " + reason(problem))
 
 
 def _is_trained_on(iterator: Any) -> bool:
@@ -178,7 +177,7 @@ def _length(loader: Any, tape: Tape) -> int | None:
     except (
         TypeError,
         NotImplementedError,
-    ):  # an iterable that does not know: only a run with a limit of steps ends
+    ):  # an iterable does not know: only a run with a limit of steps ends
         return None
 
 
@@ -208,3 +207,63 @@ def _repeating(function: Callable[..., Any], done: Done) -> Callable[..., Any]:
         return batch
 
     return fetch
+
+
+class Given:
+    """A batch as the script was given it, to see later whether it wrote into the tensors."""
+
+    def __init__(self, batch: Any) -> None:
+        self.tensors: list[tuple[Any, int]] = []
+        rebuilt(batch, self._note)
+
+    def _note(self, tensor: Any) -> Any:
+        self.tensors.append((tensor, tensor._version))
+        return tensor
+
+    def written(self) -> bool:
+        """Whether it did, by torch's own count."""
+        return any(tensor._version != version for tensor, version in self.tensors)
+
+
+def copied(batch: Any) -> Any:
+    """The batch in memory of its own."""
+    return rebuilt(batch, _copied)
+
+
+def repacked(batch: Any) -> Any:
+    """The same tensors in fresh containers."""
+    return rebuilt(batch, lambda tensor: tensor)
+
+
+def rebuilt(thing: Any, tensor: Callable[[Any], Any], depth: int = 0) -> Any:
+    """The same nested containers made anew, each tensor as ``tensor`` gives it. An object of a class unknown
+    here is copied with whatever it holds in attributes."""
+    if hasattr(thing, "untyped_storage"):
+        return tensor(thing)
+    if depth >= DEPTH_AT_MOST or isinstance(thing, (str, bytes, int, float, type(None))):
+        return thing
+    if isinstance(thing, tuple):
+        parts = [rebuilt(part, tensor, depth + 1) for part in thing]
+        return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
+    if isinstance(thing, (list, dict)):
+        fresh: Any = copy.copy(thing)
+        for place, part in thing.items() if isinstance(thing, dict) else enumerate(thing):
+            fresh[place] = rebuilt(part, tensor, depth + 1)
+        return fresh
+    if hasattr(thing, "__array_interface__"):
+        return thing.copy()
+    held = getattr(thing, "__dict__", None)
+    if not isinstance(held, dict):
+        return thing
+    fresh = copy.copy(thing)
+    for name, part in held.items():
+        fresh.__dict__[name] = rebuilt(part, tensor, depth + 1)
+    return fresh
+
+
+def _copied(tensor: Any) -> Any:
+    """In memory of its own: not in a block shared with a worker, and pinned where it was."""
+    if tensor.is_pinned():
+        torch: Any = sys.modules["torch"]
+        return torch.empty_like(tensor, pin_memory=True).copy_(tensor)
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)

@@ -1,7 +1,4 @@
-"""Which samples the steps to come will ask for: drawn ahead from the loader's own sampler, and undone again.
-
-Only trials load this.
-"""
+"""Which samples the steps to come ask for, drawn ahead from the loader's own sampler, and undone again."""
 
 from __future__ import annotations
 
@@ -10,11 +7,8 @@ import sys
 from itertools import islice
 
 from .. import wire
-from ..hints import TYPE_CHECKING, Any, Callable, Iterable
+from ..hints import Any, Callable, Iterable
 from ..state import state
-
-if TYPE_CHECKING:
-    Undo = Callable[[], None]
 
 # draw from a generator and change nothing else: one may draw from them and put the generator back
 PURE = {
@@ -56,22 +50,18 @@ def _steps() -> int:
     return min(asked, UNLIMITED) or UNLIMITED
 
 
-def keep_random(*generators: Any) -> Undo:
+def keep_random(*generators: Any) -> Callable[[], None]:
     """Note the state of every source of random numbers; what is returned puts them back."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    undo: list[Undo] = [_undoing(random.setstate, random.getstate())]
+    noted: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
     if torch is not None:
-        undo.append(_undoing(torch.set_rng_state, torch.get_rng_state()))
+        noted.append((torch.set_rng_state, torch.get_rng_state()))
     if numpy is not None:
-        undo.append(_undoing(numpy.random.set_state, numpy.random.get_state()))
-    undo += [_undoing(one.set_state, one.get_state()) for one in generators if one is not None]
+        noted.append((numpy.random.set_state, numpy.random.get_state()))
+    noted += [(one.set_state, one.get_state()) for one in generators if one is not None]
 
     def put_back() -> None:
-        for step in undo:
-            step()
+        for put, value in noted:
+            put(value)
 
     return put_back
-
-
-def _undoing(put: Callable[[Any], object], value: Any) -> Undo:
-    return lambda: (put(value), None)[1]

@@ -1,26 +1,21 @@
-"""Treatments that set a switch, or call a function of torch in another way: one function each, by its name.
+"""Treatments that set a switch of torch's or Python's: one function each, by its name.
 
 Each takes the treatment's options and ``done``, as agent/trial says; what it needs is in its first line.
 """
 
 from __future__ import annotations
 
+import gc
+import os
+import random
 import resource
 import sys
+import threading
 
 from ..hints import Any, Callable, Done, Table
-from .apply import wrap
-from .hook_points import at_start
+from .hook_points import after_backward, at_first_backward, at_start, together, wrap
 
-# What ``checkpoint`` takes for itself; everything else is the block's.
-CHECKPOINTS = (
-    "use_reentrant",
-    "context_fn",
-    "determinism_check",
-    "debug",
-    "early_stop",
-    "preserve_rng_state",
-)
+SEED_BITS = 0xFFFFFFFF  # numpy takes no larger seed
 
 
 def cudnn(options: dict[str, Any], done: Done) -> Table:
@@ -45,25 +40,6 @@ def precision(options: dict[str, Any], done: Done) -> Table:
     return at_start(act, done)
 
 
-def threads(options: dict[str, Any], done: Done) -> Table:
-    """``count``: so many threads compute, whatever the environment handed down and the script asked for.
-
-    Loader workers keep their one thread. Pools of other libraries follow OMP_NUM_THREADS, which the treatment
-    "environment" sets; OpenCV's follows here where it is loaded.
-    """
-    count = int(options["count"])
-
-    def act(torch: Any) -> None:
-        torch.set_num_threads(count)
-        vision: Any = sys.modules.get("cv2")
-        if vision is not None:
-            vision.setNumThreads(count)
-        got = torch.get_num_threads()
-        done("" if got == count else "torch computes with %d threads" % got)
-
-    return at_start(act, done)
-
-
 def denormals(options: dict[str, Any], done: Done) -> Table:
     """No options: the CPU takes numbers too small to be normal for zero, in every thread.
 
@@ -73,7 +49,7 @@ def denormals(options: dict[str, Any], done: Done) -> Table:
 
     def act(torch: Any) -> None:
         done("" if torch.set_flush_denormal(True) else "this processor cannot")
-        wrap(torch, "set_flush_denormal", lambda original: lambda mode: original(True))
+        wrap(torch, "set_flush_denormal", lambda original, mode: original(True))
 
     return {"torch": act}
 
@@ -81,11 +57,11 @@ def denormals(options: dict[str, Any], done: Done) -> Table:
 def sharing(options: dict[str, Any], done: Done) -> Table:
     """``strategy``: tensors go between processes by name; what a script sets later has the last word."""
 
-    def patch(module: Any) -> None:
-        module.set_sharing_strategy(options.get("strategy", "file_system"))
+    def act(multiprocessing: Any) -> None:
+        multiprocessing.set_sharing_strategy(options.get("strategy", "file_system"))
         done()
 
-    return {"torch.multiprocessing": patch}
+    return {"torch.multiprocessing": act}
 
 
 def descriptors(options: dict[str, Any], done: Done) -> Table:
@@ -99,40 +75,71 @@ def descriptors(options: dict[str, Any], done: Done) -> Table:
     return {}
 
 
-def dynamic(options: dict[str, Any], done: Done) -> Table:
-    """No options: ``torch.compile``, and so ``Module.compile``, compiles once for all shapes."""
-
-    def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def compile_(*args: Any, **kwargs: Any) -> Any:
-            done()
-            return original(*args, **{**kwargs, "dynamic": True})
-
-        return compile_
-
-    return {"torch": lambda torch: wrap(torch, "compile", build)}
-
-
 def empty_cache(options: dict[str, Any], done: Done) -> Table:
     """No options: freed device memory stays with the allocator, since ``empty_cache`` does nothing."""
-    return {"torch": lambda torch: wrap(torch.cuda, "empty_cache", lambda original: lambda: done())}
+    return {"torch": lambda torch: wrap(torch.cuda, "empty_cache", lambda original: done())}
 
 
-def recompute(options: dict[str, Any], done: Done) -> Table:
-    """No options: activations are kept instead of computed twice; blocks are called as they are."""
+def debug(options: dict[str, Any], done: Done) -> Table:
+    """Switches off what hunts for mistakes in every step. ``drop``: "anomaly", autograd's detection of NaN,
+    never comes on; "tracer": trace and profile functions of the training's thread, such as coverage's or a
+    debugger's, go when the first backward pass begins."""
 
-    def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def off(original: Callable[..., None], mode: bool, check_nan: bool = True) -> None:
+        if mode:
             done()
-            return function(
-                *args, **{name: value for name, value in kwargs.items() if name not in CHECKPOINTS}
-            )
+        original(False, check_nan)
 
-        return checkpoint
+    def untraced(torch: Any) -> None:
+        there = sys.gettrace() is not None or sys.getprofile() is not None
+        for one in (sys.settrace, sys.setprofile, threading.settrace, threading.setprofile):
+            one(None)
+        done("" if there else "no trace or profile function was there")
 
-    return {"torch.utils.checkpoint": lambda module: wrap(module, "checkpoint", build)}
+    if options["drop"] == "anomaly":
+        return {"torch": lambda torch: wrap(torch, "set_anomaly_enabled", off)}
+    return at_first_backward(untraced, done)
 
 
-SETTINGS: dict[str, Callable[[dict[str, Any], Done], Table]] = {
-    one.__name__: one
-    for one in (cudnn, precision, threads, denormals, sharing, descriptors, dynamic, empty_cache, recompute)
-}
+def collector(options: dict[str, Any], done: Done) -> Table:
+    """Keeps Python's garbage collector away from what lives as long as the training. No options: all that
+    lives when the first backward pass begins is frozen once; ``every``: young objects are collected at each
+    so many passes, and at no other time."""
+    every = int(options.get("every", 0))
+
+    def freeze(torch: Any) -> None:
+        gc.collect()
+        gc.freeze()
+        done()
+
+    def rest(torch: Any) -> None:
+        gc.disable()
+        done()
+
+    def collect(count: int) -> None:
+        if count % every == 0:
+            gc.collect(1)
+
+    if not every:
+        return at_first_backward(freeze, done)
+    return together(at_first_backward(rest, done), after_backward(collect, done))
+
+
+def seed(first: int) -> Table:
+    """Has random numbers begin with a seed, in each run of a trial alike; a script's own come later and win.
+
+    Python is seeded now, torch and numpy once they are there. Ranks that seed nothing differ from each other,
+    as they would without us: else all of them might draw the same samples. The order of a set of texts is
+    seeded by the supervisor: PYTHONHASHSEED is read before any code of ours runs.
+    """
+    rank = os.environ.get("RANK", "")
+    mine = (first + (int(rank) if rank.isdigit() else 0)) & SEED_BITS
+    random.seed(mine)
+
+    def seed_torch(torch: Any) -> None:
+        torch.manual_seed(mine)
+
+    def seed_numpy(numpy_random: Any) -> None:
+        numpy_random.seed(mine)
+
+    return {"torch": seed_torch, "numpy.random": seed_numpy}

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 
+from ...analyse.loader_arguments import POSITIONS, TRAINER_NAMES, without_workers
 from ...model.code import Argument
 from ...model.loops import Loader
 
 LINE = 100  # columns; a longer call has a line for each argument
 LONGEST_NOTE = 40  # of what an argument was
 UNPACKED = ("*", "**")
-# DataLoader's parameters that may come without their names, in order [torch.utils.data.DataLoader]
-POSITIONS = (
-    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
-    "worker_init_fn multiprocessing_context generator"
-).split()
-# Refused where there are none.
-NEEDS_WORKERS = {"prefetch_factor": "None", "persistent_workers": "False", "multiprocessing_context": "None"}
 SURELY_OTHER = 1  # nameless argument of a foreign class beside the data set is taken for its batch size
-# TrainingArguments has these with `dataloader_` before them [transformers.TrainingArguments]
-HUGGING_FACE = frozenset("num_workers prefetch_factor persistent_workers pin_memory drop_last".split())
 # Frameworks that build anew a loader which is the user's own after all.
 ELSEWHERE = {
     "lightning": "the one that train_dataloader() returns",
@@ -55,10 +46,10 @@ def loader_call(loader: Loader, **changed: object) -> str:
         return _by_framework(loader.through, wanted)
     if loader.call is None:
         dataset = [wanted.pop("dataset")] if "dataset" in wanted else []
-        known = loader.arguments | _without_workers(wanted, loader.arguments)
+        known = loader.arguments | without_workers(wanted, loader.arguments)
         return f"DataLoader({', '.join([*dataset, '...', *_each(known)])})"
     names = _names(loader.call.arguments, foreign=bool(loader.through))
-    wanted = _without_workers(wanted, names)
+    wanted = without_workers(wanted, names)
     pieces = [_piece(one, name, wanted) for one, name in zip(loader.call.arguments, names, strict=True)]
     missing = {name: value for name, value in wanted.items() if name not in names}
     if _hides_names(names):
@@ -71,19 +62,12 @@ def _names(arguments: list[Argument], foreign: bool) -> list[str]:
     """What each argument is: its name, ``*``, ``**``, or "" where only another library knows."""
     first = POSITIONS[:1] if foreign else POSITIONS
     if any(one.name == "*" for one in arguments):
-        first = []
+        first = ()
     return [one.name or (first[place] if place < len(first) else "") for place, one in enumerate(arguments)]
 
 
 def _hides_names(names: list[str]) -> bool:
     return any(name in UNPACKED for name in names) or names.count("") > SURELY_OTHER
-
-
-def _without_workers(wanted: dict[str, str], present: Container[str]) -> dict[str, str]:
-    """Without workers the arguments that need some have to go."""
-    if wanted.get("num_workers") != "0":
-        return wanted
-    return wanted | {name: value for name, value in NEEDS_WORKERS.items() if name in present}
 
 
 def _piece(one: Argument, name: str, wanted: dict[str, str]) -> CallArgument:
@@ -116,8 +100,8 @@ def _told(missing: dict[str, str], names: list[str]) -> str:
 def _by_framework(through: list[str], wanted: dict[str, str]) -> str:
     """The way of the framework that builds the loader."""
     if "transformers" in through:
-        known = {f"dataloader_{name}": value for name, value in wanted.items() if name in HUGGING_FACE}
-        rest = {name: value for name, value in wanted.items() if name not in HUGGING_FACE}
+        known = {TRAINER_NAMES[name]: value for name, value in wanted.items() if name in TRAINER_NAMES}
+        rest = {name: value for name, value in wanted.items() if name not in TRAINER_NAMES}
         lines = [f"TrainingArguments(..., {_listed(known)})"] if known else []
         lines += [f"# in what get_train_dataloader() of the Trainer returns: {_listed(rest)}"] if rest else []
         return "\n".join(lines)

@@ -13,55 +13,40 @@ from dataclasses import replace
 from ...model.profile import Profile
 from ...model.proof import Patch
 from ...model.report import Remedy
-from .edit_requests import Wish, wishes_of
+from .edit_requests import EditRequest, requests_of
 from .edits import edited, relative, unified
 from .edits import read_source as read_source
-from .source import ParsedScript, Unsafe, parse
+from .source import Unsafe, parse
 
 Read = Callable[[str], str]
 
 
-def patch_for(remedy: Remedy, profile: Profile, read: Read = read_source) -> Patch:
-    """The diff that makes the script do what the remedy's treatments did, or why there is none.
+def patch_of(remedies: Sequence[Remedy], profile: Profile, read: Read = read_source) -> Patch:
+    """One diff that makes the script do what all treatments of these remedies did, or why there is none.
 
     ``read(path)`` gives a file's text, line ends as they are, and raises ``OSError`` or ``ValueError``.
     """
-    return patch_of([remedy], profile, read)
-
-
-def patch_of(remedies: Sequence[Remedy], profile: Profile, read: Read = read_source) -> Patch:
-    """One diff for all of these remedies together; none where one of them has none."""
+    cwd = profile.run.cwd
     try:
-        wishes = [_placed(wish, profile) for remedy in remedies for wish in wishes_of(remedy, profile)]
-        files = dict.fromkeys(wish.file for wish in wishes)
-        return Patch("".join(_of_file(file, wishes, profile.run.cwd, read) for file in files))
+        requests = [one for remedy in remedies for one in requests_of(remedy, profile)]
+        # A script goes by several names: as typed, and as Python has made it whole.
+        requests = [replace(one, file=os.path.normpath(os.path.join(cwd, one.file))) for one in requests]
+        files = dict.fromkeys(one.file for one in requests)
+        return Patch("".join(_diff(file, requests, cwd, read) for file in files))
     except Unsafe as reason:
         return Patch("", str(reason))
 
 
-def _placed(wish: Wish, profile: Profile) -> Wish:
-    """A script goes by several names: as typed, and as Python has made it whole."""
-    return replace(wish, file=os.path.normpath(os.path.join(profile.run.cwd, wish.file)))
-
-
-def _of_file(file: str, wishes: list[Wish], cwd: str, read: Read) -> str:
+def _diff(file: str, requests: list[EditRequest], cwd: str, read: Read) -> str:
     name = relative(file, cwd)
-    source = parse(_text(file, name, read))
-    mine = [wish for wish in wishes if wish.file == file]
-    after = edited(source, mine)
-    _must_parse(after, name)
-    return unified(source.whole, after, name)
-
-
-def _text(file: str, name: str, read: Read) -> str:
     try:
-        return read(file)
+        text = read(file)
     except (OSError, ValueError) as problem:
         raise Unsafe(f"{name} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
-
-
-def _must_parse(after: str, name: str) -> ParsedScript:
+    source = parse(text)
+    after = edited(source, [one for one in requests if one.file == file])
     try:
-        return parse(after)
+        parse(after)
     except Unsafe:
         raise Unsafe(f"{name} is written in a way that cannot be changed safely") from None
+    return unified(source.whole, after, name)

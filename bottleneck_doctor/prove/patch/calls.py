@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from ...analyse.loader_arguments import TRAINER_NAMES
 from ...model.loops import Loader
 from ...model.profile import Profile
 from .source import Edit, ParsedScript, Unsafe, dotted
 
 ARGUMENTS = "TrainingArguments"
 OWN_ARGUMENTS = frozenset({f"transformers.{ARGUMENTS}", f"transformers.training_args.{ARGUMENTS}"})
-# TrainingArguments has these with `dataloader_` before them [transformers.TrainingArguments]
-HUGGING_FACE = frozenset("num_workers prefetch_factor persistent_workers pin_memory drop_last".split())
 
 
 def is_trainers(loader: Loader) -> bool:
@@ -22,13 +21,13 @@ def is_trainers(loader: Loader) -> bool:
 
 def trainers(names: Iterable[str], loaders: list[Loader], profile: Profile) -> dict[str, str]:
     """What TrainingArguments calls these arguments of a loader; raises ``Unsafe`` where it has none such."""
-    unknown = [name for name in names if name not in HUGGING_FACE]
+    unknown = [name for name in names if name not in TRAINER_NAMES]
     if unknown:
         raise Unsafe(f"{ARGUMENTS} has no argument for {', '.join(unknown)}")
     keys = {loader.key for loader in loaders}
     if any(loop.loader in keys and loop.role == "evaluation" for loop in profile.loops):
         raise Unsafe(f"{ARGUMENTS} sets the loaders of training and of evaluation alike")
-    return {name: f"dataloader_{name}" for name in names}
+    return {name: TRAINER_NAMES[name] for name in names}
 
 
 def handed_over(loader: Loader, profile: Profile) -> Loader:

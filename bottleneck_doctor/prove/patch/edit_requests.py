@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...analyse.loader_arguments import POSITIONS
 from ...model.code import Location
 from ...model.loops import Loader
 from ...model.profile import Profile
@@ -15,11 +16,6 @@ from ...model.run import ENVIRONMENT, Treatment
 from .calls import ARGUMENTS, OWN_ARGUMENTS, handed_over, is_trainers, trainers
 from .source import Unsafe
 
-# DataLoader's parameters that may come without their names, in order [torch.utils.data.DataLoader]
-POSITIONS = tuple(
-    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
-    "worker_init_fn multiprocessing_context generator".split()
-)
 OWN_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 PARALLEL = "DistributedDataParallel"
 OWN_PARALLEL = frozenset({f"torch.nn.parallel.{PARALLEL}", f"torch.nn.parallel.distributed.{PARALLEL}"})
@@ -67,26 +63,26 @@ class InsertBefore:
     module: str
 
 
-Wish = Arguments | SetStatement | InsertBefore
+EditRequest = Arguments | SetStatement | InsertBefore
 
 
-def wishes_of(remedy: Remedy, profile: Profile) -> list[Wish]:
+def requests_of(remedy: Remedy, profile: Profile) -> list[EditRequest]:
     """What the remedy wants; raises ``Unsafe`` where a part of it is not to be had by rewriting a script."""
     if not remedy.treatments:
         raise Unsafe("nobody knows how to write it")
     names = {one.name for one in remedy.treatments}
-    found: list[Wish] = []
+    found: list[EditRequest] = []
     for treatment in remedy.treatments:
         if treatment.name == ENVIRONMENT and "threads" in names and _is_about_threads(treatment):
             continue
         try:
-            found += _wishes(treatment, remedy, profile)
+            found += _requests(treatment, remedy, profile)
         except (KeyError, TypeError, ValueError):  # options that a treatment of another version has
             raise Unsafe(BEYOND) from None
     return found
 
 
-def _wishes(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[Wish]:
+def _requests(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterator[EditRequest]:
     options: dict[str, Any] = treatment.options
     match treatment.name:
         case "loader":

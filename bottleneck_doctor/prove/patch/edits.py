@@ -1,4 +1,4 @@
-"""Makes all wishes come true in one text: each asks for places in the script as it was."""
+"""Carries out all edit requests in one text: each names places in the script as it was."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import re
 import tokenize
 from collections.abc import Sequence
 
+from ...analyse.loader_arguments import without_workers
 from .calls import argument_edits, find_call
-from .edit_requests import Arguments, InsertBefore, SetStatement, Wish
+from .edit_requests import Arguments, EditRequest, InsertBefore, SetStatement
 from .source import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, dotted
 from .statements import ahead_edits, setting_edits, top_edits
 
@@ -71,23 +72,14 @@ def _ended(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-# what only a loader with workers takes -> what it is without
-NEED_WORKERS = {
-    "prefetch_factor": "None",
-    "persistent_workers": "False",
-    "multiprocessing_context": "None",
-    "timeout": "0",
-}
-
-
-def edited(source: ParsedScript, wishes: Sequence[Wish]) -> str:
+def edited(source: ParsedScript, requests: Sequence[EditRequest]) -> str:
     """The text with all of them; raises ``Unsafe`` where one cannot be had, or nothing would change."""
-    edits = _arguments(source, [wish for wish in wishes if isinstance(wish, Arguments)])
-    ahead = list(dict.fromkeys(wish for wish in wishes if isinstance(wish, InsertBefore)))
-    for wish in ahead:
-        edits += ahead_edits(source, wish, find_call(source, wish.line, wish.callee))
-    changed, new = setting_edits(source, _settings(wishes))
-    edits += changed + top_edits(source, new, [wish.module for wish in ahead])
+    edits = _arguments(source, [request for request in requests if isinstance(request, Arguments)])
+    ahead = list(dict.fromkeys(request for request in requests if isinstance(request, InsertBefore)))
+    for request in ahead:
+        edits += ahead_edits(source, request, find_call(source, request.line, request.callee))
+    changed, new = setting_edits(source, _settings(requests))
+    edits += changed + top_edits(source, new, [request.module for request in ahead])
     if not edits:
         raise Unsafe("the script says so already")
     data = source.data
@@ -97,49 +89,41 @@ def edited(source: ParsedScript, wishes: Sequence[Wish]) -> str:
     return mark + data.decode("utf-8", "surrogatepass")
 
 
-def _arguments(source: ParsedScript, wishes: list[Arguments]) -> list[Edit]:
-    """Each call is changed once, with the arguments of all wishes for it."""
+def _arguments(source: ParsedScript, requests: list[Arguments]) -> list[Edit]:
+    """Each call is changed once, with the arguments of all requests for it."""
     found: dict[int, tuple[ast.Call, Arguments, dict[str, str]]] = {}
-    for wish in wishes:
-        call = find_call(source, wish.line, wish.callee)
-        _must_be_the_same(source, call, wish)
-        wanted = found.setdefault(id(call), (call, wish, {}))[2]
-        for name, value in wish.wanted:
+    for request in requests:
+        call = find_call(source, request.line, request.callee)
+        _must_be_the_same(source, call, request)
+        wanted = found.setdefault(id(call), (call, request, {}))[2]
+        for name, value in request.wanted:
             if wanted.setdefault(name, value) != value:
                 raise Unsafe(f"two of the remedies want another {name}")
     edits: list[Edit] = []
-    for call, wish, wanted in found.values():
-        is_own = dotted(call.func, source.names) in wish.own
-        also = [keyword.arg for keyword in call.keywords if keyword.arg in wish.excludes]
+    for call, request, wanted in found.values():
+        is_own = dotted(call.func, source.names) in request.own
+        also = [keyword.arg for keyword in call.keywords if keyword.arg in request.excludes]
         if also:
             raise Unsafe(f"the call says {also[0]} itself")
-        edits += argument_edits(
-            source, call, _settled(call, wanted), wish.positions if is_own else (), is_own
-        )
+        present = {keyword.arg for keyword in call.keywords}
+        positions = request.positions if is_own else ()
+        edits += argument_edits(source, call, without_workers(wanted, present), positions, is_own)
     return edits
 
 
-def _must_be_the_same(source: ParsedScript, call: ast.Call, wish: Arguments) -> None:
+def _must_be_the_same(source: ParsedScript, call: ast.Call, request: Arguments) -> None:
     """The call as the run saw it, by what its arguments are called."""
-    if wish.seen is None:
+    if request.seen is None:
         return
     positional = ["*" if isinstance(one, ast.Starred) else "" for one in call.args]
     named = [keyword.arg or "**" for keyword in call.keywords]
-    if (*positional, *named) != wish.seen:
+    if (*positional, *named) != request.seen:
         raise Unsafe("the file has changed since the run: the call has other arguments")
 
 
-def _settled(call: ast.Call, wanted: dict[str, str]) -> dict[str, str]:
-    """Without workers, what only workers take has to go."""
-    if wanted.get("num_workers") != "0":
-        return wanted
-    present = {keyword.arg for keyword in call.keywords}
-    return wanted | {name: value for name, value in NEED_WORKERS.items() if name in present}
-
-
-def _settings(wishes: Sequence[Wish]) -> list[SetStatement]:
+def _settings(requests: Sequence[EditRequest]) -> list[SetStatement]:
     found: dict[str, SetStatement] = {}
-    for wish in wishes:
-        if isinstance(wish, SetStatement) and found.setdefault(wish.target, wish) != wish:
-            raise Unsafe(f"two of the remedies set {wish.target} differently")
+    for request in requests:
+        if isinstance(request, SetStatement) and found.setdefault(request.target, request) != request:
+            raise Unsafe(f"two of the remedies set {request.target} differently")
     return list(found.values())

@@ -64,12 +64,12 @@ def top_edits(source: ParsedScript, settings: Sequence[SetStatement], modules: S
     return [Edit(at, at, "".join(source.newline + text for text in lines))] if lines else []
 
 
-def ahead_edits(source: ParsedScript, wish: InsertBefore, call: ast.Call) -> list[Edit]:
+def ahead_edits(source: ParsedScript, request: InsertBefore, call: ast.Call) -> list[Edit]:
     """The statements ahead of the outermost loop that goes over what ``call`` builds."""
     loop = _loop_over(source, call)
     begin = source.starts[loop.lineno - 1]
     indent = source.indent(loop.lineno)
-    return [Edit(begin, begin, "".join(f"{indent}{text}{source.newline}" for text in wish.statements))]
+    return [Edit(begin, begin, "".join(f"{indent}{text}{source.newline}" for text in request.statements))]
 
 
 def _statement(setting: SetStatement, bound: dict[str, str]) -> str:

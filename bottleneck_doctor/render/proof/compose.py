@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...model.gate import CANNOT_SAY, EXCEEDED
-from ...model.proof import Expected, Gain, Missed, Parity, Proof, ProofCost, Proved, TrackRecord
+from ...model.proof import Expected, Gain, Missed, Parity, Proof, ProofCost, Proved
 from .. import words
 from ..compose import command_line, place
 from ..glossary import BASES
@@ -64,7 +64,6 @@ class ProofDocument:
     expected: list[tuple[str, str]]
     advised: Advised | None
     cost: str
-    track: str
 
 
 WORDS = {CANNOT_SAY: "cannot say", EXCEEDED: "fails"}
@@ -133,20 +132,7 @@ def compose(proof: Proof) -> ProofDocument:
         expected=[_expected(one) for one in proof.expected],
         advised=_advised(winner, proof.run.cwd) if winner is not None else None,
         cost=_cost(proof.cost),
-        track=track_line(proof.track) if proof.track is not None else "",
     )
-
-
-def track_line(track: TrackRecord) -> str:
-    """How predictions have held on this machine, and where that is kept."""
-    whole, kept = track.whole, f"kept in {words.plain(track.path)}"
-    if not whole.tried:
-        return f"on this machine: no prediction tried before · {kept}"
-    said = f"on this machine: {words.counted(whole.tried, 'prediction')} tried, "
-    said += f"{words.count(whole.inside)} inside {'its' if whole.tried == 1 else 'their'} interval"
-    if whole.median_error is not None:
-        said += f", median error {words.percent(whole.median_error)}"
-    return f"{said} · {kept}"
 
 
 def _missed(missed: list[Missed]) -> list[tuple[str, str]]:

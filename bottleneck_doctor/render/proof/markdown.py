@@ -18,7 +18,7 @@ def markdown_page(document: ProofDocument, encoding: str) -> str:
         _listed(document),
         _missed(document),
         _advised(document.advised),
-        f"<sub>{'<br>'.join(markdown(line) for line in (document.cost, document.track) if line)}</sub>",
+        f"<sub>{markdown(document.cost)}</sub>",
     ]
     return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
 

@@ -101,7 +101,6 @@ def terminal(document: ProofDocument, width: int, color: bool, encoding: str) ->
     if document.advised is not None:
         _advised(sheet, document.advised)
     sheet.heading((document.cost, "dim"))
-    sheet.line((document.track, "dim"))
     return sheet.drawn()
 
 

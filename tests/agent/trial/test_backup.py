@@ -16,7 +16,7 @@ import pytest
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.agent.trial import backup_list
 from bottleneck_doctor.agent.trial.backup import _Keeper
-from bottleneck_doctor.prove.restore import Keeping
+from bottleneck_doctor.prove.restore import Backups
 from tests.house.source import ROOT
 
 READ, WRITE, APPEND = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_APPEND
@@ -86,7 +86,7 @@ def test_an_empty_file_stays_itself_since_others_may_have_locked_it(
     inode = path.stat().st_ino
     hear("open", (str(path), "w", WRITE))
     assert path.stat().st_ino == inode
-    assert Keeping().put_back(trial)
+    assert Backups().put_back(trial)
     assert path.stat().st_ino == inode
 
 
@@ -100,7 +100,7 @@ def test_a_file_that_goes_on_under_another_name_is_not_written_through_it(
         os.rename("last.pt", "previous.pt")
         hear("open", ("previous.pt", "", flags))
         Path("previous.pt").write_bytes(b"worthless")
-        assert Keeping().put_back(trial)
+        assert Backups().put_back(trial)
         assert (seen(path), Path("previous.pt").read_bytes()) == (before, b"worthless")
         os.unlink("previous.pt")
         hear = _Keeper(str(trial)).hook()
@@ -110,29 +110,29 @@ def test_a_file_that_was_only_renamed_has_its_one_name_again(trial: Path, hear: 
     path = old("last.pt")
     hear("os.rename", ("last.pt", "previous.pt", -1, -1))
     os.rename("last.pt", "previous.pt")
-    assert Keeping().put_back(trial)
+    assert Backups().put_back(trial)
     assert (path.stat().st_nlink, os.listdir()) == (1, ["last.pt"])
 
 
 def test_what_the_trials_made_themselves_is_not_kept(trial: Path) -> None:
-    keeping = Keeping()
+    backups = Backups()
     for _ in range(2):
-        keeping.prepare(trial)
+        backups.prepare(trial)
         hear = _Keeper(str(trial)).hook()
         hear("open", ("new.pt", "wb", WRITE))
         Path("new.pt").write_bytes(b"new")
         hear("open", ("new.pt", "wb", WRITE))
         hear("os.remove", ("new.pt", -1))
         assert listed(trial) == ["made"]
-        assert keeping.put_back(trial)
-    assert (keeping.back, os.listdir()) == ({}, ["new.pt"])
+        assert backups.put_back(trial)
+    assert (backups.back, os.listdir()) == ({}, ["new.pt"])
 
 
 def test_a_folder_that_is_removed_and_made_anew_is_still_the_users_in_the_next_trial(trial: Path) -> None:
-    path, keeping = old("out/best.pt"), Keeping()
+    path, backups = old("out/best.pt"), Backups()
     before = seen(path)
     for _ in range(2):
-        keeping.prepare(trial)
+        backups.prepare(trial)
         hear = _Keeper(str(trial)).hook()
         hear("os.remove", ("out/best.pt", -1))
         path.unlink()
@@ -142,7 +142,7 @@ def test_a_folder_that_is_removed_and_made_anew_is_still_the_users_in_the_next_t
         os.mkdir("out")
         hear("open", ("out/best.pt", "wb", WRITE))
         path.write_bytes(b"worthless")
-        assert keeping.put_back(trial)
+        assert backups.put_back(trial)
         assert seen(path) == before
 
 
@@ -153,7 +153,7 @@ def test_the_users_symbolic_link_is_put_back_as_a_link(trial: Path, hear: Callab
     os.remove("latest")
     hear("os.symlink", ("other.pt", "latest", -1))
     os.symlink("other.pt", "latest")
-    assert Keeping().put_back(trial)
+    assert Backups().put_back(trial)
     assert os.readlink("latest") == "best.pt"
 
 
@@ -163,9 +163,9 @@ def test_a_file_too_large_to_copy_is_left_and_told(
     monkeypatch.setattr(backup_list, "COPIED_AT_MOST", 4)
     old("train.log")
     hear("open", ("train.log", "a", APPEND))
-    keeping = Keeping()
-    assert keeping.put_back(trial)
-    assert keeping.failures() == ["not put back: train.log; it is changed in place, and has more than 64 MiB"]
+    backups = Backups()
+    assert backups.put_back(trial)
+    assert backups.failures() == ["not put back: train.log; it is changed in place, and has more than 64 MiB"]
 
 
 @pytest.mark.parametrize("refused", [["link"], ["link", "rename"]])
@@ -193,17 +193,17 @@ def test_where_a_file_system_has_no_second_names_files_are_moved_or_copied(
         hear("os.remove", ("doomed.pt", -1))
     os.rename("last.pt", "best.pt")
     os.remove("doomed.pt")
-    assert Keeping().put_back(trial)
+    assert Backups().put_back(trial)
     assert [seen(path) for path in paths] == before
 
 
 SCRIPT = """
 import os, shutil, sys
 sys.path.insert(0, sys.argv[1])
-from bottleneck_doctor.agent.trial import backup as keeping
+from bottleneck_doctor.agent.trial import backup
 from bottleneck_doctor.agent.state import state
 state.folder = sys.argv[2]
-keeping.watch(sys.argv[2])
+backup.watch(sys.argv[2])
 with open("opened.txt", "w") as file:
     file.write("worthless")
 with open("appended.txt", "a") as file:
@@ -227,20 +227,20 @@ def test_the_hook_hears_of_all_of_it_and_the_script_of_nothing(trial: Path) -> N
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("[Errno 2] No such file or directory: 'missing/file'\n", "")
     assert [path.exists() and path.read_bytes() == OLD for path in paths] == [False] * len(paths)
-    keeping = Keeping()
-    assert keeping.put_back(trial)
+    backups = Backups()
+    assert backups.put_back(trial)
     assert [seen(path) for path in paths] == before
-    assert set(keeping.back) == {str(path.resolve()) for path in paths}
+    assert set(backups.back) == {str(path.resolve()) for path in paths}
     assert sorted(os.listdir()) == sorted({name.split("/")[0] for name in names})
 
 
 CROWD = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from bottleneck_doctor.agent.trial import backup as keeping
+from bottleneck_doctor.agent.trial import backup
 from bottleneck_doctor.agent.state import state
 state.folder = sys.argv[2]
-keeping.watch(sys.argv[2])
+backup.watch(sys.argv[2])
 children = [os.fork() for _ in range(3)]  # eight processes, by pairs
 for name in range(50):
     try:
@@ -258,5 +258,5 @@ def test_processes_that_write_the_same_files_at_once_keep_each_once(trial: Path)
     paths = [old(f"{number}.pt", b"%d" % number) for number in range(50)]
     before = [seen(path) for path in paths]
     subprocess.run([sys.executable, "-c", CROWD, str(ROOT), str(trial)], check=True)
-    assert Keeping().put_back(trial)
+    assert Backups().put_back(trial)
     assert [seen(path) for path in paths] == before

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import pytest
 
+from bottleneck_doctor.agent.trial.settings import descriptors
+from tests.agent.trial.trying import tried
 from tests.agent.trying import treated
 from tests.agent.watching import PRELUDE
 
@@ -121,3 +124,24 @@ def test_images_and_weights_have_their_channels_last_and_weights_stay_themselves
 
 def test_a_checkpointed_block_is_called_once_a_step(seen: dict[str, Any]) -> None:
     assert seen["calls"] == 4
+
+
+@pytest.mark.slow
+def test_torch_shares_by_name() -> None:
+    assert tried().said["sharing"] == "file_system"
+    assert tried().told("sharing") == {""}
+
+
+def test_the_soft_limit_becomes_the_hard_one() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said: list[str] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+        descriptors({}, lambda why="": said.append(why))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert soft == hard
+        descriptors({}, lambda why="": said.append(why))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert said[0] == ""
+    assert said[1].endswith("can only be raised by an administrator")

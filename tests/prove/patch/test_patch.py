@@ -15,8 +15,8 @@ from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.run import Treatment
-from bottleneck_doctor.prove.patch import patch_for, patch_of
-from bottleneck_doctor.prove.patch.edit_requests import wishes_of
+from bottleneck_doctor.prove.patch import patch_of
+from bottleneck_doctor.prove.patch.edit_requests import requests_of
 from bottleneck_doctor.prove.patch.edits import edited
 from bottleneck_doctor.prove.patch.source import parse
 from tests.house.source import ROOT
@@ -44,7 +44,7 @@ def applied(text: str, diff: str, folder: Path) -> str:
 
 def patched(text: str, wanted: Remedy, folder: Path) -> str:
     """The script with the remedy's patch applied."""
-    found = patch_for(wanted, profile_of(text), lambda path: text)
+    found = patch_of([wanted], profile_of(text), lambda path: text)
     assert found.why == ""
     after = applied(text, found.diff, folder)
     ast.parse(after.removeprefix("\ufeff"))
@@ -107,7 +107,7 @@ def test_a_loaders_call_keeps_its_layout_or_is_left_alone(before: str, after: st
     if after.startswith("x = "):
         assert patched(text, wanted, tmp_path) == f"{HEAD}{after}\n"
     else:
-        found = patch_for(wanted, profile_of(text), lambda path: text)
+        found = patch_of([wanted], profile_of(text), lambda path: text)
         assert found.diff == ""
         assert after in found.why
 
@@ -232,12 +232,12 @@ def test_the_trainer_gets_its_loaders_arguments_through_its_own() -> None:
     one = Loader("a", "dataloader", 1, "Texts", location=place, through=["transformers"])
     built = [one, replace(one, key="b", through=["accelerate", "transformers"])]
     profile = replace(profile_of(TRAINER), loaders=built, loops=[])
-    found = patch_for(loader_with(5, num_workers=2), profile, lambda path: TRAINER)
+    found = patch_of([loader_with(5, num_workers=2)], profile, lambda path: TRAINER)
     assert "+    dataloader_num_workers=2,\n" in found.diff
-    found = patch_for(loader_with(5, in_order=False), profile, lambda path: TRAINER)
+    found = patch_of([loader_with(5, in_order=False)], profile, lambda path: TRAINER)
     assert found == Patch("", "TrainingArguments has no argument for in_order")
     evaluating = replace(profile, loops=[replace(PROFILE.loops[0], loader="b", role="evaluation")])
-    assert "alike" in patch_for(loader_with(5, num_workers=2), evaluating, lambda path: TRAINER).why
+    assert "alike" in patch_of([loader_with(5, num_workers=2)], evaluating, lambda path: TRAINER).why
 
 
 def test_what_accelerate_builds_anew_is_changed_where_the_script_builds_it() -> None:
@@ -245,10 +245,10 @@ def test_what_accelerate_builds_anew_is_changed_where_the_script_builds_it() -> 
     profile = profile_of(text)
     again = Loader("x", "dataloader", 1, location=Location(FILE, 3), through=["accelerate"])
     profile = replace(profile, loaders=[*profile.loaders, again])
-    found = patch_for(loader_with(3, num_workers=2), profile, lambda path: text)
+    found = patch_of([loader_with(3, num_workers=2)], profile, lambda path: text)
     assert "+loader = DataLoader(data, num_workers=2)\n" in found.diff
     fastai = replace(again, through=["fastai"])
-    found = patch_for(loader_with(3, num_workers=2), replace(profile, loaders=[fastai]), lambda path: text)
+    found = patch_of([loader_with(3, num_workers=2)], replace(profile, loaders=[fastai]), lambda path: text)
     assert found == Patch("", "fastai builds the loader, not the script")
 
 
@@ -262,8 +262,8 @@ def test_a_file_is_named_as_seen_from_where_the_training_was_started(name: str, 
     profile = profile_of(text, cwd=str(tmp_path))
     profile = replace(profile, loaders=[replace(profile.loaders[0], location=place)])
     where = {"file": str(path), "line": 2}
-    found = patch_for(
-        remedy(Treatment("loader", {"where": where, "arguments": {"in_order": False}})), profile
+    found = patch_of(
+        [remedy(Treatment("loader", {"where": where, "arguments": {"in_order": False}}))], profile
     )
     (tmp_path / "made.patch").write_text(found.diff)
     if shutil.which("patch"):
@@ -280,8 +280,8 @@ def test_every_loader_of_the_patients_is_rewritten_and_nothing_else_is() -> None
             profile = profile_of(text)
             for line in sorted({one.location.line for one in profile.loaders if one.location}):
                 wanted = loader_with(line, num_workers=7, in_order=False)
-                if patch_for(wanted, profile, lambda path, text=text: text).diff:
-                    after = edited(parse(text), wishes_of(wanted, profile))
+                if patch_of([wanted], profile, lambda path, text=text: text).diff:
+                    after = edited(parse(text), requests_of(wanted, profile))
                     assert _without_workers(after) == _without_workers(text)
                     assert after.count("num_workers=7") == 1
                     rewritten += 1

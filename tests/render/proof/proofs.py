@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.proof import (
-    CEILING,
-    Gain,
-    Missed,
-    Parity,
-    Patch,
-    PredictionTally,
-    Proof,
-    ProofCost,
-    Proved,
-    TrackRecord,
-)
+from bottleneck_doctor.model.proof import CEILING, Gain, Missed, Parity, Patch, Proof, ProofCost, Proved
 from bottleneck_doctor.model.report import Fix, Speedup
 from tests.render.reports import RUN, TRAIN
 
@@ -112,11 +101,10 @@ TYPICAL = Proof(
         Missed("decode-less", "it takes an edit of the script"),
     ],
     notes=["the third round was cut short: the budget was spent"],
-    track=TrackRecord("/home/ann/.local/state/bdoc/proofs.jsonl", PredictionTally(14, 11, 0.09)),
 )
 COMBINED = replace(TYPICAL, rows=[BOTH, *TYPICAL.rows], winner=BOTH.id)
 NOTHING_PAYS = replace(
-    TYPICAL, rows=[FUSED], winner="", missed=[], notes=[], track=None,
+    TYPICAL, rows=[FUSED], winner="", missed=[], notes=[],
     ceiling=replace(ROOM, measured=Gain(1.01, 0.99, 1.03, 2)),
 )  # fmt: skip
 UNDECIDED = replace(

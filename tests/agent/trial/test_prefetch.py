@@ -1,4 +1,4 @@
-"""One batch is copied ahead: with a device that only writes down what it is asked, in which order."""
+"""Batches are made or copied ahead, in their order, each once; pinned copies are not waited for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.agent.trial import device_ahead
+from bottleneck_doctor.agent.trial import prefetch
 from bottleneck_doctor.agent.trial.hook_points import LOADER
+from tests.agent.trial.trying import tried
 
 
 class Tensor:
@@ -88,7 +89,7 @@ def batches(torch: SimpleNamespace) -> Callable[[int, list[str]], Batches]:
     class Fresh(Batches):
         pass
 
-    table = device_ahead.watchers({}, lambda why="": None)
+    table = prefetch.device_ahead({}, lambda why="": None)
     table[LOADER](SimpleNamespace(_BaseDataLoaderIter=Fresh))
     return Fresh
 
@@ -149,7 +150,69 @@ def test_without_a_device_in_use_or_where_no_gradients_are_recorded_nothing_is_m
 
 def test_tensors_are_found_in_containers_of_the_usual_kinds(torch: SimpleNamespace, log: list[str]) -> None:
     batch = Pair({"x": [Tensor(1, "cpu", log), "a"]}, (Tensor(2, "cpu", log), 3))
-    assert device_ahead.each(batch, lambda one: one.number) == Pair({"x": [1, "a"]}, (2, 3))
+    assert prefetch.each_tensor(batch, lambda one: one.number) == Pair({"x": [1, "a"]}, (2, 3))
 
 
 Pair = namedtuple("Pair", "images labels")
+
+
+def _torch(pinned: bool, on_host: bool) -> tuple[Any, list[str]]:
+    class Tensor:
+        is_cpu = on_host
+        device = "cuda:0"
+
+        def is_pinned(self) -> bool:
+            return pinned
+
+        def to(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return kwargs
+
+        def cuda(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return kwargs
+
+    told: list[str] = []
+    torch = SimpleNamespace(Tensor=Tensor, version=SimpleNamespace(cuda="12.8"))
+    prefetch.nonblocking({}, lambda why="": told.append(why))["torch"](torch)
+    return torch, told
+
+
+@pytest.mark.parametrize("call", [("cuda",), ("cuda:1", "float16"), (0,)])
+def test_a_pinned_tensor_goes_to_the_device_without_waiting(call: tuple[Any, ...]) -> None:
+    torch, told = _torch(pinned=True, on_host=True)
+    assert torch.Tensor().to(*call) == {"non_blocking": True}
+    assert torch.Tensor().to(torch.Tensor()) == {"non_blocking": True}
+    assert torch.Tensor().cuda() == {"non_blocking": True}
+    assert told == [""] * 3
+
+
+@pytest.mark.parametrize(
+    "call", [("cpu",), ("float16",), ("cuda", "float16", False), ("cuda", "float16", True)]
+)
+def test_other_aims_and_calls_that_say_it_themselves_stay(call: tuple[Any, ...]) -> None:
+    torch, told = _torch(pinned=True, on_host=True)
+    assert torch.Tensor().to(*call) == {}
+    assert torch.Tensor().to("cuda", non_blocking=False) == {"non_blocking": False}
+    assert told == []
+
+
+@pytest.mark.parametrize(("pinned", "on_host"), [(False, True), (True, False)])
+def test_pageable_memory_and_the_way_back_stay(pinned: bool, on_host: bool) -> None:
+    torch, told = _torch(pinned, on_host)
+    assert torch.Tensor().to("cuda") == {}
+    assert torch.Tensor().cuda() == {}
+    assert told == []
+
+
+@pytest.mark.slow
+def test_batches_come_in_their_order_from_another_thread() -> None:
+    assert tried().said["queued"] == [[[index, 1] for index in range(6)]] * 2
+
+
+@pytest.mark.slow
+def test_an_exception_comes_in_its_turn() -> None:
+    assert tried().said["raised"] == [0, 1, 2, 3, 4, 5, "KeyError('seven')"]
+
+
+@pytest.mark.slow
+def test_no_thread_is_left_also_where_a_loop_was_left_early() -> None:
+    assert tried().said["threads"] == 1

@@ -1,4 +1,4 @@
-"""Finished samples are kept in memory: each is made once, and handed out as a copy."""
+"""Samples, pictures and files are kept in memory: each is made once, and handed out as it was."""
 
 from __future__ import annotations
 
@@ -20,3 +20,18 @@ def test_each_sample_is_made_once_and_comes_out_as_it_was(dataset: str) -> None:
 
 def test_the_script_still_sees_its_own_data_set() -> None:
     assert tried().said["still"] == "MadeSpawned"
+
+
+def test_pixels_are_those_of_the_file() -> None:
+    pytest.importorskip("PIL")
+    assert tried().said["pictures"] == [True] * 6
+    assert "" in tried().told("decoded")
+
+
+def test_a_sample_is_read_from_a_copy_in_memory() -> None:
+    assert tried().said["files"] == [f"content {index % 2}/memfd:" for index in range(4)]
+    assert "" in tried().told("preload")
+
+
+def test_a_file_that_is_opened_elsewhere_is_the_file_itself() -> None:
+    assert tried().said["outside_of_fetching"] == "data-0"

@@ -1,4 +1,4 @@
-"""All rows of a batch are taken at once, and the batches are what they were."""
+"""Arrays travel as tensors, rows are taken at once, and the batches are what they were."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import pytest
 from tests.agent.trial.trying import tried
 
 pytestmark = pytest.mark.slow
+
+
+def test_the_loop_gets_what_it_got_before() -> None:
+    said = tried().said
+    assert said["types"] == ["ndarray", "list", "tuple", "ndarray"]
+    assert said["reversed"] == [[2], [3]]  # a layout that tensors do not have goes as before
+    assert tried().told("arrays") == {""}
+
+
+def test_an_array_can_be_written_to() -> None:
+    assert tried().said["sounds"] == [[5], [3]]
 
 
 @pytest.mark.parametrize("how", ["getitems", "sampler", "subset"])

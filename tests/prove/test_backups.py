@@ -12,8 +12,8 @@ import pytest
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.model.run import Order
 from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.restore import HIDDEN, LIST, WHERE, Keeping
-from bottleneck_doctor.prove.trials import PREFIX, Target, place, run_trial
+from bottleneck_doctor.prove.restore import HIDDEN, LIST, WHERE, Backups
+from bottleneck_doctor.prove.trials import PREFIX, Target, run_trial, trial_folder
 
 SCRIPT = Path(__file__).with_name("broken") / "overwrites.py"
 NAMES = "best.pt metrics.json atomic.pt last.pt previous.pt doomed.txt out/deep/a.txt train.log runs/1.txt"
@@ -61,8 +61,8 @@ def test_every_file_that_was_there_is_as_it_was_after_a_trial(home: Path, ending
         os.utime(path, (1e9, 1e9))
         path.chmod(0o640)
     os.symlink("best.pt", "newest")
-    before, keeping = seen(home), Keeping()
-    found = run_trial(Target(script=str(SCRIPT), args=(ending,)), Order(), Limits(20, 60.0), keeping=keeping)
+    before, backups = seen(home), Backups()
+    found = run_trial(Target(script=str(SCRIPT), args=(ending,)), Order(), Limits(20, 60.0), backups=backups)
     assert found.outcome == outcome, found.why
     after = seen(home)
     assert after.pop("made.txt")[0] == b"newer"
@@ -71,34 +71,34 @@ def test_every_file_that_was_there_is_as_it_was_after_a_trial(home: Path, ending
     assert sorted(os.listdir()) == sorted(
         {"made.txt", "newest", *(name.split("/")[0] for name in before)} - {""}
     )
-    [told] = keeping.restored()
+    [told] = backups.restored()
     assert told.startswith("put back after the trials: atomic.pt and ")
-    assert keeping.failures() == []
+    assert backups.failures() == []
 
 
 def test_the_last_that_was_put_aside_is_put_back_first(home: Path, tmp_path: Path) -> None:
     (home / "best.pt").write_text("worthless")
     lines = linked(home, "best.pt", "1-1", "the user's"), linked(home, "best.pt", "1-2", "the trial's")
     folder = written(tmp_path, *lines)
-    keeping = Keeping()
-    assert keeping.put_back(folder)
+    backups = Backups()
+    assert backups.put_back(folder)
     assert (home / "best.pt").read_text() == "the user's"
     assert os.listdir() == ["best.pt"]
-    assert keeping.restored() == ["put back after the trials: best.pt, which the script had overwritten"]
-    assert keeping.put_back(folder)  # a second time changes nothing
+    assert backups.restored() == ["put back after the trials: best.pt, which the script had overwritten"]
+    assert backups.put_back(folder)  # a second time changes nothing
     assert (home / "best.pt").read_text() == "the user's"
 
 
 def test_what_cannot_be_put_back_is_told_and_stays_where_it_lies(home: Path, tmp_path: Path) -> None:
     (home / "best.pt").mkdir()  # the script has made a folder of that name
     line = linked(home, "best.pt", "1-1", "the user's")
-    keeping = Keeping()
-    assert not keeping.put_back(written(tmp_path, line))
+    backups = Backups()
+    assert not backups.put_back(written(tmp_path, line))
     assert Path(line["kept"]).read_text() == "the user's"
-    [told] = keeping.failures()
+    [told] = backups.failures()
     assert told == f"not put back: best.pt; what it was lies in {line['kept']} (Is a directory)"
     (home / "best.pt").rmdir()
-    assert keeping.put_back(tmp_path)
+    assert backups.put_back(tmp_path)
     assert (home / "best.pt").read_text() == "the user's"
 
 
@@ -111,11 +111,11 @@ def test_a_file_changed_in_place_stays_the_same_file_and_one_that_was_not_is_not
         found = (home / name).stat()
         file = [found.st_dev, found.st_ino]
         lines.append({**linked(home, name, name, "old"), "what": "copied", "file": file})
-    keeping = Keeping()
-    assert keeping.put_back(written(tmp_path, *lines))
+    backups = Backups()
+    assert backups.put_back(written(tmp_path, *lines))
     assert [(home / name).read_text() for name in ("train.log", "lock")] == ["old", "old"]
     assert (home / "train.log").stat().st_ino == lines[0]["file"][1]
-    assert list(keeping.back) == [str(home / "train.log")]
+    assert list(backups.back) == [str(home / "train.log")]
 
 
 def test_what_a_killed_bdoc_put_aside_is_put_back_by_the_next(home: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_what_a_killed_bdoc_put_aside_is_put_back_by_the_next(home: Path, tmp_pa
     written(stale, linked(home, "best.pt", "1-1", "the user's"))
     with (stale / LIST).open("a") as file:
         file.write('{"what": "moved", "pa')  # where it was killed
-    with place(Keeping().put_back):
+    with trial_folder(Backups().put_back):
         assert (home / "best.pt").read_text() == "the user's"
         assert not stale.exists()
     assert os.listdir() == ["best.pt"]
@@ -138,15 +138,15 @@ def test_the_hidden_folder_alone_is_enough_where_temporary_files_are_gone(home: 
     hidden = Path(line["kept"]).parent.rename(home / f"{HIDDEN}{DEAD}-1-x")
     written(hidden, {**line, "kept": str(hidden / "1-1")})
     (hidden / WHERE).write_text("another machine")
-    with place(Keeping().put_back):
+    with trial_folder(Backups().put_back):
         assert (home / "best.pt").read_text() == "worthless"  # it may be at work on it
     (hidden / WHERE).write_text(run_registry.machine_here())
-    with place(Keeping().put_back):
+    with trial_folder(Backups().put_back):
         assert (home / "best.pt").read_text() == "the user's"
     assert os.listdir() == ["best.pt"]
 
 
 def test_where_nothing_was_overwritten_nothing_is_said(home: Path, tmp_path: Path) -> None:
-    keeping = Keeping()
-    assert keeping.put_back(tmp_path)
-    assert (keeping.restored(), keeping.failures(), os.listdir()) == ([], [], [])
+    backups = Backups()
+    assert backups.put_back(tmp_path)
+    assert (backups.restored(), backups.failures(), os.listdir()) == ([], [], [])

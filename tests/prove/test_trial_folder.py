@@ -10,7 +10,7 @@ import pytest
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.prove.restore import WHERE
-from bottleneck_doctor.prove.trials import LOG_BYTES_AT_MOST, PREFIX, keep_short, place, tail
+from bottleneck_doctor.prove.trials import LOG_BYTES_AT_MOST, PREFIX, keep_short, tail, trial_folder
 
 DEAD = 4_194_304  # above the largest pid that Linux gives
 
@@ -33,7 +33,7 @@ def left(home: Path, pid: int, began: int = 1, where: str | None = None) -> Path
 
 
 def test_it_is_private_and_gone_afterwards(home: Path) -> None:
-    with place(nothing) as folder:
+    with trial_folder(nothing) as folder:
         assert folder.parent == home
         assert folder.stat().st_mode & 0o777 == 0o700
         (folder / "deep").mkdir()
@@ -49,14 +49,14 @@ def test_what_the_dead_left_is_removed_and_what_others_use_is_not(home: Path) ->
     elsewhere = left(home, DEAD, began=2, where="another boot")
     strange = home / f"{PREFIX}notes"
     strange.mkdir()
-    with place(nothing):
+    with trial_folder(nothing):
         found = {one: one.exists() for one in (dead, reused, living, elsewhere, strange)}
     assert found == {dead: False, reused: False, living: True, elsewhere: True, strange: True}
 
 
 def test_without_any_place_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bottleneck_doctor.prove.trials.usual_places", lambda: ["/proc/nowhere"])
-    with pytest.raises(UsageError, match=r"no place to keep trials in .*TMPDIR"), place(nothing):
+    with pytest.raises(UsageError, match=r"no place to keep trials in .*TMPDIR"), trial_folder(nothing):
         pass
 
 

@@ -1,4 +1,4 @@
-"""Ranks are dealt to the machine's nodes in turn, within the cores that they may use."""
+"""Ranks are dealt to the machine's nodes in turn, and the libraries of a worker have one thread each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.agent.trial import numa
+from bottleneck_doctor.agent.trial import cores as treatments
+from tests.agent.trial.trying import tried
 
 
 def _machine(folder: Path, monkeypatch: pytest.MonkeyPatch, *lists: str, allowed: set[int]) -> list[set[int]]:
@@ -16,7 +17,7 @@ def _machine(folder: Path, monkeypatch: pytest.MonkeyPatch, *lists: str, allowed
         (folder / f"node{number}" / "cpulist").write_text(cores + "\n")
     (folder / "has_cpu").write_text("0-1\n")
     bound: list[set[int]] = []
-    monkeypatch.setattr(numa, "NODES", str(folder))
+    monkeypatch.setattr(treatments, "NODES", str(folder))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: allowed)
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: bound.append(set(cores)))
     return bound
@@ -29,7 +30,7 @@ def test_each_rank_has_a_node(
     bound = _machine(tmp_path, monkeypatch, "0-1,4-5", "2-3,6", allowed={0, 1, 2, 3, 4})
     monkeypatch.setenv("LOCAL_RANK", rank)
     told: list[str] = []
-    assert numa.watchers({}, lambda why="": told.append(why)) == {}
+    assert treatments.numa({}, lambda why="": told.append(why)) == {}
     assert (bound, told) == ([cores], [""])
 
 
@@ -38,6 +39,17 @@ def test_where_there_is_one_node_nothing_is_bound_and_that_is_said(
 ) -> None:
     bound = _machine(tmp_path, monkeypatch, "0-1", "2-3", allowed={2, 3})
     told: list[str] = []
-    numa.watchers({}, lambda why="": told.append(why))
+    treatments.numa({}, lambda why="": told.append(why))
     assert bound == []
     assert "one node" in told[0]
+
+
+@pytest.mark.slow
+def test_every_pool_of_a_worker_has_one_thread() -> None:
+    assert set(tried().said["pools"]) == {1}
+    assert tried().told("worker_threads") == {""}
+
+
+@pytest.mark.slow
+def test_the_trainings_own_threads_stay_as_they_are() -> None:
+    assert tried().said["outside"] == 2
