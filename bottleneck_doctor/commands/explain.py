@@ -56,14 +56,13 @@ def _found(cause: str) -> str:
 
 
 def _pages(shelves: dict[str, dict[str, str]], asked: str) -> list[str]:
-    from ..prescribe.shelf import show
+    from ..prescribe.shelf import offered
     from ..render.pages import page, remedy_page
 
     found = []
     for shelf, texts in shelves.items():
         if asked in texts and shelf == "remedies":
-            shown = show(asked)
-            found.append(remedy_page(asked, shown.findings, shown.proposals))
+            found.append(remedy_page(asked, offered()[asked]))
         elif asked in texts:
             found.append(page(asked, texts[asked]))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..analyse.predict import WORTH
@@ -28,7 +28,7 @@ def choose_arms(
     named: Sequence[str],
     expected: Sequence[str],
     allow_numerics: bool,
-    offered: Mapping[str, Sequence[str]],
+    offered: Mapping[str, Collection[str]],
 ) -> tuple[list[Arm], list[Missed]]:
     """The arms in the order in which they are tried, and what cannot be tried, with the reason.
 
@@ -92,7 +92,7 @@ def _refusal(remedy: Remedy, allow_numerics: bool, named: bool, chosen: int) -> 
     return f"the {TOP} before it come first; --remedy tries it" if chosen >= TOP else ""
 
 
-def _absent(report: Report, findings: Sequence[str]) -> str:
+def _absent(report: Report, findings: Collection[str]) -> str:
     """Why the report does not offer a remedy that there is."""
     of = " or ".join(findings)
     silent = next((one.missing for one in report.abstentions if one.finding in findings), "")

@@ -46,9 +46,9 @@ def page(name: str, text: str) -> str:
     return f"{name}\n\n{inspect.cleandoc(text)}\n"
 
 
-def remedy_page(name: str, findings: Sequence[str], remedies: Mapping[str, Proposal]) -> str:
-    """A remedy: who offers it, what it takes, what may go wrong, and the lines to write, as examples."""
-    lines = [name, "", *_wrapped("offered by  ", ", ".join(findings))]
+def remedy_page(name: str, remedies: Mapping[str, Proposal]) -> str:
+    """A remedy as findings declare it: who offers it, what it takes, what may go wrong, what to write."""
+    lines = [name, "", *_wrapped("offered by  ", ", ".join(remedies))]
     for block in list(remedies.values())[:1]:
         lines += _wrapped("for example ", block.title)
         lines += _wrapped("apply       ", f"{block.apply}: {APPLY.get(block.apply, '')}")
@@ -57,7 +57,7 @@ def remedy_page(name: str, findings: Sequence[str], remedies: Mapping[str, Propo
         lines += _wrapped("risk        ", risk)
     for text, snippet in examples(remedies):
         lines += ["", f"{capital(text)}:", "", *(f"    {line}".rstrip() for line in snippet.splitlines())]
-    lines += ["", f"When the advice is wrong: `bdoc explain {findings[0]}`"] if findings else []
+    lines += ["", f"When the advice is wrong: `bdoc explain {next(iter(remedies))}`"]
     return "\n".join(lines) + "\n"
 
 

@@ -82,9 +82,7 @@ def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) 
 def test_a_page_names_every_remedy_that_the_finding_offers(module: ModuleType) -> None:
     found = [module.FINDING.ask(case.diagnosis) for case in CASES[module.FINDING.id.replace("-", "_")]]
     offered = {proposal.id for one in found if isinstance(one, Finding) for proposal in one.proposals}
-    declared = {one.id for one in module.FINDING.remedies}
-    named = (module.__doc__ or "") if not declared else "".join(f"`{one}`" for one in declared)
-    assert {one for one in offered if f"`{one}`" not in named} == set()
+    assert offered <= {one.id for one in module.FINDING.remedies}
 
 
 def test_a_cause_is_a_word_of_the_contract(module: ModuleType) -> None:
@@ -162,32 +160,9 @@ def test_a_declared_remedy_reads_without_a_run(module: ModuleType) -> None:
 def test_a_proposal_is_a_remedy_that_the_finding_declares(module: ModuleType, case: Case) -> None:
     """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
     remedies = module.FINDING.remedies
-    for proposal in _found(module, case).proposals if remedies else []:
+    for proposal in _found(module, case).proposals:
         same = [one for one in remedies if (one.id, one.effort) == (proposal.id, proposal.effort)]
         assert any(proposal.apply in (one.apply, "manual") for one in same), f"{proposal.id} is not declared"
-
-
-@pytest.mark.parametrize(("module", "case"), FIRING)
-def test_a_cure_is_one_of_the_remedies_that_the_finding_declares(module: ModuleType, case: Case) -> None:
-    """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
-    declared = {one.id: one for one in module.FINDING.remedies}
-    for proposal in _found(module, case).proposals if declared else ():
-        remedy = declared[proposal.id]
-        assert (proposal.effort, proposal.scope) == (remedy.effort, remedy.scope), proposal.id
-        assert proposal.apply in (remedy.apply, "manual"), proposal.id
-
-
-def test_a_declared_remedy_reads_well_without_a_run(module: ModuleType) -> None:
-    remedies = module.FINDING.remedies
-    assert len({one.id for one in remedies}) == len(remedies)
-    for one in remedies:
-        assert KEBAB.fullmatch(one.id)
-        assert (one.apply in EASE, one.effort in EFFORT, one.basis in TRUST) == (True, True, True), one.id
-        assert one.title[:1].islower(), one.title
-        assert not re.search(r"\.$|[{}]", one.title), one.title
-        assert one.fix.text
-        assert one.fix.snippet, f"{one.id}: what to write"
-        assert one.fix.location is None
 
 
 @pytest.mark.parametrize(("module", "case"), FIRING)
@@ -327,9 +302,7 @@ def _unseen(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def _can_abstain(module: ModuleType) -> bool:
-    return bool(module.FINDING.needs) or (
-        "Abstention(" in inspect.getsource(module) or "unlooped" in vars(module) or "unseen" in vars(module)
-    )
+    return bool(module.FINDING.needs) or "Abstention(" in inspect.getsource(module)
 
 
 def _thresholds(module: ModuleType) -> Iterator[tuple[str, str]]:

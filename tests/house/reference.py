@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from bottleneck_doctor.prescribe.shelf import RemedyPage, cases_of, modules, offered, pages, show
+from bottleneck_doctor.model.diagnosis import Proposal
+from bottleneck_doctor.prescribe.shelf import cases_of, modules, offered, pages
 from bottleneck_doctor.render.glossary import (
     APPLY,
     BOUND_PAGES,
@@ -89,22 +90,18 @@ def index() -> str:
 def remedies_page() -> str:
     """All remedies, each with the findings that offer it."""
     lines = ["# Remedies", "", "Each is offered with a prediction for the run at hand, or not at all.", ""]
-    for name in offered():
-        lines += [f"## {name}", "", *_remedy(show(name)), ""]
+    for name, remedies in offered().items():
+        lines += [f"## {name}", "", *_remedy(remedies), ""]
     return "\n".join(lines)
 
 
-def _remedy(shown: RemedyPage) -> list[str]:
-    links = ", ".join(f"[{name}](findings/{name}.md)" for name in shown.findings)
-    proposal = next(iter(shown.proposals.values()), None)
-    lines = [f"{capital(proposal.title)}." if proposal else "", "", f"- offered by {links}"]
-    lines += (
-        [f"- apply: `{proposal.apply}`, {APPLY[proposal.apply]}", f"- effort: {proposal.effort}"]
-        if proposal
-        else []
-    )
-    lines += [f"- risk: {risk}" for risk in risks(shown.proposals)]
-    for text, snippet in examples(shown.proposals):
+def _remedy(remedies: Mapping[str, Proposal]) -> list[str]:
+    links = ", ".join(f"[{name}](findings/{name}.md)" for name in remedies)
+    first = next(iter(remedies.values()))
+    lines = [f"{capital(first.title)}.", "", f"- offered by {links}"]
+    lines += [f"- apply: `{first.apply}`, {APPLY[first.apply]}", f"- effort: {first.effort}"]
+    lines += [f"- risk: {risk}" for risk in risks(remedies)]
+    for text, snippet in examples(remedies):
         lines += ["", f"{capital(text)}:", "", "```python", *snippet.splitlines(), "```"]
     return lines
 

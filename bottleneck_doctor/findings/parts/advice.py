@@ -12,7 +12,7 @@ from ...analyse.reads import UNSURE, Reads, serves_more
 from ...analyse.steps import seconds_in
 from ...model.code import Location
 from ...model.derived import Rhythm
-from ...model.diagnosis import Abstention, Change, Diagnosis, Inputs, Proposal, Scenario
+from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal, Scenario
 from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...model.loops import Loader
@@ -69,13 +69,6 @@ def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
         Evidence(text, metric, value, source) for text, metric, value, source in parts if value > 0.05 * whole
     ]
     return found
-
-
-def unseen(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain where no fetch was timed: nothing can be said about how batches are made."""
-    if diagnosis.scenario is None or diagnosis.loader is None or not diagnosis.inputs.batches:
-        return Abstention(finding, "timed fetches of the loader that feeds the training loop")
-    return None
 
 
 def starved(diagnosis: Diagnosis, cause: str, seconds: float) -> bool:
@@ -227,13 +220,6 @@ def one_epoch(diagnosis: Diagnosis) -> bool:
     """Whether the run went over its data once, and ended by itself: what pays in later epochs has none."""
     loop = diagnosis.loop
     return loop is not None and len(loop.epochs.batches) == 1 and diagnosis.profile.run.stopped_by is None
-
-
-def unlooped(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain where the training loop takes no timed batches from a loader itself: nothing to replay."""
-    if diagnosis.loop is None:
-        return Abstention(finding, "a training loop over a DataLoader")
-    return unseen(diagnosis, finding)
 
 
 def held_up(diagnosis: Diagnosis) -> bool:

@@ -11,13 +11,13 @@ from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
 from ...model.derived import DeviceStepBreakdown, DeviceView
-from ...model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
+from ...model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from ...model.instruments import Operator
 from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
 from .advice import spread
 from .case import patient
-from .entry import cpu_loop, device_step, given, profiled_cpu_step
+from .entry import given
 
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
@@ -28,12 +28,6 @@ ALLOCATOR = "torch.cuda.memory_stats"
 
 TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do
 BANDWIDTH_KINDS = ("elementwise", "reduction")  # kernels that wait for the device's memory
-
-
-def unclocked(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain where the device's step could not be divided."""
-    missing = device_step(diagnosis)
-    return Abstention(finding, missing) if missing else None
 
 
 def beat_of(diagnosis: Diagnosis) -> DeviceStepBreakdown:
@@ -76,12 +70,6 @@ SETTINGS = "read when the training began to move"
 MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (ours)
 
 Factor = tuple[float, float, float]
-
-
-def blind(diagnosis: Diagnosis, finding: str, profiled: bool = True) -> Abstention | None:
-    """Abstain where no loop was seen, where a device computes, or where no step was profiled."""
-    missing = profiled_cpu_step(diagnosis) if profiled else cpu_loop(diagnosis)
-    return Abstention(finding, missing) if missing else None
 
 
 def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
