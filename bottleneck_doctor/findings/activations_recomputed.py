@@ -37,8 +37,9 @@ from ..model.instruments import Series, Stack
 from ..model.report import Evidence
 from .parts.advice import memory_left, spread
 from .parts.case import Case, patient
-from .parts.computing import KEEP_ACTIVATIONS, own_s, spared
+from .parts.computing import own_s, spared
 from .parts.entry import Entry, cpu_loop, given
+from .parts.remedies import KEEP_ACTIVATIONS
 
 ID = "activations-recomputed"
 SHARE = 0.1  # of the samples of training (ours)

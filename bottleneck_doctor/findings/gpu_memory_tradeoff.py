@@ -38,8 +38,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding
 from ..model.report import Evidence
 from .parts.advice import spread
 from .parts.case import SATURATED, Case, accelerated
-from .parts.computing import ALLOCATOR, KEEP_ACTIVATIONS, WINDOW, beat_of, of_step, peak_share
+from .parts.computing import ALLOCATOR, WINDOW, beat_of, of_step, peak_share
 from .parts.entry import Entry, device_step, given
+from .parts.remedies import KEEP_ACTIVATIONS
 
 ID = "gpu-memory-tradeoff"
 PEAK_SHARE = 0.6  # of the device's memory [catalogue F43]

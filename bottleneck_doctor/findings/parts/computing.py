@@ -11,9 +11,8 @@ from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
 from ...model.derived import DeviceStepBreakdown, DeviceView
-from ...model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
+from ...model.diagnosis import BatchCost, Change, Diagnosis, Scenario, StepCost
 from ...model.instruments import Operator
-from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
 from .advice import spread
 from .case import patient
@@ -145,20 +144,6 @@ def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
 def built_at(optimizer: Optimizer) -> Location | None:
     """The line that built it."""
     return place(optimizer.file, optimizer.line)
-
-
-KEEP_ACTIVATIONS = Proposal(
-    id="checkpointing-off",
-    title="keep activations instead of computing them twice",
-    fix=Fix(
-        "call the blocks directly, all or as many as fit",
-        "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
-        "gradient_checkpointing=False      # transformers' TrainingArguments",
-    ),
-    apply="hook",
-    risk="memory rises by the activations that are kept",
-    treatments=(Treatment("recompute"),),
-)
 
 
 def case_of(

@@ -37,3 +37,15 @@ COMPILE = Proposal(
     basis="bound",
     treatments=(Treatment("compiled"),),
 )
+KEEP_ACTIVATIONS = Proposal(
+    id="checkpointing-off",
+    title="keep activations instead of computing them twice",
+    fix=Fix(
+        "call the blocks directly, all or as many as fit",
+        "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
+        "gradient_checkpointing=False      # transformers' TrainingArguments",
+    ),
+    apply="hook",
+    risk="memory rises by the activations that are kept",
+    treatments=(Treatment("recompute"),),
+)
