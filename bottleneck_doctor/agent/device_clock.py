@@ -15,7 +15,8 @@ from .hints import TYPE_CHECKING, Any, Callable
 from .state import state
 
 if TYPE_CHECKING:
-    Row = tuple[int, int, int, int, int, int, int, int, int]  # kind, start, duration, a..e, thing
+    Columns = tuple[int, int, int]  # of a row, those after device_ns
+    Part = tuple[int, int, int, Columns, int]  # kind, start, duration, columns, thing
 
 EVERY_NS = 1_000_000_000
 
@@ -66,7 +67,7 @@ class SampledDeviceStep:
         self.start, self.end = now(), 0
         self.stream = state.accelerator.stream()
         self.marks: list[Any] = []
-        self.parts: list[tuple[Any, Any, Row]] = []
+        self.parts: list[tuple[Any, Any, Part]] = []
         self.asked = self.mark()
         self.got: Any = None
         self.done: Any = None
@@ -209,8 +210,8 @@ def begin(computes: bool = False) -> tuple[Any, int] | None:
 
 
 @quiet
-def note(token: tuple[Any, int] | None, kind: int, values: tuple[int, int, int, int], thing: int = 0) -> None:
-    """It is over: a row of this kind, with the device's time in ``a`` and ``values`` in ``b`` to ``e``."""
+def note(token: tuple[Any, int] | None, kind: int, columns: Columns, thing: int = 0) -> None:
+    """It is over: a row of this kind, with the device's time in its first column and these in the next."""
     look = state.look
     if token is None or look is None or not state.accelerator.ready():
         return
@@ -218,13 +219,13 @@ def note(token: tuple[Any, int] | None, kind: int, values: tuple[int, int, int, 
     last = look.mark()
     if kind == wire.DEVICE_PART:
         look.last = last
-    look.parts.append((first, last, (kind, start, now() - start, 0, *values, thing)))
+    look.parts.append((first, last, (kind, start, now() - start, columns, thing)))
 
 
 def part(token: tuple[Any, int] | None, which: int) -> None:
     """A part of the step is over; ``which`` is its place in ``wire.DEVICE_PARTS``."""
     if token is not None:
-        note(token, wire.DEVICE_PART, (0, which, 0, 0))
+        note(token, wire.DEVICE_PART, (which, 0, 0))
 
 
 def _read_back() -> None:
@@ -239,7 +240,7 @@ def _read_back() -> None:
             wire.DEVICE_STEP, look.start, look.end - look.start, idle, whole, look.copies, look.caught_up,
             look.alone, look.thing, look.thread,
         )  # fmt: skip
-        for first, last, (kind, start, duration, _, b, c, d, e, thing) in look.parts:
+        for first, last, (kind, start, duration, (b, c, d), thing) in look.parts:
             taken = device.between_ns(first, last)
-            state.row(kind, start, duration, taken, b, c, d, e, thing, look.thread)
+            state.row(kind, start, duration, taken, b, c, d, 0, thing, look.thread)
         device.release(look.marks)

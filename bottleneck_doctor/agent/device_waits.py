@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import sys
 from time import monotonic_ns as now
-from time import thread_time_ns
 
 from . import device_clock, wire
 from .guard import quiet
-from .hints import Any, Callable, FrameType
+from .hints import TYPE_CHECKING, Any, Callable, FrameType
 from .state import state
 from .tensor_hooks import ALWAYS, WINDOWS, aside, ears, hook
+
+if TYPE_CHECKING:
+    from .device_clock import Columns
 
 METHODS = {
     "item": "item", "tolist": "tolist", "cpu": "cpu", "__bool__": "bool", "__int__": "int",
@@ -76,14 +78,13 @@ def _own_modes() -> bool:
 class SyncCall:
     """A call that is under way: its token of the device's clock, its place, and its name in a trace."""
 
-    __slots__ = ("cpu", "site", "span", "token", "what")
+    __slots__ = ("columns", "site", "span", "token")
 
-    def __init__(self, kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> None:
+    def __init__(self, kind: str, frame: FrameType, describe: Callable[[int], Columns]) -> None:
         entry = now()
         self.site = state.site(kind, frame)
-        self.what = describe(self.site)
+        self.columns = describe(self.site)
         self.span = state.window.name(kind, frame) if state.window is not None else None
-        self.cpu = thread_time_ns()
         self.token = device_clock.begin()
         ears.deep = True
         state.hooks_ns += now() - entry
@@ -91,19 +92,18 @@ class SyncCall:
     @quiet
     def end(self, row: int) -> None:
         """It is over: a row of this kind, if the hooks are still on."""
-        end, cpu = now(), thread_time_ns() - self.cpu
+        end = now()
         ears.deep = False
         if self.span is not None:
             self.span.end()
         if ears.on and self.token is not None:
-            b, d, e = self.what
-            device_clock.note(self.token, row, (b, cpu, d, e), self.site)
+            device_clock.note(self.token, row, self.columns, self.site)
         state.hooks_ns += now() - end
 
 
-def begin(kind: str, frame: FrameType, describe: Callable[[int], tuple[int, int, int]]) -> SyncCall | None:
-    """The call that begins, if it is the looked-at step's own; ``describe`` tells ``b``, ``d`` and ``e`` of
-    its row from its site, and is asked before the clock starts."""
+def begin(kind: str, frame: FrameType, describe: Callable[[int], Columns]) -> SyncCall | None:
+    """The call that begins, if it is the sampled step's own; ``describe`` tells the columns of its row from
+    its site, and is asked before the clock starts."""
     look = state.look
     try:
         if look is None or look.thread != state.thread() or not state.accelerator.ready():

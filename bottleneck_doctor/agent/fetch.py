@@ -133,16 +133,14 @@ def begin_batch(dataset: Any, fetches: int) -> None:
 def end(start: int, thing: int, place: int, iterates: bool, data: Any) -> None:
     """It is over; ``place`` counts the fetches of this process from 1."""
     if state.unpack_ns:
-        kind = wire.MAKINGS.index("unpack")
-        state.row(wire.MAKING, start, 0, state.unpack_ns, state.unpacked, kind, 0, 0, thing)
+        state.row(wire.UNPACK, start, 0, state.unpack_ns, state.unpacked, thing=thing)
     for name, spent in close_watch().items():
-        kind = wire.MAKINGS.index("transform")
-        state.row(wire.MAKING, start, 0, spent, 0, kind, _number(name), 0, thing)
+        state.row(wire.TRANSFORM, start, 0, spent, _number(name), thing=thing)
     if iterates and state.worker and place <= FIRST_BATCHES:
         checksum = 0
         for part in view(data):
             checksum = crc32(part[: 1 << 16], checksum)
-        state.row(wire.FIRSTLING, start, 0, checksum, place, 0, 0, 0, thing)
+        state.row(wire.FIRST_BATCH, start, 0, checksum, place, thing=thing)
 
 
 def _number(name: str) -> int:
@@ -164,7 +162,6 @@ class Ledger:
     """What the fetches of this process have added up to."""
 
     fetches = 0
-    total_ns = 0
     close = 0
     skip = 0
     collate = (0, 0)
@@ -213,10 +210,8 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
         if ledger.skip <= 0:
             return _closely(original, self, possibly_batched_index)
         ledger.skip -= 1  # a worker looks at every fetch, unless fetches are very fast
-        start = now()
         data = original(self, possibly_batched_index)
         ledger.fetches += 1
-        ledger.total_ns += now() - start
         return data
 
     return fetch
@@ -267,7 +262,6 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
         for late, early in zip(books, before[2])
     )
     ledger.fetches += 1
-    ledger.total_ns += taken
     ledger.close += 1
     samples = len(index) if hasattr(index, "__len__") else 1
     thing = _thing()
@@ -277,10 +271,10 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
         state.decode_ns, thing,
     )  # fmt: skip
     mapped = faults[2] - before[1][2]
-    state.row(wire.COUNT, start, ledger.total_ns, ledger.fetches, state.opens, calls, mapped, 0, thing)
+    state.row(wire.COUNT, start, 0, ledger.fetches, state.opens, calls, mapped, thing=thing)
     input_ops.note(start, thing)
     if ledger.close % CARGO_EVERY == 1:
-        state.row(wire.CARGO, start, 0, *cargo(data), thing=thing)
+        state.row(wire.CONTENT, start, 0, *cargo(data), thing=thing)
         _note_padding(start, thing, data)
     if state.worker:  # about 12 microseconds of ours: at most 1 % of the worker, and its file lasts
         fast = int(1_200_000 / max(taken, 1_000)) if taken < CLOSE_EVERY_NS else 0
@@ -303,21 +297,21 @@ class Watched:
     def __getitem__(self, index: int) -> Any:
         if index % self.stride:
             return self.dataset[index]
-        start, cpu = now(), thread_time_ns()
+        start = now()
         sample = self.dataset[index]
-        _note(self.thing, index, start, cpu, sample)
+        _note(self.thing, index, start, sample)
         return sample
 
 
 @quiet
-def _note(thing: int, index: int, start: int, cpu: int, sample: Any) -> None:
-    taken, cpu = now() - start, thread_time_ns() - cpu
+def _note(thing: int, index: int, start: int, sample: Any) -> None:
+    taken = now() - start
     checksum, size = 0, 0
     for part in view(sample):
         size += part.nbytes
         checksum = crc32(part[: 1 << 16], checksum)
     if size:
-        state.row(wire.SAMPLE, start, taken, index, checksum, size, cpu, 0, thing)
+        state.row(wire.SAMPLE, start, taken, index, checksum, size, thing=thing)
 
 
 def _watched(fetcher: Any, index: Any) -> Watched | None:

@@ -50,9 +50,8 @@ def close_sampler(iterator: Any, loader: int, begins: bool = False) -> None:
     """The iterator is as it was; what its draws took is written down. ``begins``: they began an epoch."""
     draws = iterator.__dict__.pop("_next_index", None)
     if isinstance(draws, _Draws) and draws.count:
-        kind = wire.MAKINGS.index("sampler")
         state.row(
-            wire.MAKING, now(), draws.taken, draws.cpu, draws.count, kind, int(begins), thing=loader,
+            wire.DRAWS, now(), draws.taken, draws.cpu, draws.count, int(begins), thing=loader,
             thread=state.thread(),
         )  # fmt: skip
 
@@ -152,7 +151,7 @@ def _opened(loader: Any, iterator: Any, start: int) -> None:
     if account.loader == state.trained_on:
         state.writer.post(wire.EPOCH_AT, state.trained)
     for place, worker in enumerate(getattr(iterator, "_workers", ())):
-        state.row(wire.WORKERS, start, 0, worker.pid or 0, place, thing=account.loader)
+        state.row(wire.WORKER, start, 0, worker.pid or 0, place, thing=account.loader)
 
 
 def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -217,7 +216,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCount
     _write(account, start, taken, (cpu, process, queue, ready, done - cpu, queued))
     if account.left_ns:
         spent = account.spent_ns + start - entry
-        state.row(wire.LOOK, account.left_ns, spent, thing=account.loader, thread=account.thread)
+        state.row(wire.SAMPLING, account.left_ns, spent, thing=account.loader, thread=account.thread)
     account.countdown = state.not_beyond(state.skip(account.arrivals)) if state.window is None else 0
     account.left_ns, account.spent_ns = end, now() - end
     state.looked(start - entry + account.spent_ns, end, account.arrivals - account.looked)
@@ -238,7 +237,7 @@ def _write(
         wire.NEXT, start, taken, account.arrivals, inside, account.wait_ns, state.backwards,
         state.optimizer_steps, account.loader, thread,
     )  # fmt: skip
-    state.row(wire.LOOP, start, account.number, cpu, process, queue, ready, queued, account.loader, thread)
+    state.row(wire.CLOCKS, start, account.number, cpu, process, queue, ready, queued, account.loader, thread)
     state.row(wire.USAGE, start, 0, *clocks.usage(), thing=account.loader, thread=thread)
     if thread == state.trainer:
         _post(start + taken)
@@ -262,7 +261,7 @@ def _post(end: int) -> None:
 
 @quiet
 def _ended(account: IteratorCounts, start: int, ending: BaseException) -> None:
-    how = 1 if isinstance(ending, StopIteration) else 2
+    how = wire.EXHAUSTED if isinstance(ending, StopIteration) else wire.FAILED
     taken = now() - start
     account.wait_ns += taken
     if account.thread == state.trainer:

@@ -99,7 +99,7 @@ def _step_ended() -> None:
         end_window()
     if state.countdown > 0:
         if state.close:
-            state.row(wire.AFTER_LOOK, end, 0, state.trained, thread_time_ns(), thread=state.thread())
+            state.row(wire.NEXT_STEP, end, 0, state.trained, thread_time_ns(), thread=state.thread())
         state.countdown -= 1
         state.close = False
         return
@@ -116,18 +116,16 @@ def _step_ended() -> None:
         state.control.look()
     state.countdown = state.not_beyond(state.skip(state.trained)) if state.window is None else 0
     _Loop.since, _Loop.cpu, _Loop.queue = end, thread_time_ns(), clocks.run_queue()
-    state.row(
-        wire.PASS, end, 0, state.trained, _Loop.cpu, process_time_ns(), _Loop.queue, state.optimizer_steps,
-        thread=state.thread(),
-    )  # fmt: skip
+    step = state.trained, _Loop.cpu, process_time_ns(), _Loop.queue
+    state.row(wire.STEP, end, 0, *step, thread=state.thread())
     state.row(wire.USAGE, end, 0, *clocks.usage(), thread=state.thread())
     _time_queues()
     if _Loop.queued_ns:
-        state.row(wire.QUEUED, end, _Loop.queued_ns, thread=state.thread())
+        state.row(wire.QUEUE_WAIT, end, _Loop.queued_ns, thread=state.thread())
         _Loop.queued_ns = 0
     _await_forward()
     cost = now() - end
-    state.row(wire.LOOK, end, cost, thread=state.thread())
+    state.row(wire.SAMPLING, end, cost, thread=state.thread())
     state.looked(cost, end, state.trained - _Loop.looked)
     _Loop.looked = state.trained
     if not _Loop.steps_behind and state.stop_at and due():
@@ -183,7 +181,7 @@ def _await_return(module: Any) -> None:
 def returned() -> None:
     """The module that was called first has returned: the next batch may be got before the backward pass."""
     if state.close and not state.stepping:
-        state.row(wire.FORWARDED, now(), 0, state.trained, thread=state.thread())
+        state.row(wire.FORWARD_END, now(), 0, state.trained, thread=state.thread())
 
 
 def _time_queues() -> None:
@@ -232,11 +230,11 @@ def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:
     def zero_grad(*args: Any, **kwargs: Any) -> Any:
         if compiler.tracing() or not state.close or not _Loop.since:
             return original(*args, **kwargs)
-        start, cpu = now(), thread_time_ns()
+        start = now()
         try:
             return original(*args, **kwargs)
         finally:
-            state.row(wire.ZEROED, start, now() - start, thread_time_ns() - cpu, thread=state.thread())
+            state.row(wire.ZERO_GRAD, start, now() - start, thread=state.thread())
 
     return zero_grad
 

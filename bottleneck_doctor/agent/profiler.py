@@ -174,7 +174,7 @@ class ProfilerWindow:
             self.running = False
         self.short = not self.running
         if self.short:
-            state.row(wire.WINDOWED, self.begun, now() - self.begun, 1)
+            state.row(wire.PROFILER_WINDOW, self.begun, now() - self.begun)
         return self.running
 
     def _batches(self, cpu: int) -> int:
@@ -205,7 +205,7 @@ class ProfilerWindow:
             for name, (calls, microseconds) in rows[:OPERATORS_AT_MOST]:
                 state.writer.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
             optimizers.sample()
-            state.row(wire.WINDOWED, self.begun, now() - self.begun, 1)
+            state.row(wire.PROFILER_WINDOW, self.begun, now() - self.begun)
 
 
 def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: int) -> dict[str, list[Any]]:

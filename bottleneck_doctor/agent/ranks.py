@@ -28,14 +28,14 @@ _passes = [0]
 class SampledBackward:
     """One backward pass that is looked at closely."""
 
-    __slots__ = ("begun", "cpu", "handle", "mark", "queue", "shared", "thread")
+    __slots__ = ("begun", "handle", "mark", "shared", "thread")
 
     def __init__(self, node: Any, shared: bool) -> None:
         self.mark: tuple[int, int, int] | None = None
         self.shared = shared
         self.thread = state.thread()
         self.handle = node.register_prehook(self._root)
-        self.cpu, self.queue, self.begun = thread_time_ns(), run_queue(), now()
+        self.begun = now()
 
     def _root(self, gradients: Any) -> None:
         """The pass has begun: have the engine call us before whoever asks for it later."""
@@ -60,13 +60,11 @@ class SampledBackward:
             return
         end, cpu, queue = now(), thread_time_ns(), run_queue()
         mark, mark_cpu, mark_queue = self.mark
-        known = mark_cpu != wire.NOTHING
-        state.row(
-            wire.EXCHANGE, mark, end - mark, cpu - mark_cpu if known else wire.NOTHING,
-            queue - mark_queue if known else wire.NOTHING, mark - self.begun,
-            mark_cpu - self.cpu if known else wire.NOTHING,
-            mark_queue - self.queue if known else wire.NOTHING, int(self.shared), self.thread,
-        )  # fmt: skip
+        used = (
+            (cpu - mark_cpu, queue - mark_queue) if mark_cpu != wire.NOTHING else (wire.NOTHING, wire.NOTHING)
+        )
+        local = mark - self.begun
+        state.row(wire.EXCHANGE, mark, end - mark, *used, local, thing=int(self.shared), thread=self.thread)
         if self.shared:
             _passes[0] += 1
             if _passes[0] in BOOKS_AT:

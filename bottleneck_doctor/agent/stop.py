@@ -8,7 +8,6 @@ import sys
 import threading
 
 from . import wire
-from .clocks import now
 from .guard import keep
 from .hints import Callable
 from .state import state
@@ -56,7 +55,6 @@ def stop() -> None:
 
     A script that swallows it (a bare ``except``) is asked again at its next batch.
     """
-    state.row(wire.STOPPED, now(), 0, state.trained)
     state.writer.fact(fact="stopped", trained=state.trained)
     for callback in before:
         callback()

@@ -259,7 +259,7 @@ class TraceWindow:
         self._note()
 
     def _note(self) -> None:
-        state.row(wire.WINDOWED, self.start, now() - self.start, 1)
+        state.row(wire.PROFILER_WINDOW, self.start, now() - self.start)
 
 
 def _room() -> bool:

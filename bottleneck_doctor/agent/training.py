@@ -6,7 +6,6 @@ import os
 import sys
 from threading import get_native_id
 from time import monotonic_ns as now
-from time import thread_time_ns
 
 from . import compiler, device_clock, loop_without_loader, optimizers, ranks, torch_settings, wire
 from .compiler import compiling, unless_traced
@@ -145,13 +144,13 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         torch_settings.during_backward(args)
         watch = ranks.watch(args[0]) if exchanges and ranks.models and args else None
         token = device_clock.begin(True)
-        start, cpu = now(), thread_time_ns()
+        start = now()
         try:
             return original(*args, **kwargs)
         finally:
             end = now()
             device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
-            state.row(wire.BACKWARD, start, end - start, thread_time_ns() - cpu, thread=state.thread())
+            state.row(wire.BACKWARD, start, end - start, thread=state.thread())
             if watch is not None:
                 watch.close()
             state.hooks_ns += start - entry + now() - end
@@ -184,7 +183,6 @@ class _Open:
     """The optimizer step that is running."""
 
     start = 0
-    cpu = 0
     token: Any = None  # of the device's clock
 
 
@@ -202,7 +200,7 @@ def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
             state.trainer = trainer
             state.writer.post(wire.TRAINER, get_native_id())
         _Open.token = device_clock.begin()
-        _Open.start, _Open.cpu = now(), thread_time_ns()
+        _Open.start = now()
         state.hooks_ns += _Open.start - entry
 
 
@@ -222,10 +220,7 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
     if state.close and _Open.start:
         end = now()
         device_clock.part(_Open.token, wire.DEVICE_PARTS.index("optimizer"))
-        state.row(
-            wire.OPTIMIZER, _Open.start, end - _Open.start, state.optimizer_steps,
-            thread_time_ns() - _Open.cpu, thread=state.thread(),
-        )  # fmt: skip
+        state.row(wire.OPTIMIZER, _Open.start, end - _Open.start, thread=state.thread())
         optimizers.note(optimizer, closure=_closure(args, kwargs))
         device_clock.seek(optimizer)
         state.hooks_ns += now() - end

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 8
+VERSION = 9
 HEADER_BYTES = 4096
 FIRST_BYTES = 32 * 1024  # of a file's rows are reserved first: most workers of a long run write few
 CHUNK_BYTES = 512 * 1024  # what is reserved doubles up to this, and grows by this
@@ -42,58 +42,69 @@ CONTROL_BYTES = 64
 STOP_AT = 0  # end the training when this many steps are trained, 0 = never
 PROFILE = 8  # number of torch.profiler windows asked for so far
 
-# Kinds of rows. thing = the loader's number in its process, unless said otherwise.
-NEXT = 1  # a..e: arrivals, thread CPU inside, wait so far, backwards so far, optimizer steps so far
-LOOP = (
-    2  # follows NEXT: duration = iterator; a..e: thread CPU at entry, process CPU, queue, ready, queue inside
-)
-EPOCH = 3  # iter(loader): a iterator number
-END = 4  # the iterator is exhausted (b = 1) or failed (b = 2): a iterator, c wait so far, d arrivals
-FETCH = 5  # a..e: thread CPU, run queue, process CPU, bytes from storage, major faults
-BATCH = 6  # follows FETCH: duration of collate; a..e: collate CPU, samples, bytes read, system CPU, decoding
-COUNT = 7  # follows BATCH: duration of all fetches so far; a..d: fetches, opens, read calls, minor faults
-SAMPLE = 8  # one dataset index: a..d: index, checksum, bytes, thread CPU
-PICKLE = 9  # a batch serialised for the pipe: a CPU, b bytes
-CARGO = 10  # a batch's content: a tensors, b tensor bytes, c other bytes, d bytes of the largest's element
-BACKWARD = 11  # a thread CPU
-OPTIMIZER = 12  # a optimizer steps so far, b thread CPU
-OPERATION = 13  # thing = site; a thread CPU, b bytes, c index into OPERATIONS, d calls it sums up, 0 = one
-PASS = 34  # a step of a loop without a loader ends, with its backward pass; a..e: steps so far, thread CPU,
-# process CPU, run queue, optimizer steps so far
-AFTER_LOOK = (
-    27  # the step after a PASS has ended, and no other is looked at yet: a steps so far, b thread CPU
-)
-FORWARDED = 38  # the module of that FORWARD has returned: a steps so far
-ZEROED = 37  # gradients were zeroed, in a step that is looked at: a thread CPU
-QUEUED = 39  # at a PASS: duration = what the loop's thread waited in queues and for futures meanwhile
-USAGE = 35  # follows LOOP or PASS: a system CPU of the whole process, b minor faults
-FORWARD = 14  # the first module called after a PASS: from the last backward pass or optimizer step before it,
-# duration until it; a..c: steps so far, thread CPU and run queue meanwhile
-COLLECTION = 15  # garbage collection: a generation
-WINDOWED = 16  # a torch.profiler window: duration
-WORKERS = 17  # a worker's birth: a pid, b worker number
-STOPPED = 18  # the agent ended the training: a trained steps
-LOOK = 19  # after a close look at a batch or PASS: duration = what that and the next took of the loop's time
-EXCHANGE = 20  # a backward pass from its last own gradient on: a..e: thread CPU, run queue, then time, thread
-# CPU and run queue of the pass before that; thing = 1 when gradients were exchanged
-COLLECTIVE = 21  # thing = site; a thread CPU, b run queue, c bytes of the first argument
-PADDING = 22  # a batch of token numbers: a places, b of these padding
-COMPILED = 23  # torch.compile so far: a frames, b graph breaks, c nanoseconds
-CONTAINER = 26  # follows COUNT: duration of opening container files in this fetch; a files opened, b CPU
-MAKING = 24  # a CPU, b bytes or draws, c index into MAKINGS, d the transform's number, or 1 = an epoch begins
-FIRSTLING = 25  # one of the first batches of an iterable data set in a worker: a checksum, b place from 1
-GRAD_MODE = 28  # the first forward pass of an iterator: a iterator, b whether it records for a backward pass
-# The device's own clock. Instants and durations are the host's, `a` is the device's time, in nanoseconds.
-DEVICE_STEP = 29  # from asking for a batch to asking for the next: a until it was there, b the whole,
-# c copies to the device issued meanwhile (NOTHING: this step's copies and waits have no rows), d = 1: the
-# device had caught up with the loop, e = 1: no loader
-DEVICE_PART = 30  # c index into DEVICE_PARTS
-DEVICE_COPY = 31  # thing = site; b bytes, c thread CPU, d bits of COPY_BITS, e index into DTYPES
-DEVICE_WAIT = 32  # thing = site; b index into WAITS, c thread CPU
-ALLOCATOR = 33  # a retries, b requests to the driver, c calls of empty_cache (NOTHING: not counted), d peak
-# bytes, e reserved bytes
-STOPPED_WORKERS = 36  # thing = the loader: its workers were told to end, and had
+KINDS: dict[int, tuple[str, list[str], str]] = {}  # number -> what duration, a to e, and thing are called
 
+
+def _kind(number: int, columns: str = "", thing: str = "loader", duration: str = "duration") -> int:
+    KINDS[number] = duration, columns.split(), thing
+    return number
+
+
+# Kinds of rows: how a to e are called, and what thing and duration are where they are no loader's number and
+# no duration. Nanoseconds end with _ns; "so far" is said of what only grows.
+NEXT = _kind(1, "arrivals cpu_ns wait_ns backwards optimizer_steps")  # all so far, but for the CPU inside
+# Follows NEXT: clocks of the thread and the process when it began, and the run queue inside.
+CLOCKS = _kind(2, "cpu_ns process_cpu_ns run_queue_ns ready next_run_queue_ns", duration="iterator")
+EPOCH = _kind(3, "iterator")  # iter(loader)
+END = _kind(4, "iterator how wait_ns arrivals backwards")  # EXHAUSTED or FAILED; then so far
+FETCH = _kind(5, "cpu_ns run_queue_ns process_cpu_ns storage_bytes major_faults")
+# Two that follow FETCH, and one more where container files were opened in it.
+BATCH = _kind(6, "collate_cpu_ns samples read_bytes system_ns decode_ns", duration="collate_ns")
+COUNT = _kind(7, "fetches opens read_calls minor_faults")  # fetches so far
+CONTAINER = _kind(26, "files cpu_ns")
+UNPACK = _kind(24, "cpu_ns bytes")  # in one fetch
+TRANSFORM = _kind(40, "cpu_ns number")  # in one fetch, by the number of the transform's class
+SAMPLE = _kind(8, "dataset_index checksum bytes")  # one of those that are compared across epochs
+FIRST_BATCH = _kind(25, "checksum place")  # of an iterable data set in a worker; places count from 1
+CONTENT = _kind(10, "tensors tensor_bytes other_bytes element_bytes")  # of a batch, and its largest tensor
+PADDING = _kind(22, "places padded")  # of a batch of sequences
+PICKLE = _kind(9, "cpu_ns bytes")  # a batch serialised for the pipe
+DRAWS = _kind(41, "cpu_ns draws first")  # of indices by the sampler; the first of an epoch, or others
+WORKER = _kind(17, "pid worker")  # is born
+STOPPED_WORKERS = _kind(36)  # they were told to end, and had
+GRAD_MODE = _kind(28, "iterator recording")  # of an iterator's first forward pass
+BACKWARD = _kind(11)
+OPTIMIZER = _kind(12)
+# A backward pass from its last own gradient on, whether gradients were exchanged, and what came before.
+EXCHANGE = _kind(20, "cpu_ns run_queue_ns local_ns", thing="exchanged")
+COLLECTIVE = _kind(21, "cpu_ns run_queue_ns bytes", thing="site")  # bytes of the first argument
+OPERATION = _kind(13, "cpu_ns bytes operation calls", thing="site")  # several calls may share a row
+COLLECTION = _kind(15, "generation")  # of garbage
+COMPILED = _kind(23, "frames breaks compile_ns")  # by torch.compile so far
+PROFILER_WINDOW = _kind(16)
+SAMPLING = _kind(
+    19
+)  # at a sampled batch or STEP: what sampling that one and the next took of the loop's time
+# Loops without a loader: a step ends with its backward pass, and is told with the first module that is called
+# after that (from the last backward pass or optimizer step before it), when that returned, and the end of
+# the step behind it if it is not sampled, too.
+STEP = _kind(34, "steps cpu_ns process_cpu_ns run_queue_ns")  # so far
+FORWARD = _kind(14, "steps cpu_ns run_queue_ns")  # steps so far, the rest meanwhile
+FORWARD_END = _kind(38, "steps")
+NEXT_STEP = _kind(27, "steps cpu_ns")  # so far
+ZERO_GRAD = _kind(37)
+QUEUE_WAIT = _kind(39, duration="waited_ns")  # at a STEP: in queues and for futures since the last
+USAGE = _kind(35, "system_ns minor_faults")  # follows CLOCKS or STEP: of the whole process so far
+# The device's own clock. Instants and durations are the host's, device_ns is the device's time.
+# A step goes from asking for a batch to asking for the next; by the device's clock until it was there, and
+# all of it. Copies to the device meanwhile: NOTHING says that this step's copies and waits have no rows.
+DEVICE_STEP = _kind(29, "wait_ns whole_ns copies caught_up without_loader")
+DEVICE_PART = _kind(30, "device_ns part")  # one of DEVICE_PARTS
+DEVICE_COPY = _kind(31, "device_ns bytes bits dtype", thing="site")  # of COPY_BITS, of DTYPES
+DEVICE_WAIT = _kind(32, "device_ns call", thing="site")  # of WAITS
+ALLOCATOR = _kind(33, "retries requests emptied peak_bytes reserved_bytes")  # emptied may be NOTHING
+
+EXHAUSTED, FAILED = 1, 2
 DEVICE_PARTS = ("backward", "optimizer", "checkpoint", "logging")
 COPY_BITS = ("pinned", "blocking", "just made", "other stream", "in next")
 DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
@@ -101,6 +112,5 @@ WAITS = (
     "item", "tolist", "cpu", "to", "copy_", "bool", "int", "float", "index", "complex", "print", "nonzero",
     "mask", "unique", "synchronize", "stream", "event", "empty_cache", "equal",
 )  # fmt: skip
-MAKINGS = ("unpack", "transform", "sampler")
 OPERATIONS = ("checkpoint", "logging", "copy", "flush")
 NOTHING = -1  # a reading that was not to be had

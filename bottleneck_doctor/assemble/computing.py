@@ -25,9 +25,8 @@ from ..model.computing import (
 from ..model.instruments import Operator
 from ..model.loops import Loop, Outside
 from ..model.run import Gap
-from .fetches import Fetcher
-from .rows import ProcessLog
-from .steps import S
+from .fetches import Fetcher, rows_of
+from .rows import ProcessLog, S, append
 
 SHORT = 0.25  # of what the loop does with a batch, usually: a window that saw less saw no whole step (ours)
 SECONDS = "wall_s cpu_s own_s beyond_s large_s short_s long_s".split()
@@ -162,19 +161,16 @@ def _switches(log: ProcessLog) -> ScriptSettings | None:
 
 
 def _padding(key: str, fetchers: list[Fetcher]) -> Padding | None:
-    rows = [
-        row for fetcher in fetchers for row in fetcher.log.rows
-        if row.kind == wire.PADDING and fetcher.thing in (None, row.thing)
-    ]  # fmt: skip
+    rows = rows_of(fetchers, wire.PADDING)
     if not rows:
         return None
-    return Padding(key, len(rows), sum(row.a for row in rows), sum(row.b for row in rows))
+    return Padding(key, len(rows), sum(row.places for row in rows), sum(row.padded for row in rows))
 
 
 def _compilation(log: ProcessLog, origin: int) -> Compilation:
-    rows = [row for row in log.of(wire.COMPILED) if min(row.a, row.b, row.c) >= 0]
-    rows = rows[:: -(-len(rows) // COMPILATIONS_AT_MOST) or 1]
-    return Compilation(
-        log.pid, [(row.t - origin) * S for row in rows], [row.a for row in rows], [row.b for row in rows],
-        [row.c * S for row in rows],
-    )  # fmt: skip
+    rows = [row for row in log.of(wire.COMPILED) if min(row.frames, row.breaks, row.compile_ns) >= 0]
+    table = Compilation(log.pid)
+    for row in rows[:: -(-len(rows) // COMPILATIONS_AT_MOST) or 1]:
+        t, seconds = (row.t - origin) * S, row.compile_ns * S
+        append(table, t=t, frames=row.frames, breaks=row.breaks, seconds=seconds)
+    return table

@@ -18,8 +18,7 @@ from ..model.run import Gap, Process
 from .device_steps import SampledStep, emptied, read_copies, read_looks, read_syncs, tabulate
 from .iterators import Iteration
 from .kernels import passing_shapes
-from .rows import ProcessLog
-from .steps import S
+from .rows import ProcessLog, S
 from .trace import TraceTable, read_window
 
 KIND = re.compile(r"^(?:(?:gpu|mig)-)+")
@@ -105,7 +104,7 @@ def read_devices(
     facts: list[DeviceFacts] = []
     for _, log, key, looks in found[: 1 + OTHERS_AT_MOST]:
         traced = traces.get(log.pid)
-        mine = traced is not None and any(look.row.thing == traced.loader for look in looks)
+        mine = traced is not None and any(look.row.loader == traced.loader for look in looks)
         known = _facts(log, key, looks, drivers, traced.table if traced is not None and mine else None)
         table = tabulate(looks, origin, ROWS_OF_OTHERS if facts else ROWS_AT_MOST)
         facts.append(replace(known, table=table))
@@ -144,7 +143,7 @@ def _facts(
         driver=drivers.find(kind if not said.get("hip") else "hip", uuid, index),
         pid=log.pid,
         loader=key,
-        least_pair_s=max(0, min((look.row.a for look in looks), default=0)) * S,
+        least_pair_s=max(0, min((look.row.wait_ns for look in looks), default=0)) * S,
         silent=str(log.first("device_silent").get("why", "")),
         window=trace.window if trace is not None else None,
     )
@@ -167,18 +166,17 @@ def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
         return None
     begin = looks[0].row.t if looks else math.inf
     steady = [row for row in asked if row.t >= begin]
-    peak, reserved = max(row.d for row in asked), max(row.e for row in asked)
+    peak = max(0, *(row.peak_bytes for row in asked))
+    reserved = max(0, *(row.reserved_bytes for row in asked))
     if len(steady) < 2:
-        return Allocator(0, peak_bytes=max(0, peak), reserved_bytes=max(0, reserved))
+        return Allocator(0, peak_bytes=peak, reserved_bytes=reserved)
     first, last = steady[0], steady[-1]
     between = [look for look in looks if first.t <= look.row.t < last.t]
     steps = sum(look.steps for look in between)
-    retries, allocations, calls = (
-        max(0, after - before) for before, after in zip(first[2:5], last[2:5], strict=True)
-    )
-    if last.c == wire.NOTHING:
-        calls = round(steps * emptied(between))
-    return Allocator(steps, retries, allocations, calls, max(0, peak), max(0, reserved))
+    retries, requests = max(0, last.retries - first.retries), max(0, last.requests - first.requests)
+    counted = last.emptied != wire.NOTHING
+    calls = max(0, last.emptied - first.emptied) if counted else round(steps * emptied(between))
+    return Allocator(steps, retries, requests, calls, peak, reserved)
 
 
 def _switches(log: ProcessLog, trace: TraceTable | None) -> TorchSettings | None:

@@ -10,8 +10,7 @@ from typing import Any
 from ..agent import wire
 from ..model.device import DeviceCopy, DeviceSync, DeviceTable
 from .iterators import Iteration, SampledArrival
-from .rows import ProcessLog, Row
-from .steps import S
+from .rows import ProcessLog, Row, S
 
 ALONE = ""  # whose loop it is where no loader feeds it
 PARTS = (wire.DEVICE_PART, wire.DEVICE_COPY, wire.DEVICE_WAIT)
@@ -35,12 +34,12 @@ class SampledStep:
     @property
     def end(self) -> int:
         """When the loop asked for its next batch."""
-        return self.row.t + self.row.duration
+        return self.row.end
 
     @property
     def heard(self) -> bool:
         """Whether copies and calls that wait were listened to in this step."""
-        return self.row.c != wire.NOTHING
+        return self.row.copies != wire.NOTHING
 
 
 def read_looks(
@@ -48,7 +47,7 @@ def read_looks(
 ) -> dict[str, list[SampledStep]]:
     """The looks at each training loop, by its loader's key, in order of time; none in ``set_aside``."""
     found: dict[str, list[SampledStep]] = {}
-    parts = sorted(row for row in log.rows if row.kind in PARTS)
+    parts = log.of(*PARTS)
     for key, look in [*_of_loaders(log, iterations), *_alone(log)]:
         if not any(begin < look.end and look.row.t < end for begin, end in set_aside):
             inside = parts[bisect_left(parts, (look.row.t,)) : bisect_right(parts, (look.end,))]
@@ -67,7 +66,8 @@ def _of_loaders(log: ProcessLog, iterations: list[Iteration]) -> Iterator[tuple[
     for row in log.of(wire.DEVICE_STEP):
         first = bisect_left(arrivals, (row.t,))
         for _, place, _, iteration, arrival in arrivals[first : first + len(training)]:
-            if (arrival.next.thread, arrival.next.thing) == (row.thread, row.thing) and not row.e:
+            same = (arrival.next.thread, arrival.next.loader) == (row.thread, row.loader)
+            if same and not row.without_loader:
                 yield iteration.loader, _look(row, iteration, place, arrival)
                 break
 
@@ -79,12 +79,12 @@ def _look(row: Row, iteration: Iteration, place: int, arrival: SampledArrival) -
     Between its first mark and the loop's wait the agent prepares its look. Meanwhile the device works off
     what is queued, or idles: either way it idles that much longer than it would have without us.
     """
-    before = iteration.arrivals[place - 1].next.a if place else 0
+    before = iteration.arrivals[place - 1].next.arrivals if place else 0
     waited, built = max(1, arrival.next.duration), 0 if place else iteration.build
-    ours = min(max(0, row.a), max(0, arrival.next.t - row.t))
-    wait, whole, host = row.a - ours, row.b - ours, row.duration - ours
+    ours = min(max(0, row.wait_ns), max(0, arrival.next.t - row.t))
+    wait, whole, host = row.wait_ns - ours, row.whole_ns - ours, row.duration - ours
     idle = min(1.0, wait / waited)
-    steps = max(1, arrival.next.a - before)
+    steps = max(1, arrival.next.arrivals - before)
     return SampledStep(row, steps, whole + int(idle * built), wait + int(idle * built), host + built,
                 waited + built, arrival.t)  # fmt: skip
 
@@ -96,13 +96,11 @@ def _alone(log: ProcessLog) -> Iterator[tuple[str, SampledStep]]:
     times = [row.t for row in forwards]
     for row in log.of(wire.DEVICE_STEP):
         place = bisect_right(times, row.t) - 1
-        if row.e and place > 0 and forwards[place].thread == row.thread:
+        if row.without_loader and place > 0 and forwards[place].thread == row.thread:
             gap = forwards[place]
-            steps = max(1, gap.a - forwards[place - 1].a)
-            yield (
-                ALONE,
-                SampledStep(row, steps, row.b, row.a, row.duration, gap.duration, gap.t + gap.duration),
-            )
+            steps = max(1, gap.steps - forwards[place - 1].steps)
+            host = row.duration, gap.duration
+            yield ALONE, SampledStep(row, steps, row.whole_ns, row.wait_ns, *host, gap.end)
 
 
 LINES_AT_MOST = 64
@@ -130,9 +128,9 @@ def _merged(pair: list[tuple[float, dict[str, float]]]) -> tuple[float, dict[str
 
 def _sums(look: SampledStep) -> dict[str, float]:
     """The columns of one look."""
-    steps, judged = look.steps, look.row.d != wire.NOTHING
+    steps, judged = look.steps, look.row.caught_up != wire.NOTHING
     copies = [row for row in look.within if row.kind == wire.DEVICE_COPY]
-    mine = [row for row in copies if not row.d & OTHER_STREAM]
+    mine = [row for row in copies if not row.bits & OTHER_STREAM]
     saving = [row for name in SAVING for row in _parts(look, name)]
     device = {
         "wall_s": look.wall, "wait_s": look.wait, "copy_s": _device(mine), "other_s": _device(saving),
@@ -141,11 +139,11 @@ def _sums(look: SampledStep) -> dict[str, float]:
     }  # fmt: skip
     host = {
         "host_s": look.host, "host_wait_s": look.host_wait, "host_other_s": _host(saving),
-        "blocked_s": _host([row for row in copies if row.d & BLOCKING and row.t >= look.got]),
+        "blocked_s": _host([row for row in copies if row.bits & BLOCKING and row.t >= look.got]),
         "inside_s": _host([row for row in look.within if row.kind == wire.DEVICE_WAIT]),
     }  # fmt: skip
     counts = {
-        "steps": steps, "looks": 1, "judged": steps * judged, "caught_up": steps * (look.row.d == 1),
+        "steps": steps, "looks": 1, "judged": steps * judged, "caught_up": steps * (look.row.caught_up == 1),
         "heard": steps * look.heard, "copies": steps * len(mine),
     }  # fmt: skip
     return counts | {name: max(0, value) * steps * S for name, value in (device | host).items()}
@@ -153,11 +151,11 @@ def _sums(look: SampledStep) -> dict[str, float]:
 
 def _parts(look: SampledStep, name: str) -> list[Row]:
     which = wire.DEVICE_PARTS.index(name)
-    return [row for row in look.within if row.kind == wire.DEVICE_PART and row.c == which]
+    return [row for row in look.within if row.kind == wire.DEVICE_PART and row.part == which]
 
 
 def _device(rows: list[Row]) -> int:
-    return sum(max(0, row.a) for row in rows)
+    return sum(max(0, row.device_ns) for row in rows)
 
 
 def _host(rows: list[Row]) -> int:
@@ -171,15 +169,15 @@ def read_copies(log: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] |
         return None
     groups: dict[tuple[int, int, int], list[Weighted]] = {}
     for steps, row in _heard(looks, wire.DEVICE_COPY):
-        groups.setdefault((row.thing, row.d & KEPT_BITS, row.e), []).append((steps, row))
+        groups.setdefault((row.site, row.bits & KEPT_BITS, row.dtype), []).append((steps, row))
     found = []
     for (site, bits, dtype), rows in groups.items():
         file, line = _place(log, site)
         found.append(DeviceCopy(
-            bytes=sum(steps * max(0, row.b) for steps, row in rows) / whole,
+            bytes=sum(steps * max(0, row.bytes) for steps, row in rows) / whole,
             count=sum(steps for steps, _ in rows) / whole,
             host_s=sum(steps * row.duration for steps, row in rows) * S / whole,
-            device_s=sum(steps * max(0, row.a) for steps, row in rows) * S / whole,
+            device_s=sum(steps * max(0, row.device_ns) for steps, row in rows) * S / whole,
             pinned=bool(bits & PINNED),
             blocking=bool(bits & BLOCKING),
             dtype=wire.DTYPES[dtype] if 0 <= dtype < len(wire.DTYPES) else "",
@@ -201,11 +199,11 @@ def read_syncs(
         return None
     groups: dict[int, list[Weighted]] = {site: [] for site in idle_s if not _is_copy(log, site)}
     for steps, row in _heard(looks, wire.DEVICE_WAIT):
-        groups.setdefault(row.thing, []).append((steps, row))
+        groups.setdefault(row.site, []).append((steps, row))
     found = []
     for site, rows in groups.items():
         inside = sum(steps * row.duration for steps, row in rows) * S / whole
-        which = rows[0][1].b if rows else -1
+        which = rows[0][1].call if rows else -1
         call = wire.WAITS[which] if 0 <= which < len(wire.WAITS) else ""
         count = sum(steps for steps, _ in rows) / whole
         found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), *_place(log, site)))
@@ -214,7 +212,7 @@ def read_syncs(
 
 def emptied(looks: list[SampledStep]) -> float:
     """Calls of ``empty_cache`` per step, by the steps that were listened to."""
-    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.b == EMPTYING)
+    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.call == EMPTYING)
     return calls / max(1, sum(look.steps for look in looks if look.heard))
 
 

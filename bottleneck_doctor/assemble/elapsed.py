@@ -14,8 +14,7 @@ from ..model.loops import Loader
 from ..model.run import Elapsed, Startup
 from .fetches import Fetcher
 from .iterators import Iteration
-from .rows import ProcessLog
-from .steps import S
+from .rows import ProcessLog, S
 
 Stretch = tuple[float, float]
 
@@ -76,8 +75,8 @@ def _read(log: ProcessLog, origin: int) -> Startup | None:
     told = log.first("startup")
     instants = [told.get(name) for name in ("torch_begin_ns", "torch_end_ns", "first_batch_ns")]
     begin, end, batch = (value if isinstance(value, int) else 0 for value in instants)
-    learning = (row.t for row in log.rows if row.kind in (wire.BACKWARD, wire.OPTIMIZER))
-    batch = min(batch or NEVER, min(learning, default=NEVER))  # the first step may have no batch of a loader
+    learning = (row.t for row in log.of(wire.BACKWARD, wire.OPTIMIZER))
+    batch = min(batch or NEVER, next(learning, NEVER))  # the first step may have no batch of a loader
     if not begin or not end or batch == NEVER:
         return None
     built = [fact.get("at_ns") for fact in log.facts if fact.get("fact") == "loader"]
@@ -154,8 +153,8 @@ def read_elapsed(
     if not training:
         return None
     starts = list(_starts(mine, fetchers))
-    beside = [*_stops(log, thread), *_profiled(log), *_checkpoints(log, thread)]
-    every = [TimedSpan(one.begin, min(one.end, until), one.kind) for one in passes + alone + starts + beside]
+    every = [*passes, *alone, *starts, *_beside(log, thread)]
+    every = [TimedSpan(one.begin, min(one.end, until), one.kind) for one in every]
     first = min(one.begin for one in training)
     last = max(first, *(one.end for one in every))
     before, between, spent = paint(every, first)
@@ -181,8 +180,8 @@ def _thread(log: ProcessLog, iterations: list[Iteration]) -> int:
             batches[one.thread] += one.batches
     if batches:
         return batches.most_common(1)[0][0]
-    kinds = (wire.PASS, wire.OPTIMIZER, wire.BACKWARD)
-    return next((row.thread for kind in kinds for row in log.rows if row.kind == kind), 0)
+    kinds = (wire.STEP, wire.OPTIMIZER, wire.BACKWARD)
+    return next((row.thread for kind in kinds for row in log.of(kind)), 0)
 
 
 def _after(mine: list[Iteration], initial: int) -> int:
@@ -251,24 +250,22 @@ def _pace(one: Iteration) -> tuple[float, int]:
     if len(one.arrivals) < 2:
         return 0.0, 0
     first, before, last = one.arrivals[0], one.arrivals[-2], one.arrivals[-1]
-    return (last.t - first.t) / max(1, last.next.a - first.next.a), max(0, last.next.a - before.next.a - 1)
+    each = (last.t - first.t) / max(1, last.next.arrivals - first.next.arrivals)
+    return each, max(0, last.next.arrivals - before.next.arrivals - 1)
 
 
 def _alone(log: ProcessLog, thread: int, passes: bool, told: dict[str, object]) -> list[TimedSpan]:
     """The training of a thread without a loader: from its first backward pass or optimizer step on."""
-    kinds = (wire.BACKWARD, wire.OPTIMIZER)
-    mine = [row for row in log.rows if row.kind in kinds and row.thread == thread]
-    moves = [(row.t, row.t + row.duration) for row in mine]
-    ends = [row for row in log.of(wire.PASS) if row.thread == thread]
+    moves = log.of(wire.BACKWARD, wire.OPTIMIZER, thread=thread)
+    ends = log.of(wire.STEP, thread=thread)
     if len(ends) < 2:
         seen = not passes and len(moves) >= 2
-        return [TimedSpan(min(moves)[0], max(end for _, end in moves), TRAINING)] if seen else []
+        return [TimedSpan(moves[0].t, max(row.end for row in moves), TRAINING)] if seen else []
     first, last = ends[0], ends[-1]
-    step = (last.t - first.t) / max(1, last.a - first.a)
+    step = (last.t - first.t) / max(1, last.steps - first.steps)
     counted = told.get("trained")
-    more = max(0, counted - last.a) if isinstance(counted, int) else last.a - ends[-2].a
-    early = [t for t, _ in moves if t < first.t]
-    begin = min(early, default=first.t) if not passes else first.t
+    more = max(0, counted - last.steps) if isinstance(counted, int) else last.steps - ends[-2].steps
+    begin = first.t if passes or not moves else min(first.t, moves[0].t)
     return [TimedSpan(begin, round(last.t + step * more), TRAINING)]
 
 
@@ -284,37 +281,26 @@ def _starts(mine: list[Iteration], fetchers: dict[str, LoaderWorkers]) -> Iterat
         yield TimedSpan(first.next.t, first.t - min(fetcher.fetch, first.next.duration), kind)
         usual, seen = _usual_wait(one, fetcher), first
         for arrival in one.arrivals[1:]:
-            if seen.next.a >= fetcher.workers:
+            before, row = seen.next, arrival.next
+            if before.arrivals >= fetcher.workers:
                 break
-            extra = arrival.next.c - seen.next.c - usual * (arrival.next.a - seen.next.a)
+            extra = row.wait_ns - before.wait_ns - usual * (row.arrivals - before.arrivals)
             yield TimedSpan(arrival.t - max(0, round(extra)), arrival.t, kind)
             seen = arrival
 
 
 def _usual_wait(one: Iteration, fetcher: LoaderWorkers) -> float:
     """Nanoseconds per batch after each worker gave its first; of a shorter pass, what making it takes."""
-    later = [arrival.next for arrival in one.arrivals if arrival.next.a >= fetcher.workers]
-    if len(later) < 2 or later[-1].a == later[0].a:
+    later = [arrival.next for arrival in one.arrivals if arrival.next.arrivals >= fetcher.workers]
+    if len(later) < 2 or later[-1].arrivals == later[0].arrivals:
         return float(fetcher.fetch)
-    return (later[-1].c - later[0].c) / (later[-1].a - later[0].a)
+    return (later[-1].wait_ns - later[0].wait_ns) / (later[-1].arrivals - later[0].arrivals)
 
 
-def _stops(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
-    """Waits for a loader's workers to end."""
-    for row in log.rows:
-        if row.kind == wire.STOPPED_WORKERS and row.thread == thread:
-            yield TimedSpan(row.t, row.t + row.duration, STOPPING)
-
-
-def _profiled(log: ProcessLog) -> Iterator[TimedSpan]:
-    """Windows of torch.profiler."""
-    for row in log.rows:
-        if row.kind == wire.WINDOWED:
-            yield TimedSpan(row.t, row.t + row.duration, PROFILED)
-
-
-def _checkpoints(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
+def _beside(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
+    """Waits for a loader's workers to end, windows of torch.profiler, checkpoints."""
     which = wire.OPERATIONS.index("checkpoint")
-    for row in log.rows:
-        if row.kind == wire.OPERATION and row.c == which and row.thread == thread:
-            yield TimedSpan(row.t, row.t + row.duration, CHECKPOINT)
+    saves = [row for row in log.of(wire.OPERATION, thread=thread) if row.operation == which]
+    stops, windows = log.of(wire.STOPPED_WORKERS, thread=thread), log.of(wire.PROFILER_WINDOW)
+    for kind, rows in ((STOPPING, stops), (PROFILED, windows), (CHECKPOINT, saves)):
+        yield from (TimedSpan(row.t, row.end, kind) for row in rows)

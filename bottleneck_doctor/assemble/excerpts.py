@@ -15,8 +15,8 @@ from ..model.picture import Excerpt, Fetches, Spans
 from .fetches import Fetcher, books_of
 from .iterators import Iteration, one_after_another
 from .loops import evaluations, waits_for_others
-from .rows import ProcessLog, Row
-from .steps import ArrivalPoint, S, Sums, line_up
+from .rows import ProcessLog, Row, S, append
+from .steps import ArrivalPoint, Sums, line_up
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def read_deals(
     if loader is None or not loader.in_order or (runs_dry and loader.persistent_workers):
         return {}
     fetchers: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for row in log.of(wire.WORKERS):
-        fetchers.setdefault((row.t, row.thing), []).append((row.a, row.b))
+    for row in log.of(wire.WORKER):
+        fetchers.setdefault((row.t, row.loader), []).append((row.pid, row.worker))
     begun = {t: fetcher for (t, _), fetcher in fetchers.items()}
     base, deals = bases(group), Deals()
     broken: set[int] = set()
@@ -77,7 +77,9 @@ def read_deals(
                 known.append(
                     BatchAssignment(one.begin, base[one.number], len(fetcher), worker, before, batches)
                 )
-        if one.end is None or one.end.b != 1:  # left early: what was made ahead and thrown away is not known
+        if (
+            one.end is None or one.end.how != wire.EXHAUSTED
+        ):  # nobody knows what was made ahead and thrown away
             broken.update(pid for pid, _ in fetcher)
     return deals
 
@@ -251,7 +253,7 @@ class _Reader:
                 if (one.thread, one.loader, one.role) == (loop.thread, loop.loader, loop.role)
             ]
         )
-        self.fetcher = [one for one in fetcher if one.thing is None or one.log.pid == loop.pid]
+        self.fetcher = [one for one in fetcher if one.loader is None or one.log.pid == loop.pid]
         self.points = _with_all_waits(line_up(self.group), waits_for_others(self.group, everything))
         self.base = bases(self.group)
         self.deals = read_deals(log, self.group, loader, _made(self.fetcher))
@@ -278,10 +280,7 @@ class _Reader:
     def _excerpt(self, stretch: ExcerptRange, mine: list[Found], made: list[Fetched], origin: int) -> Excerpt:
         spans = Spans()
         for begin, duration, what, batch in mine:
-            spans.t.append(_seconds(begin - origin))
-            spans.length_s.append(_seconds(duration))
-            spans.what.append(what)
-            spans.batch.append(batch)
+            append(spans, t=_seconds(begin - origin), length_s=_seconds(duration), what=what, batch=batch)
         fetches = Fetches()
         for fetch, batch_row, count, fetcher in made:
             self._append(fetches, fetch, batch_row, count, fetcher, origin)
@@ -307,16 +306,17 @@ class _Reader:
                 continue
             if row.kind == wire.NEXT and row.t in mine:
                 iteration, arrival = mine[row.t]
-                yield row.t, row.duration, "wait", self.base[iteration.number] + arrival.next.a - 1
+                yield row.t, row.duration, "wait", self.base[iteration.number] + arrival.next.arrivals - 1
             elif any(one.begin <= row.t < one.finish for one in evaluating):
                 continue
             elif row.kind in (wire.NEXT, wire.END):
                 yield row.t, row.duration, "wait", None
             elif row.kind == wire.EPOCH:
                 yield row.t, row.duration, "opening", None
-            elif row.kind == wire.OPERATION and row.d <= 1 and 0 <= row.c < len(HOST_WORK):
-                yield row.t, row.duration, HOST_WORK[row.c], None
-            elif row.kind == wire.EXCHANGE and row.thing:
+            elif row.kind == wire.OPERATION:
+                if row.calls <= 1 and 0 <= row.operation < len(HOST_WORK):
+                    yield row.t, row.duration, HOST_WORK[row.operation], None
+            elif row.kind == wire.EXCHANGE and row.exchanged:
                 yield row.t, row.duration, "exchange", None
             elif row.kind in KINDS:
                 yield row.t, row.duration, KINDS[row.kind], None
@@ -325,13 +325,8 @@ class _Reader:
         """The fetches under way in the stretch, and of each process the one before and the one after."""
         found: list[Fetched] = []
         for fetcher in self.fetcher:
-            mine = [
-                row
-                for row in fetcher.log.rows
-                if row.kind == wire.FETCH and fetcher.thing in (None, row.thing)
-            ]
-            mine.sort()
-            early = sum(row.t + row.duration <= stretch.begin for row in mine)
+            mine = fetcher.rows(wire.FETCH)
+            early = sum(row.end <= stretch.begin for row in mine)
             late = sum(row.t < stretch.end for row in mine)
             if early < late or 0 < late < len(mine):  # in it, or idle all through it
                 wanted = {row.t for row in mine[max(0, early - 1) : late + 1]}
@@ -341,17 +336,20 @@ class _Reader:
     def _append(
         self, table: Fetches, fetch: Row, batch: Row, count: Row, fetcher: Fetcher, origin: int
     ) -> None:
-        known = batch_of(self.deals, fetcher.log.pid, fetch.t, count.a) if fetcher.thing is None else None
-        table.t.append(_seconds(fetch.t - origin))
-        table.worker.append(fetcher.worker)
-        table.number.append(max(0, count.a))
-        table.wall_s.append(_seconds(fetch.duration))
-        table.cpu_s.append(_seconds(min(max(0, fetch.a), fetch.duration)))
-        table.other_cpu_s.append(_seconds(max(0, fetch.c - fetch.a)))
-        table.runq_s.append(_seconds(fetch.b) if fetch.b >= 0 else None)
-        table.collate_s.append(_seconds(max(0, batch.duration)))
-        table.collate_cpu_s.append(_seconds(max(0, batch.a)))
-        table.batch.append(known)
+        own = fetcher.loader is None
+        append(
+            table,
+            t=_seconds(fetch.t - origin),
+            worker=fetcher.worker,
+            number=max(0, count.fetches),
+            wall_s=_seconds(fetch.duration),
+            cpu_s=_seconds(min(max(0, fetch.cpu_ns), fetch.duration)),
+            other_cpu_s=_seconds(max(0, fetch.process_cpu_ns - fetch.cpu_ns)),
+            runq_s=_seconds(fetch.run_queue_ns) if fetch.run_queue_ns >= 0 else None,
+            collate_s=_seconds(batch.collate_ns),
+            collate_cpu_s=_seconds(max(0, batch.collate_cpu_ns)),
+            batch=batch_of(self.deals, fetcher.log.pid, fetch.t, count.fetches) if own else None,
+        )
 
 
 def _with_all_waits(points: list[ArrivalPoint], others: Sums) -> list[ArrivalPoint]:
@@ -367,9 +365,9 @@ def _with_all_waits(points: list[ArrivalPoint], others: Sums) -> list[ArrivalPoi
 def _made(fetcher: list[Fetcher]) -> dict[int, int]:
     """How many fetches each worker process is known to have made."""
     return {
-        one.log.pid: max((row.a for row in one.log.rows if row.kind == wire.COUNT), default=0)
+        one.log.pid: max((row.fetches for row in one.log.of(wire.COUNT)), default=0)
         for one in fetcher
-        if one.thing is None
+        if one.loader is None
     }
 
 

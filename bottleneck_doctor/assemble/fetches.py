@@ -13,47 +13,29 @@ from ..agent import wire
 from ..model.fetches import FetchTable, HotFiles, Making, Payload, Repeats
 from ..model.instruments import Sample
 from .loaders import Numbering
-from .rows import ProcessLog, Row
-from .steps import S
+from .rows import ProcessLog, Row, S, append
 
 EPOCHS_AT_MOST = 256
 NAMES_AT_MOST = 32
-UNPACK, TRANSFORM, SAMPLER = (wire.MAKINGS.index(name) for name in ("unpack", "transform", "sampler"))
 
 
 def read_making(key: str, fetchers: list[Fetcher], logs: list[ProcessLog], numbering: Numbering) -> Making:
     """The loader's own draws stand in the process that built it, everything else with those who fetched."""
-    fetches = sum(
-        _for(fetcher, row) for fetcher in fetchers for row in fetcher.log.by_kind.get(wire.FETCH, ())
-    )
-    unpacks = [row for fetcher in fetchers for row in _rows(fetcher, UNPACK)]
-    draws = [
-        row
-        for log in logs
-        for row in log.by_kind.get(wire.MAKING, ())
-        if row.c == SAMPLER and numbering.get((log.pid, row.thing)) == key
-    ]
-    usual, first = [row for row in draws if not row.d], [row for row in draws if row.d]
+    fetches = len(rows_of(fetchers, wire.FETCH))
+    unpacks = rows_of(fetchers, wire.UNPACK)
+    draws = [row for log in logs for row in log.of(wire.DRAWS) if numbering.get((log.pid, row.loader)) == key]
+    usual, first = [row for row in draws if not row.first], [row for row in draws if row.first]
     return Making(
         loader=key,
         batches=fetches,
-        unpack_cpu_s=sum(row.a for row in unpacks) * S / max(1, fetches),
-        unpacked_bytes=sum(row.b for row in unpacks) / max(1, fetches),
+        unpack_cpu_s=sum(row.cpu_ns for row in unpacks) * S / max(1, fetches),
+        unpacked_bytes=sum(row.bytes for row in unpacks) / max(1, fetches),
         transforms=_transforms(fetchers),
         draw_s=fmean([row.duration for row in usual]) * S if usual else None,
-        draw_cpu_s=fmean([row.a for row in usual]) * S if usual else None,
+        draw_cpu_s=fmean([row.cpu_ns for row in usual]) * S if usual else None,
         first_draws_s=_first_draws(first, usual),
-        firstlings=_firstlings(fetchers),
+        firstlings=_first_batches(fetchers),
     )
-
-
-def _for(fetcher: Fetcher, row: Row) -> bool:
-    return fetcher.thing is None or fetcher.thing == row.thing
-
-
-def _rows(fetcher: Fetcher, kind: int) -> list[Row]:
-    makings = fetcher.log.by_kind.get(wire.MAKING, ())
-    return [row for row in makings if row.c == kind and _for(fetcher, row)]
 
 
 def _transforms(fetchers: list[Fetcher]) -> dict[str, float]:
@@ -66,10 +48,10 @@ def _transforms(fetchers: list[Fetcher]) -> dict[str, float]:
             for one in fetcher.log.facts
             if one.get("fact") == "transform"
         }
-        rows = _rows(fetcher, TRANSFORM)
+        rows = fetcher.rows(wire.TRANSFORM)
         timed += len({row.t for row in rows})
         for row in rows:
-            spent[names.get(row.d, "?")] += row.a
+            spent[names.get(row.number, "?")] += row.cpu_ns
     found = sorted(spent.items(), key=lambda item: -item[1])[:NAMES_AT_MOST]
     return {name: total * S / timed for name, total in found}
 
@@ -79,20 +61,17 @@ def _first_draws(first: list[Row], usual: list[Row]) -> list[float]:
 
     An epoch writes two rows, from building its iterator and from its first batch.
     """
-    each = median([row.duration / max(1, row.b) for row in usual]) if usual else 0.0
+    each = median([row.duration / max(1, row.draws) for row in usual]) if usual else 0.0
     rows = sorted(first, key=lambda row: row.t)[: 2 * EPOCHS_AT_MOST]
-    return [max(0.0, row.duration - each * row.b) * S for row in rows]
+    return [max(0.0, row.duration - each * row.draws) * S for row in rows]
 
 
-def _firstlings(fetchers: list[Fetcher]) -> tuple[int, int]:
+def _first_batches(fetchers: list[Fetcher]) -> tuple[int, int]:
     """Of two workers' first batches, those at the same place: how many, and how many with the same content.
 
     A worker whose batches are all alike says nothing: two such workers would agree on anything.
     """
-    seen = [
-        {row.b: row.a for row in fetcher.log.by_kind.get(wire.FIRSTLING, ()) if _for(fetcher, row)}
-        for fetcher in fetchers
-    ]
+    seen = [{row.place: row.checksum for row in fetcher.rows(wire.FIRST_BATCH)} for fetcher in fetchers]
     telling = [batches for batches in seen if len(set(batches.values())) > 1]
     compared = equal = 0
     for one, other in combinations(telling[:16], 2):
@@ -175,11 +154,20 @@ FULL_SAMPLE = 1 << 16
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Who fetched for a loader: (log, worker number, the loader's number there or None for all)."""
+    """Who fetched for a loader: a process, its worker number, the loader's number there or None for all."""
 
     log: ProcessLog
     worker: int
-    thing: int | None
+    loader: int | None
+
+    def rows(self, *kinds: int) -> list[Row]:
+        """Those of its fetches."""
+        return [row for row in self.log.of(*kinds) if self.loader in (None, row.loader)]
+
+
+def rows_of(fetchers: list[Fetcher], kind: int) -> list[Row]:
+    """Those of all of them."""
+    return [row for fetcher in fetchers for row in fetcher.rows(kind)]
 
 
 def find_fetchers(logs: list[ProcessLog], numbering: Numbering) -> dict[str, list[Fetcher]]:
@@ -187,10 +175,9 @@ def find_fetchers(logs: list[ProcessLog], numbering: Numbering) -> dict[str, lis
     fetchers: dict[str, list[Fetcher]] = {}
     owners: dict[int, tuple[str, int]] = {}
     for log in logs:
-        for row in log.of(wire.WORKERS):
-            owners[row.a] = (numbering.get((log.pid, row.thing), ""), row.b)
-        inline = {row.thing for row in log.rows if row.kind == wire.FETCH and row.thing}
-        for thing in inline:
+        for row in log.of(wire.WORKER):
+            owners[row.pid] = (numbering.get((log.pid, row.loader), ""), row.worker)
+        for thing in {row.loader for row in log.of(wire.FETCH) if row.loader}:
             fetchers.setdefault(numbering.get((log.pid, thing), ""), []).append(Fetcher(log, -1, thing))
     for log in logs:
         if log.pid in owners and log.first("worker"):
@@ -203,64 +190,62 @@ def read_fetches(
     key: str, fetchers: list[Fetcher], origin: int, at_most: int = FETCHES_AT_MOST
 ) -> FetchTable:
     """A uniform sample of the loader's fetches in order of time."""
-    triples = []
-    opened: dict[tuple[int, int], Row] = {}
+    found = []
     seen = 0
     for fetcher in fetchers:
-        mine = list(books_of(fetcher))
-        triples += [(fetch, batch, count, fetcher.worker) for fetch, batch, count in mine]
-        opened |= {
-            (fetcher.worker, row.t): row for row in fetcher.log.of(wire.CONTAINER) if _for(fetcher, row)
-        }
-        seen += max((count.a for _, _, count in mine), default=0) if fetcher.thing is None else 0
-        seen += len(mine) if fetcher.thing is not None else 0
-    triples.sort(key=lambda triple: triple[0].t)
-    every = -(-len(triples) // at_most) or 1
+        mine = books_of(fetcher)
+        opened = {row.t: row for row in fetcher.rows(wire.CONTAINER)}
+        found += [(*rows, opened.get(rows[0].t), fetcher.worker) for rows in mine]
+        own = max((count.fetches for _, _, count in mine), default=0)
+        seen += own if fetcher.loader is None else len(mine)
+    found.sort(key=lambda one: one[0].t)
+    every = -(-len(found) // at_most) or 1
     table = FetchTable(loader=key, seen=seen)
-    for fetch, batch, count, worker in triples[::every]:
-        _append(table, fetch, batch, count, worker, origin)
-        _append_containers(table, opened.get((worker, fetch.t)))
+    for rows in found[::every]:
+        _append(table, *rows, origin)
     return table
 
 
 def books_of(fetcher: Fetcher, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
     """FETCH, BATCH and COUNT of each fetch, which share their start; of all fetches, or of those that began
     at ``wanted`` instants."""
-    found: dict[int, dict[int, Row]] = {}
-    for row in fetcher.log.rows:
-        if wanted is not None and row.t not in wanted:
-            continue
-        if row.kind in (wire.FETCH, wire.BATCH, wire.COUNT) and fetcher.thing in (None, row.thing):
-            found.setdefault(row.t, {})[row.kind] = row
+    fetches, *others = (
+        {row.t: row for row in fetcher.rows(kind)} for kind in (wire.FETCH, wire.BATCH, wire.COUNT)
+    )
+    batches, counts = others
     return [
-        (rows[wire.FETCH], rows[wire.BATCH], rows[wire.COUNT]) for rows in found.values() if len(rows) == 3
+        (row, batches[t], counts[t])
+        for t, row in fetches.items()
+        if t in batches and t in counts and (wanted is None or t in wanted)
     ]
 
 
-def _append(table: FetchTable, fetch: Row, batch: Row, count: Row, worker: int, origin: int) -> None:
-    table.t.append((fetch.t - origin) * S)
-    table.worker.append(worker)
-    table.wall_s.append(fetch.duration * S)
-    table.cpu_s.append(min(fetch.a, fetch.duration) * S)
-    table.other_cpu_s.append(max(0, fetch.c - fetch.a) * S)
-    table.system_s.append(max(0, batch.d) * S)
-    table.runq_s.append(_known(fetch.b, S))
-    table.storage_bytes.append(_count(fetch.d))
-    table.read_bytes.append(_count(batch.c))
-    table.reads.append(_count(count.c))
-    table.major_faults.append(max(0, fetch.e))
-    table.collate_s.append(batch.duration * S)
-    table.collate_cpu_s.append(max(0, batch.a) * S)
-    table.decode_s.append(max(0, batch.e) * S)
-    table.opens.append(_count(count.b))
-    table.minor_faults.append(_count(count.d))
-    table.samples.append(max(0, batch.b))
-
-
-def _append_containers(table: FetchTable, row: Row | None) -> None:
-    table.containers.append(row.a if row else 0)
-    table.container_s.append(row.duration * S if row else 0.0)
-    table.container_cpu_s.append(row.b * S if row else 0.0)
+def _append(
+    table: FetchTable, fetch: Row, batch: Row, count: Row, container: Row | None, worker: int, origin: int
+) -> None:
+    append(
+        table,
+        t=(fetch.t - origin) * S,
+        worker=worker,
+        wall_s=fetch.duration * S,
+        cpu_s=min(fetch.cpu_ns, fetch.duration) * S,
+        other_cpu_s=max(0, fetch.process_cpu_ns - fetch.cpu_ns) * S,
+        system_s=max(0, batch.system_ns) * S,
+        runq_s=_known(fetch.run_queue_ns, S),
+        storage_bytes=_count(fetch.storage_bytes),
+        read_bytes=_count(batch.read_bytes),
+        reads=_count(count.read_calls),
+        major_faults=max(0, fetch.major_faults),
+        collate_s=batch.collate_ns * S,
+        collate_cpu_s=max(0, batch.collate_cpu_ns) * S,
+        decode_s=max(0, batch.decode_ns) * S,
+        opens=_count(count.opens),
+        minor_faults=_count(count.minor_faults),
+        samples=max(0, batch.samples),
+        containers=container.files if container else 0,
+        container_s=container.duration * S if container else 0.0,
+        container_cpu_s=container.cpu_ns * S if container else 0.0,
+    )
 
 
 def _known(value: int, unit: float) -> float | None:
@@ -273,21 +258,19 @@ def _count(value: int) -> int | None:
 
 def read_payload(key: str, fetchers: list[Fetcher]) -> Payload | None:
     """Means over the batches whose content or serialisation was looked at."""
-    cargo = [
-        row for fetcher in fetchers for row in fetcher.log.by_kind.get(wire.CARGO, ()) if _for(fetcher, row)
-    ]
-    pickles = [row for fetcher in fetchers for row in fetcher.log.by_kind.get(wire.PICKLE, ())]
-    if not cargo:
+    batches = rows_of(fetchers, wire.CONTENT)
+    pickles = [row for fetcher in fetchers for row in fetcher.log.of(wire.PICKLE)]
+    if not batches:
         return None
     return Payload(
         loader=key,
-        batches=len(cargo),
-        tensors=_mean([row.a for row in cargo]),
-        tensor_bytes=_mean([row.b for row in cargo]),
-        other_bytes=_mean([row.c for row in cargo]),
-        pipe_bytes=_mean([row.b for row in pickles]),
-        serialise_cpu_s=_mean([row.a for row in pickles]) * S,
-        element_bytes=_mean([row.d for row in cargo]),
+        batches=len(batches),
+        tensors=_mean([row.tensors for row in batches]),
+        tensor_bytes=_mean([row.tensor_bytes for row in batches]),
+        other_bytes=_mean([row.other_bytes for row in batches]),
+        pipe_bytes=_mean([row.bytes for row in pickles]),
+        serialise_cpu_s=_mean([row.cpu_ns for row in pickles]) * S,
+        element_bytes=_mean([row.element_bytes for row in batches]),
     )
 
 
@@ -298,13 +281,12 @@ def _mean(values: list[int]) -> float:
 def read_repeats(key: str, fetchers: list[Fetcher]) -> Repeats | None:
     """Compare the checksums of indices that were fetched more than once."""
     samples: dict[int, list[Row]] = {}
-    for fetcher in fetchers:
-        for row in fetcher.log.rows:
-            if row.kind == wire.SAMPLE and _for(fetcher, row):
-                samples.setdefault(row.a, []).append(row)
+    every = rows_of(fetchers, wire.SAMPLE)
+    for row in every:
+        samples.setdefault(row.dataset_index, []).append(row)
     if not samples:
         return None
     again = [rows for rows in samples.values() if len(rows) > 1]
-    equal = sum(len({(row.b, row.c) for row in rows}) == 1 for rows in again)
-    sizes = [row.c for rows in samples.values() for row in rows]
+    equal = sum(len({(row.checksum, row.bytes) for row in rows}) == 1 for rows in again)
+    sizes = [row.bytes for row in every]
     return Repeats(key, indices=len(samples), compared=len(again), equal=equal, sample_bytes=_mean(sizes))

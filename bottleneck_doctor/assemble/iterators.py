@@ -15,15 +15,15 @@ GATHERS = 3  # passes at least of one that gathers more batches for each: and mo
 
 @dataclass(frozen=True)
 class SampledArrival:
-    """A batch that was looked at closely: its NEXT row and the LOOP row that follows."""
+    """The arrival of a sampled step's batch: its NEXT row and the CLOCKS row that follows."""
 
     next: Row
-    loop: Row
+    clocks: Row
 
     @property
     def t(self) -> int:
         """When the batch was there."""
-        return self.next.t + self.next.duration
+        return self.next.end
 
 
 @dataclass
@@ -45,50 +45,45 @@ class Iteration:
     @property
     def batches(self) -> int:
         """How many batches arrived, as far as is known."""
-        last = self.end.d if self.end is not None else self.arrivals[-1].next.a if self.arrivals else 0
-        return max(0, last)  # whoever wrote the row
+        last = self.end if self.end is not None else self.arrivals[-1].next if self.arrivals else None
+        return max(0, last.arrivals) if last is not None else 0  # whoever wrote the row
 
     @property
     def finish(self) -> int:
         """When it was over: its end, or the last batch seen."""
         if self.end is not None:
-            return self.end.t + self.end.duration
+            return self.end.end
         return self.arrivals[-1].t if self.arrivals else self.begin + self.build
 
 
 def read_iterations(log: ProcessLog, numbering: Numbering) -> list[Iteration]:
     """Every iteration of one process, in order of begin, with its role."""
     found: dict[int, Iteration] = {}
-    pending: dict[tuple[int, int], Row] = {}
-    for row in sorted(log.rows, key=lambda row: (row.t, row.kind)):
-        if row.kind == wire.EPOCH:
-            key = numbering.get((log.pid, row.thing), f"{log.pid}:?{row.thing}")
-            found[row.a] = Iteration(row.a, key, row.thread, row.t, row.duration)
-        elif row.kind == wire.NEXT:
-            pending[row.thread, row.t] = row
-        elif row.kind == wire.LOOP and (row.thread, row.t) in pending:
-            _arrived(found, log, numbering, pending.pop((row.thread, row.t)), row)
-        elif row.kind == wire.END and row.a in found:
-            found[row.a].end = row
-        elif row.kind == wire.GRAD_MODE and row.a in found:
-            found[row.a].grad = bool(row.b)
+    arrivals = {(row.thread, row.t): row for row in log.of(wire.NEXT)}
+    rows = log.of(wire.EPOCH, wire.CLOCKS, wire.END, wire.GRAD_MODE)
+    for row in sorted(rows, key=lambda row: (row.t, row.kind)):
+        arrival = arrivals.pop((row.thread, row.t), None) if row.kind == wire.CLOCKS else None
+        begins = row.kind == wire.EPOCH
+        if begins or (arrival and row.iterator not in found):  # one built without DataLoader.__iter__
+            key = numbering.get((log.pid, row.loader), f"{log.pid}:?{row.loader}")
+            built = row.duration if begins else 0
+            found[row.iterator] = Iteration(row.iterator, key, row.thread, row.t, built)
+        if arrival:
+            found[row.iterator].thread = row.thread  # the thread that asks, whichever built it
+            found[row.iterator].arrivals.append(SampledArrival(arrival, row))
+        elif row.kind == wire.END and row.iterator in found:
+            found[row.iterator].end = row
+        elif row.kind == wire.GRAD_MODE and row.iterator in found:
+            found[row.iterator].grad = bool(row.recording)
     iterations = sorted(found.values(), key=lambda one: one.begin)
     _assign_roles(iterations, log)
     return iterations
 
 
-def _arrived(found: dict[int, Iteration], log: ProcessLog, numbering: Numbering, row: Row, loop: Row) -> None:
-    number = loop.duration
-    if number not in found:  # an iterator built without DataLoader.__iter__
-        key = numbering.get((log.pid, row.thing), f"{log.pid}:?{row.thing}")
-        found[number] = Iteration(number, key, row.thread, row.t)
-    found[number].thread = row.thread  # the thread that asks, whichever built it
-    found[number].arrivals.append(SampledArrival(row, loop))
-
-
 def _assign_roles(iterations: list[Iteration], log: ProcessLog) -> None:
-    trainers = {row.thread for row in log.rows if row.kind == wire.BACKWARD}
-    _credit(iterations, _last_backward(log))
+    backwards = log.of(wire.BACKWARD)
+    trainers = {row.thread for row in backwards}
+    _credit(iterations, backwards[-1].t if backwards else 0)
     most = max(GATHERS, sum(one.backwards for one in iterations) / 2)
     gathering = {one.loader for one in iterations if one.backwards >= most}
     for one in iterations:
@@ -110,9 +105,11 @@ def _credit(iterations: list[Iteration], last_backward: int) -> None:
     not those of an iterator that ended before the pass, or that gave several: these evaluated.
     """
     events = [
-        (arrival.t, arrival.next.d, arrival.next.e, one) for one in iterations for arrival in one.arrivals
+        (arrival.t, arrival.next.backwards, arrival.next.optimizer_steps, one)
+        for one in iterations
+        for arrival in one.arrivals
     ]
-    events += [(one.finish, one.end.e, -1, one) for one in iterations if one.end is not None]
+    events += [(one.finish, one.end.backwards, -1, one) for one in iterations if one.end is not None]
     events.sort(key=lambda event: event[0])
     waiting: list[Iteration] = []
     trained: list[Iteration] = []
@@ -141,10 +138,6 @@ def _sharers(waiting: list[Iteration]) -> list[Iteration]:
         return waiting[:1]
     times = Counter(one.number for one in waiting)
     return [one for one in waiting if times[one.number] == 1]
-
-
-def _last_backward(log: ProcessLog) -> int:
-    return max((row.t for row in log.rows if row.kind == wire.BACKWARD), default=0)
 
 
 def _largest_is_main(iterations: list[Iteration]) -> None:

@@ -9,7 +9,7 @@ still counts.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 from ..agent import wire
@@ -18,13 +18,12 @@ from ..model.loops import LoopBody, Outside
 from .iterators import Iteration
 from .loop_body import read_body
 from .loops import pieces
-from .rows import ProcessLog, Row
+from .rows import ProcessLog, Row, S, append
 from .steps import (
     FIRST_ROWS,
     ROWS_AT_MOST,
     Marks,
     PartEstimate,
-    S,
     Sums,
     estimate_rows,
     read_marks,
@@ -37,13 +36,13 @@ def read_outside(
     log: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
 ) -> list[Outside]:
     """The loop that trains without a loader on its thread, if there is one."""
-    passes = log.of(wire.PASS)
+    passes = log.of(wire.STEP)
     if len(passes) < 2:
         return []
     thread = passes[0].thread
     marks, away = read_marks(log, thread), _evaluated(thread, iterations)
     stretches = list(_stretches(log, thread, marks, away))
-    result = Outside(log.pid, thread, passes[-1].a - passes[0].a, body=body)
+    result = Outside(log.pid, thread, passes[-1].steps - passes[0].steps, body=body)
     unseen = Unseen.of(stretches)
     for one in stretches:
         _append(result, one, unseen, marks, origin)
@@ -88,6 +87,15 @@ class Used:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Nanoseconds in which a step got its batch, of these on the CPU, and waiting for one."""
+
+    taken: int
+    cpu: int
+    queue: int
+
+
+@dataclass(frozen=True)
 class SamplingInterval:
     """From one look to the next: ``whole`` is without evaluations and what has rows of its own, ``first`` the
     same of the first step, where its end was seen; and the ``gap`` of that, where it has one; ``late`` is the
@@ -98,46 +106,47 @@ class SamplingInterval:
     wall: int
     whole: Used
     first: Used | None
-    gap: Row | None
+    gap: Gap | None
     late: int | None
     queued: int
 
     @property
     def steps(self) -> int:
-        return self.row.a - self.before.a
+        return self.row.steps - self.before.steps
 
     @property
     def seen(self) -> tuple[Used, Used] | None:
         """The first step's gap and all of it."""
         if self.first is None or self.gap is None:
             return None
-        return Used(self.gap.b, max(0, self.gap.duration - self.gap.b)), self.first
+        return Used(self.gap.cpu, max(0, self.gap.taken - self.gap.cpu)), self.first
 
 
 def _stretches(log: ProcessLog, thread: int, marks: Marks, away: Sums) -> list[SamplingInterval]:
-    passes = [row for row in log.of(wire.PASS) if row.thread == thread]
-    gaps = {row.a: _without_hooked(row, marks) for row in log.of(wire.FORWARD) if row.thread == thread}
-    ends = {row.a: row for row in log.of(wire.AFTER_LOOK) if row.thread == thread}
-    returns = {row.a: row for row in log.of(wire.FORWARDED) if row.thread == thread}
-    backwards = sorted(row.t for row in log.of(wire.BACKWARD) if row.thread == thread)
-    looks = {row.t: row.duration for row in log.by_kind.get(wire.LOOK, ()) if row.thread == thread}
-    queued = {row.t: row.duration for row in log.of(wire.QUEUED) if row.thread == thread}
+    def by_step(kind: int) -> dict[int, Row]:
+        return {row.steps: row for row in log.of(kind, thread=thread)}
+
+    gaps = {steps: _gap_of(row, marks) for steps, row in by_step(wire.FORWARD).items()}
+    ends, returns = by_step(wire.NEXT_STEP), by_step(wire.FORWARD_END)
+    backwards = [row.t for row in log.of(wire.BACKWARD, thread=thread)]
+    ours = {row.t: row.duration for row in log.of(wire.SAMPLING, thread=thread)}
+    queued = {row.t: row.waited_ns for row in log.of(wire.QUEUE_WAIT, thread=thread)}
 
     def used(before: Row, row: Row) -> Used:
-        ours = looks.get(before.t, 0)
-        apart = _hooked(marks, before.t, row.t) + away.between(before.t, row.t) + ours
-        wall, cpu = max(1, row.t - before.t - apart), max(0, row.b - before.b - ours)
+        mine = ours.get(before.t, 0)
+        apart = _hooked(marks, before.t, row.t) + away.between(before.t, row.t) + mine
+        wall, cpu = max(1, row.t - before.t - apart), max(0, row.cpu_ns - before.cpu_ns - mine)
         return Used(min(cpu, wall), max(0, wall - cpu))
 
     found = []
-    for before, row in pairwise(passes):
-        if row.a > before.a and row.t > before.t:
-            end = row if row.a == before.a + 1 else ends.get(before.a + 1)
-            apart = away.between(before.t, row.t) + looks.get(before.t, 0)
+    for before, row in pairwise(log.of(wire.STEP, thread=thread)):
+        if row.steps > before.steps and row.t > before.t:
+            end = row if row.steps == before.steps + 1 else ends.get(before.steps + 1)
+            apart = away.between(before.t, row.t) + ours.get(before.t, 0)
             wall = max(1, row.t - before.t - apart)
             first = used(before, end) if end is not None else None
-            late = _late(returns.get(before.a), backwards)
-            whole, gap = used(before, row), gaps.get(before.a)
+            late = _late(returns.get(before.steps), backwards)
+            whole, gap = used(before, row), gaps.get(before.steps)
             found.append(SamplingInterval(before, row, wall, whole, first, gap, late, queued.get(row.t, 0)))
     return found
 
@@ -148,12 +157,11 @@ def _late(returned: Row | None, backwards: list[int]) -> int | None:
     return backwards[place] - returned.t if returned is not None and place < len(backwards) else None
 
 
-def _without_hooked(gap: Row, marks: Marks) -> Row:
-    """The gap without what has rows of its own."""
-    end = gap.t + gap.duration
-    hooked = _hooked(marks, gap.t, end) + marks.zeroed.between(gap.t, end)
-    left = max(0, gap.duration - hooked)
-    return gap._replace(duration=left, b=min(gap.b, left)) if hooked else gap
+def _gap_of(row: Row, marks: Marks) -> Gap:
+    """A FORWARD row without what has rows of its own."""
+    hooked = _hooked(marks, row.t, row.end) + marks.zeroed.between(row.t, row.end)
+    left = max(0, row.duration - hooked)
+    return Gap(left, min(row.cpu_ns, left) if hooked else row.cpu_ns, row.run_queue_ns)
 
 
 def _hooked(marks: Marks, begin: int, end: int) -> int:
@@ -183,58 +191,58 @@ class Unseen:
         return cls(line("on"), line("off"))
 
 
-def _gap(one: SamplingInterval, unseen: Unseen | None) -> tuple[int, int, int] | None:
-    """Nanoseconds of gap in a stretch, of these on the CPU, and in its run queue; None without a module."""
+def _gap(one: SamplingInterval, unseen: Unseen | None) -> Gap | None:
+    """The gaps of all steps in a stretch; None without a module."""
     gap, steps = one.gap, one.steps
     if gap is None:
         return None
-    taken, on = gap.duration * steps, gap.b * steps
+    taken, on = gap.taken * steps, gap.cpu * steps
     if one.first is not None and unseen is not None:
         rest = one.whole - one.first
-        on = gap.b + round(unseen.on.estimate(rest.on, steps - 1))
-        taken = on + max(0, gap.duration - gap.b) + round(unseen.off.estimate(rest.off, steps - 1))
+        on = gap.cpu + round(unseen.on.estimate(rest.on, steps - 1))
+        taken = on + max(0, gap.taken - gap.cpu) + round(unseen.off.estimate(rest.off, steps - 1))
     taken = max(0, min(taken, one.wall))
     on = max(0, min(on, taken))
-    return taken, on, max(0, min(gap.c * steps, taken - on))
+    return Gap(taken, on, max(0, min(gap.queue * steps, taken - on)))
 
 
 def _append(result: Outside, one: SamplingInterval, unseen: Unseen | None, marks: Marks, origin: int) -> None:
-    before, row, steps, wall = one.before, one.row, one.steps, one.wall
+    before, row, wall = one.before, one.row, one.wall
     begin, end = before.t, row.t
-    gap, gap_cpu, gap_runq = _gap(one, unseen) or (None, None, None)
+    gap = _gap(one, unseen)
 
     def share(nanoseconds: int) -> float:
         """Of parts: the steps between two looks are taken to be like the first of them."""
-        return max(0, min(nanoseconds * steps, wall)) * S
+        return max(0, min(nanoseconds * one.steps, wall)) * S
 
     closures = marks.passes.between(begin, end)  # an optimizer that calls its closure is no part beside it
-    result.t.append((end - origin) * S)
-    result.steps.append(steps)
-    result.wall_s.append(wall * S)
-    result.gap_s.append(None if gap is None else gap * S)
-    result.gap_cpu_s.append(None if gap_cpu is None else gap_cpu * S)
-    result.gap_runq_s.append(None if gap_runq is None else gap_runq * S)
-    result.late_s.append(None if one.late is None else share(one.late))
-    result.queued_s.append(min(one.queued, wall) * S)
-    result.cpu_s.append(max(0, min(row.b - before.b, wall)) * S)
-    result.process_cpu_s.append(max(0, row.c - before.c) * S)
-    result.runq_s.append(max(0, min(row.d - before.d, wall)) * S)
-    result.backward_s.append(share(marks.backward.between(begin, end)))
-    result.optimizer_s.append(0.0 if closures else share(marks.optimizer.between(begin, end)))
-    result.copy_s.append(share(marks.copy.between(begin, end)))
-    result.exchange_s.append(share(marks.exchange.between(begin, end)))
-    result.checkpoint_s.append(marks.checkpoint.between(begin, end) * S)
-    result.logging_s.append(marks.logging.between(begin, end) * S)
-    result.collect_s.append(marks.collect.between(begin, end) * S)
     system, faults = used_between(marks, begin, end)
-    result.system_s.append(system)
-    result.minor_faults.append(faults)
+    append(
+        result,
+        t=(end - origin) * S,
+        steps=one.steps,
+        wall_s=wall * S,
+        gap_s=None if gap is None else gap.taken * S,
+        gap_cpu_s=None if gap is None else gap.cpu * S,
+        gap_runq_s=None if gap is None else gap.queue * S,
+        late_s=None if one.late is None else share(one.late),
+        queued_s=min(one.queued, wall) * S,
+        cpu_s=max(0, min(row.cpu_ns - before.cpu_ns, wall)) * S,
+        process_cpu_s=max(0, row.process_cpu_ns - before.process_cpu_ns) * S,
+        runq_s=max(0, min(row.run_queue_ns - before.run_queue_ns, wall)) * S,
+        backward_s=share(marks.backward.between(begin, end)),
+        optimizer_s=0.0 if closures else share(marks.optimizer.between(begin, end)),
+        copy_s=share(marks.copy.between(begin, end)),
+        exchange_s=share(marks.exchange.between(begin, end)),
+        checkpoint_s=marks.checkpoint.between(begin, end) * S,
+        logging_s=marks.logging.between(begin, end) * S,
+        collect_s=marks.collect.between(begin, end) * S,
+        system_s=system,
+        minor_faults=faults,
+    )
 
 
-SUMMED = (
-    "steps wall_s gap_s gap_cpu_s gap_runq_s late_s queued_s cpu_s process_cpu_s runq_s backward_s "
-    "optimizer_s copy_s exchange_s checkpoint_s logging_s collect_s system_s minor_faults"
-).split()
+NOT_SUMMED = ("pid", "thread", "total", "body", "t")
 
 
 def _halve(outside: Outside) -> Outside:
@@ -242,7 +250,7 @@ def _halve(outside: Outside) -> Outside:
     count = len(outside.t)
     merged = Outside(outside.pid, outside.thread, outside.total, body=outside.body)
     merged.t.extend(outside.t[1::2] + outside.t[count // 2 * 2 :])
-    for name in SUMMED:
+    for name in (one.name for one in fields(outside) if one.name not in NOT_SUMMED):
         column = getattr(outside, name)
         pairs = [column[place : place + 2] for place in range(0, count, 2)]
         getattr(merged, name).extend(None if None in pair else sum(pair) for pair in pairs)

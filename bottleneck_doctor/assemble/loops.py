@@ -9,8 +9,8 @@ from itertools import accumulate, pairwise
 from ..agent import wire
 from ..model.loops import Epochs, Loop, LoopBody
 from .iterators import Iteration, one_after_another
-from .rows import ProcessLog
-from .steps import Gone, S, Sums, line_up, read_marks, sums, tabulate
+from .rows import ProcessLog, S, append
+from .steps import Gone, Sums, line_up, read_marks, sums, tabulate
 
 EPOCHS_AT_MOST = 256
 
@@ -53,7 +53,7 @@ def _loop(log: ProcessLog, group: list[Iteration], everything: list[Iteration], 
 def _looks(log: ProcessLog, group: list[Iteration]) -> Sums:
     """What our own close looks took of the loop's time, by the arrival that they belong to."""
     mine = {arrival.t for one in group for arrival in one.arrivals}
-    return sums((row.t, row.duration) for row in log.of(wire.LOOK) if row.t in mine)
+    return sums((row.t, row.duration) for row in log.of(wire.SAMPLING) if row.t in mine)
 
 
 def evaluations(first: Iteration, everything: list[Iteration]) -> Sums:
@@ -101,16 +101,16 @@ def waits_for_others(group: list[Iteration], everything: list[Iteration]) -> Sum
         if same and earlier and other.begin < latest[earlier - 1]:
             before = 0
             for arrival in other.arrivals:
-                waits.append((arrival.next.t, arrival.next.c - before))
-                before = arrival.next.c
+                waits.append((arrival.next.t, arrival.next.wait_ns - before))
+                before = arrival.next.wait_ns
     return sums(waits)
 
 
 def _epochs(group: list[Iteration], origin: int) -> Epochs:
     epochs = Epochs()
     for one in group[:EPOCHS_AT_MOST]:
-        epochs.t.append((one.begin - origin) * S)
-        epochs.build_s.append(one.build * S)
-        epochs.first_wait_s.append(one.arrivals[0].next.duration * S if one.arrivals else 0.0)
-        epochs.batches.append(one.batches)
+        append(
+            epochs, t=(one.begin - origin) * S, build_s=one.build * S, batches=one.batches,
+            first_wait_s=one.arrivals[0].next.duration * S if one.arrivals else 0.0,
+        )  # fmt: skip
     return epochs

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..agent import wire
 from ..model.run import Losses, Order, Process, Treated, Trial
 from .loaders import Numbering
-from .rows import ProcessLog
-from .steps import S
+from .rows import ProcessLog, S
 
 PROCESSES_AT_MOST = 256
 
@@ -14,7 +13,9 @@ PROCESSES_AT_MOST = 256
 def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) -> list[Process]:
     """One entry per process that carried the agent; trainers first."""
     births = {
-        row.a: (numbering.get((log.pid, row.thing)), row.b) for log in logs for row in log.of(wire.WORKERS)
+        row.pid: (numbering.get((log.pid, row.loader)), row.worker)
+        for log in logs
+        for row in log.of(wire.WORKER)
     }
     processes = [_process(log, births.get(log.pid, (None, 0)), origin) for log in logs]
     order = {"trainer": 0, "worker": 1, "other": 2}
@@ -24,7 +25,7 @@ def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) ->
 def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Process:
     worker, torch, who = log.first("worker"), log.first("torch"), log.first("process")
     settled, ranks = log.first("settled"), log.first("ranks")
-    ends = [row.t + (0 if row.kind == wire.LOOP else row.duration) for row in log.rows]
+    ends = [row.end for row in log.rows]
     since = torch.get("since_start_ns")
     return Process(
         pid=log.pid,
@@ -60,8 +61,7 @@ def _device(log: ProcessLog) -> str | None:
 def _role(log: ProcessLog) -> str:
     if log.first("worker"):
         return "worker"
-    moving = {wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.PASS}
-    return "trainer" if any(row.kind in moving for row in log.rows) else "other"
+    return "trainer" if log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP) else "other"
 
 
 AT_MOST = 64  # processes, of each sort

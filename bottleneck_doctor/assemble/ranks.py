@@ -10,8 +10,8 @@ from ..agent import wire
 from ..model.instruments import Operation
 from ..model.loops import Parallel, Passes, Ranks
 from .loaders import locate
-from .rows import ProcessLog, Row
-from .steps import S, asleep
+from .rows import ProcessLog, Row, S
+from .steps import asleep
 
 PARALLEL_AT_MOST = 128
 COLLECTIVES_AT_MOST = 64  # lines and modules per process
@@ -77,8 +77,8 @@ def _wrapped(pid: int, fact: dict[str, Any], books: dict[str, Any]) -> Parallel:
 
 def _passes(log: ProcessLog) -> list[Passes]:
     rows = log.of(wire.EXCHANGE)
-    steps = [row for row in log.of(wire.OPTIMIZER) if rows and row.t + row.duration >= rows[0].t]
-    groups = ((bool(which), [row for row in rows if row.thing == which]) for which in (0, 1))
+    steps = [row for row in log.of(wire.OPTIMIZER) if rows and row.end >= rows[0].t]
+    groups = ((bool(which), [row for row in rows if row.exchanged == which]) for which in (0, 1))
     each = len(rows) / len(steps) if steps else 0.0
     return [_averaged(log.pid, shared, found, steps, each) for shared, found in groups if found]
 
@@ -91,17 +91,17 @@ def _averaged(pid: int, shared: bool, rows: list[Row], steps: list[Row], each: f
         count=len(rows),
         in_optimizer=sum(_within(row, steps, begins) for row in rows),
         per_step=each,
-        local_s=median(max(0, row.c) for row in rows) * S,
+        local_s=median(max(0, row.local_ns) for row in rows) * S,
         exchange_s=median(asleep(row) for row in rows) * S,
-        exchange_queue_s=median(max(0, row.b) for row in rows) * S,
-        exchange_cpu_s=median(max(0, row.a) for row in rows) * S,
+        exchange_queue_s=median(max(0, row.run_queue_ns) for row in rows) * S,
+        exchange_cpu_s=median(max(0, row.cpu_ns) for row in rows) * S,
     )
 
 
 def _within(row: Row, steps: list[Row], begins: list[int]) -> bool:
     """Whether an optimizer was stepping: it called the pass for itself."""
     place = bisect_right(begins, row.t) - 1
-    return place >= 0 and row.t < steps[place].t + steps[place].duration
+    return place >= 0 and row.t < steps[place].end
 
 
 def read_collectives(log: ProcessLog) -> list[Operation]:
@@ -109,7 +109,7 @@ def read_collectives(log: ProcessLog) -> list[Operation]:
     sites = {fact.get("site"): fact for fact in log.facts if fact.get("fact") == "site"}
     groups: dict[tuple[int, int], list[Row]] = {}
     for row in log.of(wire.COLLECTIVE):
-        groups.setdefault((row.thing, row.thread), []).append(row)
+        groups.setdefault((row.site, row.thread), []).append(row)
     found = [_operation(log.pid, key[1], rows, sites.get(key[0], {})) for key, rows in groups.items()]
     return sorted(found, key=lambda operation: -operation.total_s)[:COLLECTIVES_AT_MOST]
 
@@ -124,8 +124,8 @@ def _operation(pid: int, thread: int, rows: list[Row], site: dict[str, Any]) -> 
         module=module,
         count=len(rows),
         total_s=sum(row.duration for row in rows) * S,
-        cpu_s=sum(max(0, row.a) for row in rows) * S,
+        cpu_s=sum(max(0, row.cpu_ns) for row in rows) * S,
         max_s=max(row.duration for row in rows) * S,
         location=locate(site),
-        bytes=sum(max(0, row.c) for row in rows),
+        bytes=sum(max(0, row.bytes) for row in rows),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..agent import wire
 
@@ -33,19 +33,35 @@ MAY_BE_NEGATIVE = ("rank", "worker")
 INSTANT_BITS = 10  # of a nanosecond clock, below which instants are as good as random
 
 
-class Row(NamedTuple):
-    """One row as the treaty lays it out; times in nanoseconds on CLOCK_MONOTONIC."""
+class Row(tuple[int, ...]):
+    """One row: ``t`` on CLOCK_MONOTONIC, ``thread``, ``kind``, and what wire.py declares for that kind."""
 
-    t: int
-    duration: int
-    a: int
-    b: int
-    c: int
-    d: int
-    e: int
-    thing: int
-    thread: int
-    kind: int
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        def __getattr__(self, column: str) -> int: ...
+
+    @property
+    def end(self) -> int:
+        """When what it tells of was over."""
+        return self.t + getattr(self, "duration", 0)
+
+
+def _type(duration: str, columns: list[str], thing: str) -> type[Row]:
+    places = {"t": 0, duration: 1, thing: 7, "thread": 8, "kind": 9}
+    places |= {name: place for place, name in enumerate(columns, 2)}
+    named = {name: property(itemgetter(place)) for name, place in places.items()}
+    return type("Row", (Row,), {"__slots__": (), **named})
+
+
+TYPES = {number: _type(*declared) for number, declared in wire.KINDS.items()}
+S = 1e-9  # seconds in a nanosecond
+
+
+def append(table: object, **row: object) -> None:
+    """Append one row to a table, by its columns."""
+    for column, value in row.items():
+        getattr(table, column).append(value)
 
 
 @dataclass(frozen=True)
@@ -63,15 +79,17 @@ class ProcessLog:
         """The first fact of that name, or an empty one."""
         return next((line for line in self.facts if line.get("fact") == fact), {})
 
-    def of(self, kind: int) -> list[Row]:
-        """The rows of one kind, in the order of their start."""
-        return sorted(self.by_kind.get(kind, ()))
+    def of(self, *kinds: int, thread: int | None = None) -> list[Row]:
+        """The rows of these kinds in the order of their start, of one thread or of all."""
+        found = [row for kind in kinds for row in self._by_kind.get(kind, ())]
+        found = found if len(kinds) == 1 else sorted(found)
+        return found if thread is None else [row for row in found if row.thread == thread]
 
     @cached_property
-    def by_kind(self) -> dict[int, list[Row]]:
-        """The rows as they were written: asked for each of a hundred loaders, all are not read each time."""
+    def _by_kind(self) -> dict[int, list[Row]]:
+        """Asked for each of a hundred loaders, all are not read each time."""
         found: dict[int, list[Row]] = {}
-        for row in self.rows:
+        for row in sorted(self.rows):
             found.setdefault(row.kind, []).append(row)
         return found
 
@@ -147,17 +165,16 @@ def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:
         chunk = chunk[: len(chunk) - len(chunk) % wire.ROW.size]
         parts = (chunk[begin : begin + PART_BYTES] for begin in range(0, len(chunk), PART_BYTES))
         values = (one for part in parts if part != EMPTY[: len(part)] for one in wire.ROW.iter_unpack(part))
-        found = [row for row in itertools.starmap(Row, values) if row.kind and _is_sound(row)]
+        found = [TYPES[one[-1]](one) for one in values if one[-1] in TYPES and _is_sound(one)]
         if not found:
             return
         yield from found if one_in == 1 else (row for row in found if (row.t >> INSTANT_BITS) % one_in == 0)
 
 
-def _is_sound(row: Row) -> bool:
-    """Whether each word is one that an agent writes: a disk may lie, and so may a file's owner."""
-    if row.t <= 0 or row.duration < 0:
-        return False
-    return min(row[:7]) >= wire.NOTHING and max(row[:7]) < LARGEST
+def _is_sound(words: tuple[int, ...]) -> bool:
+    """Whether each is one that an agent writes: a disk may lie, and so may a file's owner."""
+    t, duration = words[:2]
+    return t > 0 and duration >= 0 and min(words[:7]) >= wire.NOTHING and max(words[:7]) < LARGEST
 
 
 def _fits(name: str, value: object) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..model.fetches import Blocked
 from ..model.instruments import Sample, Series, Stack
 from ..model.run import Process
-from .steps import S
+from .rows import S
 
 BIRTH = ("_worker_loop ", "_life.<locals>._worker_loop ")
 # Since then an interpreter keeps its threads' system ids; before, py-spy takes all but one thread for awake.

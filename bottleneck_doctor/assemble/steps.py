@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean
@@ -12,7 +12,7 @@ from statistics import fmean
 from ..agent import wire
 from ..model.loops import StepTable
 from .iterators import Iteration, SampledArrival
-from .rows import ProcessLog, Row
+from .rows import ProcessLog, Row, S, append
 
 BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met (ours)
 ENOUGH = 8  # looked-at steps that tell how a part and the step vary together (ours)
@@ -65,7 +65,6 @@ def estimate_rows(
         column[place] = line.estimate(max(0.0, own[place]), steps[place])
 
 
-S = 1e-9
 ROWS_AT_MOST = 4096
 FIRST_ROWS = 10  # their steps are warm-up
 
@@ -91,6 +90,11 @@ def sums(rows: Iterable[tuple[int, int]]) -> Sums:
     return Sums(times, total)
 
 
+def durations(rows: Iterable[Row]) -> Sums:
+    """Those of rows."""
+    return sums((row.t, row.duration) for row in rows)
+
+
 @dataclass(frozen=True)
 class Marks:
     """What else happened on a loop's thread, by kind."""
@@ -101,7 +105,6 @@ class Marks:
     logging: Sums
     copy: Sums
     collect: Sums
-    fetch_queue: Sums
     exchange: Sums
     passes: Sums  # backward passes inside of optimizer steps
     zeroed: Sums
@@ -111,24 +114,27 @@ class Marks:
 def read_marks(log: ProcessLog, thread: int) -> Marks:
     """Index the rows of one thread."""
 
-    def of(kind: int, which: int | None = None) -> Sums:
-        rows = (row for row in log.rows if row.kind == kind and row.thread == thread)
-        return sums((row.t, row.duration) for row in rows if which is None or row.c == which)
+    def of(kind: int) -> list[Row]:
+        return log.of(kind, thread=thread)
 
-    checkpoint, logging, copy = (of(wire.OPERATION, place) for place in range(3))  # not "flush"
-    whole, exchange = of(wire.BACKWARD), sums(exchanges(log, thread))
-    passes = [row for row in log.rows if row.kind == wire.BACKWARD and row.thread == thread]
-    backward = sums((row.t, row.duration - exchange.between(row.t, row.t + row.duration)) for row in passes)
-    steps = [row for row in log.rows if row.kind == wire.OPTIMIZER and row.thread == thread]
-    closures = _within_closures(steps, sorted(passes, key=lambda row: row.t))
-    optimizer = sums((row.t, row.duration - taken) for row, taken in zip(steps, closures, strict=True))
-    queue = sums((row.t, max(0, row.b)) for row in log.rows if row.kind == wire.FETCH)
-    inside = sums((row.t, int(whole.between(row.t, row.t + row.duration) > 0)) for row in steps)
-    collect = of(wire.COLLECTION)
-    zeroed = of(wire.ZEROED)
-    usage = {row.t: row for row in log.rows if row.kind == wire.USAGE and row.thread == thread}
+    def operations(name: str) -> Sums:
+        which = wire.OPERATIONS.index(name)
+        return durations(row for row in of(wire.OPERATION) if row.operation == which)
+
+    passes, steps = of(wire.BACKWARD), of(wire.OPTIMIZER)
+    whole, exchange = durations(passes), sums(exchanges(log, thread))
+    closures = _within_closures(steps, passes)
     return Marks(
-        backward, optimizer, checkpoint, logging, copy, collect, queue, exchange, inside, zeroed, usage
+        backward=sums((row.t, row.duration - exchange.between(row.t, row.end)) for row in passes),
+        optimizer=sums((row.t, row.duration - taken) for row, taken in zip(steps, closures, strict=True)),
+        checkpoint=operations("checkpoint"),
+        logging=operations("logging"),
+        copy=operations("copy"),
+        collect=durations(of(wire.COLLECTION)),
+        exchange=exchange,
+        passes=sums((row.t, int(whole.between(row.t, row.end) > 0)) for row in steps),
+        zeroed=durations(of(wire.ZERO_GRAD)),
+        usage={row.t: row for row in of(wire.USAGE)},
     )
 
 
@@ -137,25 +143,25 @@ def _within_closures(steps: list[Row], passes: list[Row]) -> Iterator[int]:
     that runs the model, as Lightning's does."""
     begins = [row.t for row in passes]
     for step in steps:
-        inside = passes[bisect_left(begins, step.t) : bisect_left(begins, step.t + step.duration)]
-        last = max((row.t + row.duration for row in inside), default=step.t)
+        inside = passes[bisect_left(begins, step.t) : bisect_left(begins, step.end)]
+        last = max((row.end for row in inside), default=step.t)
         yield min(step.duration, last - step.t)
 
 
 def exchanges(log: ProcessLog, thread: int) -> list[tuple[int, int]]:
     """(instant, nanoseconds asleep) of everything in which a thread waited for other ranks; what a backward
     pass calls while it exchanges gradients is part of that exchange."""
-    passes = [row for row in log.rows if row.kind == wire.EXCHANGE and row.thread == thread and row.thing]
+    passes = [row for row in log.of(wire.EXCHANGE, thread=thread) if row.exchanged]
     inside = sums((row.t, 1) for row in passes)
-    ends = sums((row.t + row.duration, 1) for row in passes)
-    calls = (row for row in log.rows if row.kind == wire.COLLECTIVE and row.thread == thread)
+    ends = sums((row.end, 1) for row in passes)
+    calls = log.of(wire.COLLECTIVE, thread=thread)
     apart = [row for row in calls if inside.between(0, row.t) == ends.between(0, row.t)]
     return [(row.t, asleep(row)) for row in passes + apart]
 
 
 def asleep(row: Row) -> int:
-    """What of a row's time was neither on the CPU (``a``) nor waiting for one (``b``), as far as is known."""
-    return max(0, row.duration - max(0, row.a) - max(0, row.b))
+    """What of a row's time was neither on the CPU nor waiting for one, as far as is known."""
+    return max(0, row.duration - max(0, row.cpu_ns) - max(0, row.run_queue_ns))
 
 
 @dataclass(frozen=True)
@@ -187,12 +193,13 @@ def line_up(iterations: list[Iteration]) -> list[ArrivalPoint]:
     for epoch, one in enumerate(iterations):
         seen, waited = 0, 0
         for arrival in one.arrivals:
-            wait = arrival.next.c - waited + left_over
-            points.append(ArrivalPoint(arrival, epoch, arrival.next.a - seen + unseen, wait))
-            seen, waited, left_over, unseen = arrival.next.a, arrival.next.c, 0, 0
+            row = arrival.next
+            wait = row.wait_ns - waited + left_over
+            points.append(ArrivalPoint(arrival, epoch, row.arrivals - seen + unseen, wait))
+            seen, waited, left_over, unseen = row.arrivals, row.wait_ns, 0, 0
         if one.end is not None:
-            left_over += max(0, one.end.c - waited)
-            unseen += max(0, one.end.d - seen)
+            left_over += max(0, one.end.wait_ns - waited)
+            unseen += max(0, one.end.arrivals - seen)
     return points
 
 
@@ -226,38 +233,43 @@ def _append(
     others: Sums,
     origin: int,
 ) -> None:
-    begin, end = before.arrival.t, point.arrival.t
+    first, last, steps = before.arrival, point.arrival, max(1, point.steps)
+    begin, end = first.t, last.t
     absent = gone.evaluation.between(begin, end)
-    steps = max(1, point.steps)
     wait = point.wait + others.between(begin, end)
-    wall = max(end - begin - absent - gone.looks.between(begin, end), wait, 1)
-    first, last = before.arrival, point.arrival
-    inside = last.next.b * steps
-    table.t.append((end - origin) * S)
-    table.steps.append(steps)
-    table.epoch.append(point.epoch)
-    table.wall_s.append(wall * S)
-    table.wait_s.append(wait * S)
-    table.wait_cpu_s.append(inside * S)
-    outside = last.loop.a - first.loop.a - first.next.b - last.next.b * (steps - 1)
-    table.cpu_s.append(max(0, outside) * S)
-    table.process_cpu_s.append(max(0, last.loop.b - first.loop.b) * S)
-    queue = last.loop.c - first.loop.c
-    known = last.loop.c != wire.NOTHING and first.loop.c != wire.NOTHING
-    table.runq_s.append(max(0, queue) * S if known else None)
-    table.wait_runq_s.append(max(0, last.loop.e) * steps * S if known else None)
-    table.backward_s.append(marks.backward.between(begin, end) * steps * S)
-    table.optimizer_s.append(marks.optimizer.between(begin, end) * steps * S)
-    table.copy_s.append(marks.copy.between(begin, end) * steps * S)
-    table.exchange_s.append(marks.exchange.between(begin, end) * steps * S)
-    for column, kind in ((table.checkpoint_s, marks.checkpoint), (table.logging_s, marks.logging)):
-        column.append(kind.between(begin, end) * S)
-    table.collect_s.append(marks.collect.between(begin, end) * S)
+    outside = last.clocks.cpu_ns - first.clocks.cpu_ns - first.next.cpu_ns - last.next.cpu_ns * (steps - 1)
+    queues = first.clocks.run_queue_ns, last.clocks.run_queue_ns
+    queued = wire.NOTHING not in queues
     system, faults = used_between(marks, first.next.t, last.next.t)
-    table.system_s.append(system)
-    table.minor_faults.append(faults)
-    table.ready.append(last.loop.d if last.loop.d != wire.NOTHING else None)
-    table.set_aside.append("" if absent < 0.5 * (end - begin) else "evaluation")
+
+    def share(kind: Sums) -> float:
+        """Of what the sampled step was seen in: the others are taken to be like it."""
+        return kind.between(begin, end) * steps * S
+
+    append(
+        table,
+        t=(end - origin) * S,
+        steps=steps,
+        epoch=point.epoch,
+        wall_s=max(end - begin - absent - gone.looks.between(begin, end), wait, 1) * S,
+        wait_s=wait * S,
+        wait_cpu_s=last.next.cpu_ns * steps * S,
+        cpu_s=max(0, outside) * S,
+        process_cpu_s=max(0, last.clocks.process_cpu_ns - first.clocks.process_cpu_ns) * S,
+        runq_s=max(0, queues[1] - queues[0]) * S if queued else None,
+        wait_runq_s=max(0, last.clocks.next_run_queue_ns) * steps * S if queued else None,
+        backward_s=share(marks.backward),
+        optimizer_s=share(marks.optimizer),
+        copy_s=share(marks.copy),
+        exchange_s=share(marks.exchange),
+        checkpoint_s=marks.checkpoint.between(begin, end) * S,
+        logging_s=marks.logging.between(begin, end) * S,
+        collect_s=marks.collect.between(begin, end) * S,
+        system_s=system,
+        minor_faults=faults,
+        ready=last.clocks.ready if last.clocks.ready != wire.NOTHING else None,
+        set_aside="" if absent < 0.5 * (end - begin) else "evaluation",
+    )
 
 
 def used_between(marks: Marks, begin: int, end: int) -> tuple[float | None, int | None]:
@@ -265,7 +277,7 @@ def used_between(marks: Marks, begin: int, end: int) -> tuple[float | None, int 
     first, last = marks.usage.get(begin), marks.usage.get(end)
     if first is None or last is None:
         return None, None
-    return max(0, last.a - first.a) * S, max(0, last.b - first.b)
+    return max(0, last.system_ns - first.system_ns) * S, max(0, last.minor_faults - first.minor_faults)
 
 
 def thin(table: StepTable, at_most: int = ROWS_AT_MOST) -> StepTable:
@@ -275,20 +287,20 @@ def thin(table: StepTable, at_most: int = ROWS_AT_MOST) -> StepTable:
     return table
 
 
+LAST = ("t", "epoch", "ready")  # of two rows that are merged the later's, and of all other columns the sum
+
+
 def _halve(table: StepTable) -> StepTable:
     merged = StepTable()
-    summed = (
-        "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s runq_s wait_runq_s backward_s optimizer_s "
-        "checkpoint_s logging_s collect_s copy_s exchange_s system_s minor_faults"
-    ).split()
-    for place in range(0, len(table.t), 2):
-        pair = slice(place, place + 2)
-        for name in summed:
-            values = [value for value in getattr(table, name)[pair] if value is not None]
-            getattr(merged, name).append(sum(values) if values else None)
-        for name in ("t", "epoch", "ready"):
-            getattr(merged, name).append(getattr(table, name)[pair][-1])
-        merged.set_aside.append(max(table.set_aside[pair]))
+    for column in fields(table):
+        values, kept = getattr(table, column.name), getattr(merged, column.name)
+        for place in range(0, len(table.t), 2):
+            pair = values[place : place + 2]
+            known = [value for value in pair if value is not None]
+            if column.name == "set_aside":
+                kept.append(max(pair))
+            else:
+                kept.append(pair[-1] if column.name in LAST else sum(known) if known else None)
     return merged
 
 

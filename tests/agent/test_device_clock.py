@@ -117,9 +117,9 @@ def test_a_step_is_written_once_the_device_has_come_past_it(device: Pretend, tmp
     device.reached = len(device.marks)
     step(device, 0, 500)
     (row,) = rows_of(tmp_path, wire.DEVICE_STEP)
-    assert (row.a, row.b, row.thing) == (300, 1300, 7)
+    assert (row.wait_ns, row.whole_ns, row.loader) == (300, 1300, 7)
     (part,) = rows_of(tmp_path, wire.DEVICE_PART)
-    assert (part.a, wire.DEVICE_PARTS[part.c]) == (1000, "backward")
+    assert (part.device_ns, wire.DEVICE_PARTS[part.part]) == (1000, "backward")
     assert device.released == 5
 
 
@@ -131,7 +131,7 @@ def test_whether_the_device_had_caught_up_is_asked_when_the_step_ends(
     step(device, 0, 100)
     device.reached = len(device.marks)
     device_clock.ask("loop", 7)
-    assert [row.d for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [0, 1]
+    assert [row.caught_up for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [0, 1]
 
 
 def test_a_device_far_behind_costs_a_bounded_number_of_marks(device: Pretend) -> None:
@@ -316,13 +316,13 @@ def looks(folder: Path, launched: float) -> list[Any]:
 
 
 def test_a_wait_is_exposed_where_the_device_has_nothing_to_do(tmp_path: Path) -> None:
-    exposed = [row.a / row.b for row in looks(tmp_path, 0.0001)]
+    exposed = [row.wait_ns / row.whole_ns for row in looks(tmp_path, 0.0001)]
     assert exposed
     assert min(exposed[1:]) > 0.5  # the first step of all builds what later ones keep
 
 
 def test_a_wait_behind_queued_work_is_not_exposed(tmp_path: Path) -> None:
-    exposed = [row.a / row.b for row in looks(tmp_path, 0.03)]
+    exposed = [row.wait_ns / row.whole_ns for row in looks(tmp_path, 0.03)]
     assert exposed
     assert max(exposed[1:]) < 0.1
 

@@ -41,7 +41,7 @@ def device(tmp_path: Path) -> Iterator[MetaDevice]:
 
 
 def bits_of(row: Any) -> set[str]:
-    return {name for place, name in enumerate(wire.COPY_BITS) if row.d >> place & 1}
+    return {name for place, name in enumerate(wire.COPY_BITS) if row.bits >> place & 1}
 
 
 @pytest.mark.parametrize("way", COPYING)
@@ -49,8 +49,8 @@ def test_a_copy_is_noted(way: str, device: MetaDevice, tmp_path: Path) -> None:
     with look():
         COPYING[way]()
     (row,) = rows_of(tmp_path, wire.DEVICE_COPY)
-    assert (row.b, wire.DTYPES[row.e], bits_of(row)) == (10, "float16", {"blocking"})
-    assert sites_of(tmp_path)[row.thing]["file"] == __file__
+    assert (row.bytes, wire.DTYPES[row.dtype], bits_of(row)) == (10, "float16", {"blocking"})
+    assert sites_of(tmp_path)[row.site]["file"] == __file__
     assert rows_of(tmp_path, wire.DEVICE_WAIT) == []
 
 
@@ -94,7 +94,7 @@ def test_a_type_is_changed_before_a_copy_that_blocks_and_after_one_that_goes_on(
         HOST.to(torch.zeros(1, dtype=torch.float64, device="meta"), goes_on)
         torch.zeros(5, dtype=torch.float64, device="meta").copy_(HOST, goes_on)
     rows = rows_of(tmp_path, wire.DEVICE_COPY)
-    assert [(row.b, wire.DTYPES[row.e], bits_of(row)) for row in rows] == [crossing] * 4
+    assert [(row.bytes, wire.DTYPES[row.dtype], bits_of(row)) for row in rows] == [crossing] * 4
 
 
 def test_what_is_not_contiguous_goes_through_pageable_memory(
@@ -135,7 +135,7 @@ def test_copies_inside_of_next_are_counted(device: MetaDevice, tmp_path: Path) -
         HOST.to("meta")
     assert ["in next" in bits_of(row) for row in rows_of(tmp_path, wire.DEVICE_COPY)] == [True, False]
     (step,) = rows_of(tmp_path, wire.DEVICE_STEP)
-    assert step.c == 1
+    assert step.copies == 1
 
 
 def test_a_refused_copy_is_refused_as_by_torch(device: MetaDevice) -> None:

@@ -39,7 +39,7 @@ def device(tmp_path: Path) -> Iterator[MetaDevice]:
 
 
 def waits(folder: Path) -> list[str]:
-    return [wire.WAITS[row.b] for row in rows_of(folder, wire.DEVICE_WAIT)]
+    return [wire.WAITS[row.call] for row in rows_of(folder, wire.DEVICE_WAIT)]
 
 
 @pytest.mark.parametrize("name", WAITING)
@@ -70,11 +70,11 @@ def test_a_wait_has_the_users_line(device: MetaDevice, tmp_path: Path) -> None:
     with look(), suppress(RuntimeError):
         torch.zeros((), device="meta").item()
     (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
-    site = sites_of(tmp_path)[row.thing]
+    site = sites_of(tmp_path)[row.site]
     assert site["file"] == __file__
     assert 'device="meta").item()' in Path(__file__).read_text().splitlines()[site["line"] - 1]
     assert 0 < row.duration
-    assert row.a > 0
+    assert row.device_ns > 0
 
 
 def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: MetaDevice, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: MetaDev
     with look(), suppress(RuntimeError):
         scaler._maybe_opt_step(torch.optim.SGD([torch.zeros(1)]), found)
     (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
-    assert sites_of(tmp_path)[row.thing]["file"].endswith("torch/amp/grad_scaler.py")
+    assert sites_of(tmp_path)[row.site]["file"].endswith("torch/amp/grad_scaler.py")
 
 
 def test_a_copy_to_the_host_that_need_not_be_awaited_is_none(device: MetaDevice, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_in_a_window_a_wait_has_its_name_in_the_trace(device: MetaDevice, tmp_pa
     with look(), suppress(RuntimeError):
         torch.zeros((), device="meta").item()
     (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
-    assert named == [f"wait#{row.thing}", "end"]
+    assert named == [f"wait#{row.site}", "end"]
 
 
 class Stream:

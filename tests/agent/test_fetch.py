@@ -59,7 +59,7 @@ def test_the_fetcher_is_as_it_was_afterwards(tmp_path: Path) -> None:
     assert agent_fetch._fetch(plain)(one, [0, 1]) == [b"sample 0", b"sample 1"]
     assert (one.dataset, one.collate_fn, state.in_fetch) == (dataset, collate, False)
     (fetch,), (batch,) = log(tmp_path).of(wire.FETCH), log(tmp_path).of(wire.BATCH)
-    assert (batch.b, fetch.a <= fetch.duration) == (2, True)
+    assert (batch.samples, fetch.cpu_ns <= fetch.duration) == (2, True)
 
 
 def test_a_fetch_that_fails_leaves_the_fetcher_as_it_was_too() -> None:
@@ -101,7 +101,7 @@ def test_pages_that_a_fetch_maps_are_counted(tmp_path: Path) -> None:
     fetch = agent_fetch._fetch(plain)
     for get in (slow, touched):
         fetch(fetcher(get), [0, 1])
-    few, many = (count.d for count in log(tmp_path).of(wire.COUNT))
+    few, many = (count.minor_faults for count in log(tmp_path).of(wire.COUNT))
     assert many - few == pytest.approx(2000, abs=256)
 
 
@@ -121,8 +121,10 @@ def test_some_samples_are_remembered_by_their_bytes(tmp_path: Path) -> None:
     for _ in range(2):
         fetch(one, [0, 1, 4])
     samples = log(tmp_path).of(wire.SAMPLE)
-    assert sorted(row.a for row in samples) == [0, 0, 4, 4]
-    assert len({(row.a, row.b) for row in samples}) == 2, "the same index gave the same bytes"
+    assert sorted(row.dataset_index for row in samples) == [0, 0, 4, 4]
+    assert len({(row.dataset_index, row.checksum) for row in samples}) == 2, (
+        "the same index gave the same bytes"
+    )
 
 
 @pytest.mark.parametrize("index", [3, [], ["name"], [(1, 2)], None])

@@ -150,7 +150,7 @@ def test_a_failing_data_set_raises_the_same_with_our_frames_added_at_most(
 
 def test_exhaustion_failure_and_neither_are_told_apart(log: ProcessLog, profile: Profile) -> None:
     number = {fact["dataset"]: fact["thing"] for fact in log.facts if fact["fact"] == "loader"}
-    ends = {name: [row.b for row in log.of(wire.END) if row.thing == number[name]] for name in number}
+    ends = {name: [row.how for row in log.of(wire.END) if row.loader == number[name]] for name in number}
     assert ends["Simple"][0] == 1
     assert ends["Fragile"] == [2]
     assert ends["Unfinished"] == []

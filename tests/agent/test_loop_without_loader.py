@@ -251,7 +251,7 @@ def test_looks_do_not_fall_on_the_same_step_of_each_round(tmp_path: Any) -> None
     """Ranks that exchange in every fourth step are looked at in others, too."""
     told = watched(tmp_path, HEAD.replace(f"STEPS = {STEPS}", "STEPS = 400") + TWO_RANKS + TAIL)
     (log,) = read_logs(told.folder)
-    steps = [row.a for row in log.of(wire.PASS)]
+    steps = [row.steps for row in log.of(wire.STEP)]
     later = [after - before for before, after in pairwise(steps) if after - before > 1]
     assert len(later) > 5, "all steps were looked at"
     assert len({step % 4 for step in steps[-len(later) :]}) > 1

@@ -52,8 +52,8 @@ def log(folder: Path) -> ProcessLog:
     return read_logs(folder)[-1]
 
 
-def kinds(folder: Path, kind: str) -> list[Row]:
-    return [row for row in log(folder).of(wire.MAKING) if row.c == wire.MAKINGS.index(kind)]
+def kinds(folder: Path, kind: int) -> list[Row]:
+    return log(folder).of(kind)
 
 
 def _xz() -> bytes:
@@ -93,8 +93,8 @@ def test_unpacking_is_timed_once_and_gives_what_it_gave(
     fetch.begin_batch(None, 1)
     assert read() == DATA
     fetch.end(1, 7, 1, False, None)
-    (row,) = kinds(tmp_path, "unpack")
-    assert (row.a > 0, row.b, row.thing) == (True, len(DATA), 7)
+    (row,) = kinds(tmp_path, wire.UNPACK)
+    assert (row.cpu_ns > 0, row.bytes, row.loader) == (True, len(DATA), 7)
 
 
 def test_unpacking_outside_of_a_fetch_is_nobodys_business(tmp_path: Path, unpackers: None) -> None:
@@ -102,7 +102,7 @@ def test_unpacking_outside_of_a_fetch_is_nobodys_business(tmp_path: Path, unpack
     state.in_fetch = False
     zlib.decompress(zlib.compress(DATA))
     fetch.end(1, 0, 1, False, None)
-    assert kinds(tmp_path, "unpack") == []
+    assert kinds(tmp_path, wire.UNPACK) == []
 
 
 class Compose:
@@ -146,7 +146,7 @@ def test_each_class_of_transform_is_timed_in_some_fetches(tmp_path: Path) -> Non
         assert data.transform("a") == "A"
         fetch.end(fetches + 1, 0, 9, False, None)
     names = {one["number"]: one["name"] for one in log(tmp_path).facts if one.get("fact") == "transform"}
-    seen = [(names[row.d], row.a > 0) for row in kinds(tmp_path, "transform")]
+    seen = [(names[row.number], row.cpu_ns > 0) for row in kinds(tmp_path, wire.TRANSFORM)]
     assert sorted(seen) == [("Blur", True), ("Blur", True), ("Inner", True), ("Inner", True)]
 
 
@@ -157,7 +157,7 @@ def test_a_transform_that_fails_fails_as_it_did_and_is_timed_again(tmp_path: Pat
         with pytest.raises(KeyError, match="a"):
             data.transform("a")
     fetch.end(1, 0, 9, False, None)
-    assert len(kinds(tmp_path, "transform")) == 1
+    assert len(kinds(tmp_path, wire.TRANSFORM)) == 1
     assert not transforms.watch.inside
 
 
@@ -166,20 +166,20 @@ def test_a_plain_list_of_transforms_is_found_too(tmp_path: Path) -> None:
     fetch.begin_batch(data, 0)
     data.augmentations[0]("a")
     fetch.end(1, 0, 9, False, None)
-    assert len(kinds(tmp_path, "transform")) == 1
+    assert len(kinds(tmp_path, wire.TRANSFORM)) == 1
 
 
 @pytest.mark.parametrize("dataset", [None, 3, object(), Data(len), Data("no callable"), {"transform": 1}])
 def test_a_data_set_of_any_kind_passes(dataset: Any, tmp_path: Path) -> None:
     fetch.begin_batch(dataset, 0)
     fetch.end(1, 0, 9, False, None)
-    assert kinds(tmp_path, "transform") == []
+    assert kinds(tmp_path, wire.TRANSFORM) == []
 
 
 def test_the_first_batches_of_an_iterable_are_remembered(tmp_path: Path) -> None:
     for place in range(1, fetch.FIRST_BATCHES + 3):
         fetch.end(place, 0, place, True, b"batch %d" % (place % 3))
     fetch.end(99, 0, 1, False, b"a map-style batch")
-    rows = log(tmp_path).of(wire.FIRSTLING)
-    assert [row.b for row in rows] == list(range(1, fetch.FIRST_BATCHES + 1))
-    assert len({row.a for row in rows}) == 3
+    rows = log(tmp_path).of(wire.FIRST_BATCH)
+    assert [row.place for row in rows] == list(range(1, fetch.FIRST_BATCHES + 1))
+    assert len({row.checksum for row in rows}) == 3

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent import rows, wire
 from bottleneck_doctor.agent.rows import FACTS_AT_MOST, EventWriter
-from bottleneck_doctor.assemble.rows import Row, read_logs
+from bottleneck_doctor.assemble.rows import read_logs
 
 PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
 
@@ -33,9 +33,10 @@ def test_a_row_comes_back_as_it_was_written(writer: EventWriter, tmp_path: Path)
     writer.row(wire.BACKWARD, 11, 21, thread=3)
     (log,) = read_logs(tmp_path)
     assert log.rows == [
-        Row(10, 20, 1, 2, 3, 4, 5, 6, 7, wire.NEXT),
-        Row(11, 21, 0, 0, 0, 0, 0, 0, 3, wire.BACKWARD),
+        (10, 20, 1, 2, 3, 4, 5, 6, 7, wire.NEXT),
+        (11, 21, 0, 0, 0, 0, 0, 0, 3, wire.BACKWARD),
     ]
+    assert (log.rows[0].wait_ns, log.rows[0].loader, log.rows[1].thread) == (3, 6, 3)
     assert (log.pid, log.parent, log.start_ns) == (os.getpid(), os.getppid(), writer.start_ns)
 
 

@@ -72,7 +72,7 @@ def test_a_step_without_hooks_says_so(device: MetaDevice, tmp_path: Path) -> Non
     for ears.next in (0, 100):
         with look():
             torch.ones(2).to("meta")
-    assert [row.c for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [0, wire.NOTHING]
+    assert [row.copies for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [0, wire.NOTHING]
     assert len(rows_of(tmp_path, wire.DEVICE_COPY)) == 1
 
 
@@ -88,7 +88,7 @@ def test_what_is_imported_sees_torchs_own(
 
         torch.ones(2).to("meta")
     assert sees_item.item is torch._C.TensorBase.item
-    assert [row.c for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [wire.NOTHING]
+    assert [row.copies for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [wire.NOTHING]
     assert rows_of(tmp_path, wire.DEVICE_COPY) == []
 
 
@@ -98,7 +98,7 @@ def test_a_program_that_compiles_in_every_look_is_left_alone(device: MetaDevice,
             tensor_hooks._compiles()
             assert as_torch_made_it()
     assert ears.heard == tensor_hooks.COMPILED_AT_MOST
-    assert {row.c for row in rows_of(tmp_path, wire.DEVICE_STEP)} == {wire.NOTHING}
+    assert {row.copies for row in rows_of(tmp_path, wire.DEVICE_STEP)} == {wire.NOTHING}
 
 
 class Told(torch.Tensor):

@@ -60,19 +60,19 @@ def test_every_bit_is_the_same(what: str, both: Any) -> None:
 @pytest.mark.parametrize("word", WORDS)
 def test_each_step_that_was_listened_to_has_one(word: str, both: Any) -> None:
     (log,) = read_logs(both[1].folder)
-    heard = [row for row in log.of(wire.DEVICE_STEP) if row.c != wire.NOTHING]
+    heard = [row for row in log.of(wire.DEVICE_STEP) if row.copies != wire.NOTHING]
     rows = log.of(WORDS[word])
     assert len(heard) > 5
     assert len(rows) == len(heard)
     (site,) = (fact for fact in log.facts if fact.get("site") == rows[0].thing)
     source = (both[1].folder.parent / "train.py").read_text().splitlines()
     assert source[site["line"] - 1].endswith("# " + word)
-    assert {row.thing for row in rows} == {rows[0].thing}
+    assert {row.site for row in rows} == {rows[0].site}
 
 
 def test_steps_that_were_not_listened_to_say_so(both: Any) -> None:
     (log,) = read_logs(both[1].folder)
-    assert wire.NOTHING in {row.c for row in log.of(wire.DEVICE_STEP)}
+    assert wire.NOTHING in {row.copies for row in log.of(wire.DEVICE_STEP)}
 
 
 def test_the_profile_has_the_copies_by_line(both: Any) -> None:

@@ -102,7 +102,7 @@ def test_some_steps_are_recorded_and_the_script_notices_nothing(usual: Told, tmp
 
 
 def test_every_step_of_the_window_is_set_aside(usual: Told) -> None:
-    (window,) = log_of(usual).of(wire.WINDOWED)
+    (window,) = log_of(usual).of(wire.PROFILER_WINDOW)
     (loop,) = profile_of(usual).loops
     ends = [usual.origin_ns + int(t * 1e9) for t in loop.table.t]
     inside = [place for place, end in enumerate(ends) if window.t < end < window.t + window.duration]
@@ -112,7 +112,7 @@ def test_every_step_of_the_window_is_set_aside(usual: Told) -> None:
 
 def asked_inside(log: ProcessLog) -> int:
     """How many batches the loop got while the window was open."""
-    (window,) = log.of(wire.WINDOWED)
+    (window,) = log.of(wire.PROFILER_WINDOW)
     return sum(0 < row.t - window.t < window.duration for row in log.of(wire.NEXT))
 
 
@@ -143,7 +143,7 @@ def test_a_window_that_an_evaluation_cuts_short_is_opened_again_in_the_training(
     assert "left after" in log.first("trace_refused")["why"]
     fact = log.first("trace")
     assert fact["steps"] == STEPS
-    training = {row.thing for row in log.of(wire.NEXT) if row.d}
+    training = {row.loader for row in log.of(wire.NEXT) if row.backwards}
     assert {fact["loader"]} <= training
     assert told.stdout == plain(tmp_path, script().replace("    time.sleep(0.003)", evaluation)).stdout
 
@@ -223,7 +223,7 @@ def test_a_profiler_of_the_scripts_own_goes_first(tmp_path: Path, accelerated: b
     assert told.status == 0, told.stderr
     assert told.stdout.split()[1] == "True"
     (log,) = read_logs(told.folder)
-    assert len(log.of(wire.WINDOWED)) == 1
+    assert len(log.of(wire.PROFILER_WINDOW)) == 1
 
 
 COMPILED = """

@@ -87,11 +87,11 @@ class Training:
             self.file.row(
                 wire.NEXT, begin, taken, self.passes, taken, self.waited, self.passes, self.passes, 1
             )
-            self.file.row(wire.LOOP, begin, 1, begin, begin, 0, wire.NOTHING, 0, 1)
+            self.file.row(wire.CLOCKS, begin, 1, begin, begin, 0, wire.NOTHING, 0, 1)
             self.file.row(wire.DEVICE_STEP, begin, self.now - begin, *values, 1)
             for row in parts:
                 self.file.row(*row)
-            self.file.row(wire.BACKWARD, self.now - 10, 5, 5)
+            self.file.row(wire.BACKWARD, self.now - 10, 5)
 
     def _pass(self, ms: float, reason: str) -> None:
         """The loop is busy; a device that runs dry meanwhile idles for that reason."""
@@ -109,7 +109,7 @@ class Training:
         took = self.now - begin
         self.file.row(wire.FETCH, begin, took, took, 0, took, 0, 0, 1)
         self.file.row(wire.BATCH, begin, took // 10, took // 10, 32, 0, 0, 0, 1)
-        self.file.row(wire.COUNT, begin, took, self.passes + 1, 0, 0, 0, 0, 1)
+        self.file.row(wire.COUNT, begin, 0, self.passes + 1, thing=1)
 
     def _copy(self) -> list[tuple[int, ...]]:
         """From pageable memory: the loop waits until it is done."""
@@ -118,7 +118,7 @@ class Training:
         begin, device = self.now, max(self.now, self.busy_until)
         self.now = device
         self._pass(self.habits.copy, "transfer")
-        return [(wire.DEVICE_COPY, begin, self.now - begin, self.now - device, 40_000_000, 0, BLOCKING, 1, 1)]
+        return [(wire.DEVICE_COPY, begin, self.now - begin, self.now - device, 40_000_000, BLOCKING, 1, 0, 1)]
 
     def _compute(self) -> list[tuple[int, ...]]:
         for _ in range(self.habits.launches):
@@ -147,7 +147,7 @@ class Training:
         self.now = device
         self._pass(self.habits.saving, "other")
         self.file.row(wire.OPERATION, begin, self.now - begin, 1000, 0, 0, 0, 0, 3)
-        return [(wire.DEVICE_PART, begin, self.now - begin, self.now - device, 0, 2, 0, 0, 0)]
+        return [(wire.DEVICE_PART, begin, self.now - begin, self.now - device, 2, 0, 0, 0, 0)]
 
 
 def train(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.rows import ProcessLog, Row
+from bottleneck_doctor.assemble.rows import TYPES, ProcessLog, Row
 
 MS = 1_000_000
 PID = 100
@@ -26,7 +26,7 @@ class Script:
 def row(kind: int, t_ms: float, took_ms: float = 0.0, *values: int, thing: int = 0, thread: int = 0) -> Row:
     """A row of the treaty."""
     a, b, c, d, e = [*values, 0, 0, 0, 0, 0][:5]
-    return Row(int(t_ms * MS), int(took_ms * MS), a, b, c, d, e, thing, thread, kind)
+    return TYPES[kind]((int(t_ms * MS), round(took_ms * MS), a, b, c, d, e, thing, thread, kind))
 
 
 def opens(
@@ -60,9 +60,7 @@ def asks(
     )
     second = (cpu, 2 * cpu, 0, wire.NOTHING, 0)
     script.rows.append(row(wire.NEXT, t_ms, wait_ms, *first, thing=loader, thread=thread))
-    script.rows.append(
-        row(wire.LOOP, t_ms, 0.0, *second, thing=loader, thread=thread)._replace(duration=iterator)
-    )
+    script.rows.append(row(wire.CLOCKS, t_ms, iterator / MS, *second, thing=loader, thread=thread))
 
 
 def trains(script: Script, t_ms: float, steps: int = 1, thread: int = 0) -> None:

@@ -95,7 +95,7 @@ def _write_loop(thinned: Thinned, course: Course, chance: random.Random) -> None
         number = 2 * epoch + 1
         writer.row(wire.EPOCH, begin, built - begin, number, thing=1)
         for worker in range(WORKERS):
-            writer.row(wire.WORKERS, begin, 0, FIRST_WORKER + worker, worker, thing=1)
+            writer.row(wire.WORKER, begin, 0, FIRST_WORKER + worker, worker, thing=1)
         waited, arrived, countdown = built - begin, 0, 0
         for batch in range(epoch * LENGTH, min((epoch + 1) * LENGTH, len(course.got))):
             asked, got = course.asked[batch], course.got[batch]
@@ -108,10 +108,10 @@ def _write_loop(thinned: Thinned, course: Course, chance: random.Random) -> None
             countdown = thinned.floor - 1 + (looks & 1 if thinned.floor > 1 else 0)
             writer.row(wire.NEXT, asked, got - asked, arrived, MS // 5, waited, batch, batch, 1)
             cpu = ORIGIN // 100 + batch * 25 * MS
-            writer.row(wire.LOOP, asked, number, cpu, cpu + cpu // 5, batch * MS // 3, 0, MS // 9, 1)
-            writer.row(wire.BACKWARD, got + 12 * MS, 11 * MS, 10 * MS)
-            writer.row(wire.OPTIMIZER, got + 25 * MS, 2 * MS, batch + 1, 2 * MS)
-            writer.row(wire.LOOK, got, 20_000, thing=1)
+            writer.row(wire.CLOCKS, asked, number, cpu, cpu + cpu // 5, batch * MS // 3, 0, MS // 9, 1)
+            writer.row(wire.BACKWARD, got + 12 * MS, 11 * MS)
+            writer.row(wire.OPTIMIZER, got + 25 * MS, 2 * MS)
+            writer.row(wire.SAMPLING, got, 20_000, thing=1)
         writer.row(wire.END, end, MS, 2 * epoch + 1, 1, waited + MS, arrived, batch + 1, 1)
         _write_evaluation(writer, number + 1, end + 2 * MS, batch + 1)
     for word, value in ((wire.STEPS, len(course.got)), (wire.COST, 30_000 * looks)):
@@ -148,12 +148,12 @@ def _write_evaluation(writer: EventWriter, number: int, t: int, backwards: int) 
         waited += 8 * MS
         begin = t + arrived * 18 * MS
         writer.row(wire.NEXT, begin, 8 * MS, arrived, 7 * MS, waited, backwards, backwards, 2)
-        writer.row(wire.LOOP, begin, number, 0, 0, 0, wire.NOTHING, 0, 2)
+        writer.row(wire.CLOCKS, begin, number, 0, 0, 0, wire.NOTHING, 0, 2)
     writer.row(wire.END, t + EVALUATED * 19 * MS, 0, number, 1, waited, EVALUATED, backwards, 2)
 
 
 def _write_worker(thinned: Thinned, worker: int, course: Course, chance: random.Random) -> None:
-    writer, skip, total = thinned.writer, 0, 0
+    writer, skip = thinned.writer, 0
     writer.fact(fact="worker", worker=worker, workers=WORKERS)
     mine = (
         batch
@@ -162,7 +162,6 @@ def _write_worker(thinned: Thinned, worker: int, course: Course, chance: random.
     )
     for count, batch in enumerate(mine, 1):
         begin, took = course.begun[batch], course.fetched[batch] - course.begun[batch]
-        total += took
         if skip > 0:
             skip -= 1
             continue
@@ -170,9 +169,9 @@ def _write_worker(thinned: Thinned, worker: int, course: Course, chance: random.
         cpu, queue = int(0.3 * took), int(0.1 * took * chance.random())
         writer.row(wire.FETCH, begin, took, cpu, queue, cpu, 5_000_000 + chance.randrange(10**5), 0)
         writer.row(wire.BATCH, begin, 6 * MS, 5 * MS, 32, 5_100_000, cpu // 9, cpu // 2)
-        writer.row(wire.COUNT, begin, total, count, 32, 64)
+        writer.row(wire.COUNT, begin, 0, count, 32, 64)
         if count % 16 == 1:
-            writer.row(wire.CARGO, begin, 0, 2, 19_267_584, 0)
+            writer.row(wire.CONTENT, begin, 0, 2, 19_267_584, 0)
         writer.row(wire.PICKLE, begin + took, MS // 2, MS // 3, 900)
 
 

@@ -23,7 +23,7 @@ def deals(
         begin = t
         opens(script, place, t, took_ms=1.0)
         for worker, pid in enumerate(fetcher):
-            script.rows.append(row(wire.WORKERS, begin, 0.0, pid, worker, thing=1))
+            script.rows.append(row(wire.WORKER, begin, 0.0, pid, worker, thing=1))
         for _ in range(batches):
             t += 10
             asks(script, place, t)

@@ -65,7 +65,7 @@ def test_an_evaluations_looks_do_not_count(tmp_path: Path) -> None:
     for place in range(1, 20):
         t = training.now + place * MS
         training.file.row(wire.NEXT, t, 1000, place, 0, place * 1000, training.passes, training.passes, 2)
-        training.file.row(wire.LOOP, t, 2, t, t, 0, wire.NOTHING, 0, 2)
+        training.file.row(wire.CLOCKS, t, 2, t, t, 0, wire.NOTHING, 0, 2)
         training.file.row(wire.DEVICE_STEP, t, MS, 900_000, MS, 0, 1, 0, 2)
     facts = device_of(profile_of(tmp_path))
     assert (sum(facts.table.looks), facts.loader) == (50, "100:1")
@@ -113,8 +113,8 @@ def test_steps_in_which_nobody_listened_say_nothing_of_copies(tmp_path: Path) ->
     training = train(tmp_path, Habits(), steps=10)
     training.file.row(wire.DEVICE_STEP, training.now, MS, 0, MS, wire.NOTHING, 0, 0, 1)
     training.file.row(wire.NEXT, training.now + 10, 1000, 11, 0, 11_000, 11, 11, 1)
-    training.file.row(wire.LOOP, training.now + 10, 1, 0, 0, 0, wire.NOTHING, 0, 1)
-    training.file.row(wire.BACKWARD, training.now + MS, 5, 5)
+    training.file.row(wire.CLOCKS, training.now + 10, 1, 0, 0, 0, wire.NOTHING, 0, 1)
+    training.file.row(wire.BACKWARD, training.now + MS, 5)
     table = device_of(profile_of(tmp_path)).table
     assert (sum(table.steps), sum(table.heard)) == (11, 10)
 

@@ -131,11 +131,11 @@ def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
     script = Script()
     for place in range(20):
         trains(script, 300.0 + 10 * place)
-    script.rows += [row(wire.PASS, 390.5 + 10 * place, 0.0, 10 + place) for place in range(11)]
+    script.rows += [row(wire.STEP, 390.5 + 10 * place, 0.0, 10 + place) for place in range(11)]
     life = told(script, facts=[exit_at(700.0) | {"trained": 28}])
     assert life is not None
     assert (life.first_s, life.last_s) == pytest.approx((0.3, 0.5705), abs=1e-5)
-    alone = told(replace(script, rows=[one for one in script.rows if one.kind != wire.PASS]))
+    alone = told(replace(script, rows=[one for one in script.rows if one.kind != wire.STEP]))
     assert alone is not None
     assert alone.training_s == pytest.approx(0.1905, abs=1e-5)
 

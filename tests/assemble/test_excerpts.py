@@ -18,7 +18,7 @@ def points(steps: Sequence[tuple[float, float, int]]) -> list[ArrivalPoint]:
     found, t = [], 1000.0
     for wall, wait, covered in steps:
         t += wall
-        arrival = SampledArrival(row(wire.NEXT, t - wait / covered, wait / covered), row(wire.LOOP, t))
+        arrival = SampledArrival(row(wire.NEXT, t - wait / covered, wait / covered), row(wire.CLOCKS, t))
         found.append(ArrivalPoint(arrival, 0, covered, int(wait * MS)))
     return found
 

@@ -18,12 +18,12 @@ def fetch(t_ms: float, number: int, took_ms: float = 4.0, thing: int = 0) -> lis
     return [
         row(wire.FETCH, t_ms, took_ms, took // 2, 0, took, 1000, 0, thing=thing),
         row(wire.BATCH, t_ms, took_ms / 4, took // 4, 32, 5000, 0, 0, thing=thing),
-        row(wire.COUNT, t_ms, took_ms * number, number, 3, 7, thing=thing),
+        row(wire.COUNT, t_ms, 0, number, 3, 7, thing=thing),
     ]
 
 
 def test_workers_belong_to_the_loader_that_started_them() -> None:
-    births = [row(wire.WORKERS, 1, 0, 200, 0, thing=1), row(wire.WORKERS, 1, 0, 201, 1, thing=2)]
+    births = [row(wire.WORKER, 1, 0, 200, 0, thing=1), row(wire.WORKER, 1, 0, 201, 1, thing=2)]
     workers = [log(fetch(10, 1), pid=pid, facts=[{"fact": "worker"}]) for pid in (200, 201)]
     fetchers = find_fetchers([log(births), *workers, log([], pid=999)], NUMBERING)
     assert {
@@ -52,7 +52,8 @@ def test_a_fetch_is_split_by_the_kernels_books() -> None:
 
 
 def test_what_was_not_to_be_had_is_none() -> None:
-    rows = [one._replace(b=-1, d=-1) if one.kind == wire.FETCH else one for one in fetch(10, 1, thing=1)]
+    _, *others = fetch(10, 1, thing=1)
+    rows = [row(wire.FETCH, 10, 4, 3 * MS, wire.NOTHING, 5 * MS, wire.NOTHING, thing=1), *others]
     table = read_fetches("100:1", find_fetchers([log(rows)], NUMBERING)["100:1"], 0)
     assert (table.runq_s, table.storage_bytes) == ([None], [None])
 
@@ -67,7 +68,7 @@ def test_a_long_table_is_a_uniform_sample() -> None:
 
 
 def test_workers_counts_are_added_up() -> None:
-    births = [row(wire.WORKERS, 1, 0, 200 + n, n, thing=1) for n in range(2)]
+    births = [row(wire.WORKER, 1, 0, 200 + n, n, thing=1) for n in range(2)]
     workers = [log(fetch(10, 5), pid=200 + n, facts=[{"fact": "worker"}]) for n in range(2)]
     fetchers = find_fetchers([log(births), *workers], NUMBERING)
     assert read_fetches("100:1", fetchers["100:1"], 0).seen == 10
@@ -75,7 +76,7 @@ def test_workers_counts_are_added_up() -> None:
 
 def test_a_payload_is_a_mean_of_what_was_looked_at() -> None:
     rows = fetch(10, 1, thing=1) + [
-        row(wire.CARGO, t, 0, n, 100 * n, 0, thing=1) for t, n in ((1, 2), (2, 4))
+        row(wire.CONTENT, t, 0, n, 100 * n, 0, thing=1) for t, n in ((1, 2), (2, 4))
     ]
     fetchers = find_fetchers([log(rows)], NUMBERING)
     payload = read_payload("100:1", fetchers["100:1"])

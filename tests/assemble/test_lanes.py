@@ -93,18 +93,18 @@ def test_everything_that_the_loops_thread_was_seen_in_is_kept_with_its_name(tmp_
     for step in range(1, 41):
         t = 100 * step * MS
         file.row(wire.NEXT, t, 10 * MS, step, MS, 10 * step * MS, step, step, 1)
-        file.row(wire.LOOP, t, 1, step * MS, step * MS, 0, wire.NOTHING, 0, 1)
-        file.row(wire.DEVICE_COPY, t + 12 * MS, MS, 0, 4096, 0, 1, 1, thing=1)
-        file.row(wire.BACKWARD, t + 20 * MS, 30 * MS, MS)
-        file.row(wire.EXCHANGE, t + 40 * MS, 10 * MS, MS, 0, 0, 0, 0, thing=1)
-        file.row(wire.OPTIMIZER, t + 55 * MS, 5 * MS, step, MS)
-        file.row(wire.DEVICE_WAIT, t + 62 * MS, 3 * MS, 0, 0, MS, thing=2)
+        file.row(wire.CLOCKS, t, 1, step * MS, step * MS, 0, wire.NOTHING, 0, 1)
+        file.row(wire.DEVICE_COPY, t + 12 * MS, MS, 0, 4096, 1, 1, thing=1)
+        file.row(wire.BACKWARD, t + 20 * MS, 30 * MS)
+        file.row(wire.EXCHANGE, t + 40 * MS, 10 * MS, MS, thing=1)
+        file.row(wire.OPTIMIZER, t + 55 * MS, 5 * MS)
+        file.row(wire.DEVICE_WAIT, t + 62 * MS, 3 * MS, thing=2)
         file.row(wire.COLLECTION, t + 66 * MS, MS, 2)
         file.row(wire.OPERATION, t + 70 * MS, 4 * MS, MS, 0, 0, 1, thing=3)
         file.row(
             wire.OPERATION, t + 80 * MS, 4 * MS, MS, 0, 1, 5, thing=4
         )  # five calls, of which one ended here
-        file.row(wire.BACKWARD, t + 20 * MS, 30 * MS, MS, thread=1)  # somebody else's
+        file.row(wire.BACKWARD, t + 20 * MS, 30 * MS, thread=1)  # somebody else's
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 4.2, 0)
     (kept,) = assemble(Remains(tmp_path, run, Machine("box", "6", "cpu", 2, 2.0), 0)).excerpts
     of_a_step = [
@@ -126,10 +126,10 @@ def test_all_ranks_together_keep_no_more_than_a_profile_has_room_for(tmp_path: P
         for step in range(1, 301):
             t = 10 * step * MS
             file.row(wire.NEXT, t, MS, step, MS // 9, step * MS, step, step, 1)
-            file.row(wire.LOOP, t, 1, step * MS, step * MS, 0, wire.NOTHING, 0, 1)
+            file.row(wire.CLOCKS, t, 1, step * MS, step * MS, 0, wire.NOTHING, 0, 1)
             for call in range(6):  # a loop that logs six times a step
                 file.row(wire.OPERATION, t + (2 + call) * MS, MS // 2, 0, 0, 1, 1, thing=1)
-            file.row(wire.BACKWARD, t + 8 * MS, MS, MS)
+            file.row(wire.BACKWARD, t + 8 * MS, MS)
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 3.1, 0)
     found = assemble(Remains(tmp_path, run, Machine("box", "6", "cpu", 2, 2.0), 0)).excerpts
     assert len(found) == 8

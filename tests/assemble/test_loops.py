@@ -40,8 +40,8 @@ def test_what_a_close_look_took_belongs_to_no_step(script: Script) -> None:
     for step in range(3):
         asks(script, 1, 10 + 20 * step, wait_ms=4)
         trains(script, 16 + 20 * step)
-    script.rows.append(row(wire.LOOK, 14, 2, thing=1))
-    script.rows.append(row(wire.LOOK, 35, 2, thing=1))  # begins at no arrival of this loop
+    script.rows.append(row(wire.SAMPLING, 14, 2, thing=1))
+    script.rows.append(row(wire.SAMPLING, 35, 2, thing=1))  # begins at no arrival of this loop
     table = read(script)["100:1"].table
     assert table.wall_s == pytest.approx([0.018, 0.02])
     assert table.wait_s == pytest.approx([0.004, 0.004])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.fetches import SAMPLER, TRANSFORM, UNPACK, Fetcher, read_making
+from bottleneck_doctor.assemble.fetches import Fetcher, read_making
 from bottleneck_doctor.assemble.rows import ProcessLog, Row
 from bottleneck_doctor.model.fetches import Making
 from tests.assemble.logs import MS, PID, log, row
@@ -23,26 +23,26 @@ def read(
 
 
 def firstlings(*checksums: int) -> list[Row]:
-    return [row(wire.FIRSTLING, place, 0, one, place) for place, one in enumerate(checksums, 1)]
+    return [row(wire.FIRST_BATCH, place, 0, one, place) for place, one in enumerate(checksums, 1)]
 
 
 def test_unpacking_is_a_mean_over_all_fetches() -> None:
-    rows = [row(wire.FETCH, 10, 5), row(wire.FETCH, 20, 5), row(wire.MAKING, 10, 0, 3 * MS, 4000, UNPACK)]
+    rows = [row(wire.FETCH, 10, 5), row(wire.FETCH, 20, 5), row(wire.UNPACK, 10, 0, 3 * MS, 4000)]
     making = read(rows)
     assert (making.batches, making.unpack_cpu_s, making.unpacked_bytes) == (2, pytest.approx(0.0015), 2000)
 
 
 def test_transforms_have_their_names_and_are_means_over_the_fetches_that_timed_them() -> None:
     rows = [row(wire.FETCH, t, 5) for t in (10, 20, 30, 40)]
-    rows += [row(wire.MAKING, t, 0, 2 * MS, 0, TRANSFORM, 1) for t in (10, 40)]
-    rows += [row(wire.MAKING, 10, 0, 4 * MS, 0, TRANSFORM, 2)]
+    rows += [row(wire.TRANSFORM, t, 0, 2 * MS, 1) for t in (10, 40)]
+    rows += [row(wire.TRANSFORM, 10, 0, 4 * MS, 2)]
     names = [{"fact": "transform", "number": n, "name": name} for n, name in ((1, "Crop"), (2, "Blur"))]
     assert read(rows, facts=names).transforms == {"Crop": pytest.approx(0.002), "Blur": pytest.approx(0.002)}
 
 
 def test_draws_belong_to_the_loader_and_an_epochs_start_is_what_it_took_beyond_them() -> None:
     def draws(t: float, took: float, count: int, begins: int, thing: int = 1) -> Row:
-        return row(wire.MAKING, t, took, MS, count, SAMPLER, begins, thing=thing)
+        return row(wire.DRAWS, t, took, MS, count, begins, thing=thing)
 
     making = read(
         [], main=[draws(1, 50, 4, 1), draws(2, 2, 1, 0), draws(3, 4, 1, 0), draws(4, 90, 1, 0, thing=2)]

@@ -21,12 +21,12 @@ def looked_at(gaps: list[float], own: list[float], evaluations: dict[int, float]
     rows, t, cpu = [], 0.0, 0.0
     for number, (gap, work) in enumerate(zip(gaps, own, strict=True), start=1):
         if number % EVERY == 1:
-            rows.append(row(wire.PASS, t, 0, number - 1, round(cpu * MS), 0))
+            rows.append(row(wire.STEP, t, 0, number - 1, round(cpu * MS), 0))
             rows.append(row(wire.FORWARD, t, gap, number - 1, 0, 0))
         t += gap + work + evaluations.get(number, 0.0)
         cpu += work + evaluations.get(number, 0.0)
         if number % EVERY == 1:
-            rows.append(row(wire.AFTER_LOOK, t, 0, number, round(cpu * MS)))
+            rows.append(row(wire.NEXT_STEP, t, 0, number, round(cpu * MS)))
     return rows
 
 
@@ -70,13 +70,13 @@ def test_steps_that_a_look_made_longer_are_not_taken_for_all() -> None:
         longer = 1.1 if number % EVERY == 0 else 1.0
         gap, work = (draw.uniform(0.9, 1.1) * longer * base for base in (2.0, 4.0))
         if number % EVERY == 0:
-            rows.append(row(wire.PASS, t, 0, number, round(t * MS), 0))
-            rows.append(row(wire.LOOK, t, 3.0))
+            rows.append(row(wire.STEP, t, 0, number, round(t * MS), 0))
+            rows.append(row(wire.SAMPLING, t, 3.0))
             rows.append(row(wire.FORWARD, t + 3.0, gap, number, round(gap * MS), 0))
             t += 3.0
         t += gap + work
         if number % EVERY == 0:
-            rows.append(row(wire.AFTER_LOOK, t, 0, number + 1, round(t * MS)))
+            rows.append(row(wire.NEXT_STEP, t, 0, number + 1, round(t * MS)))
     (outside,) = read_outside(log(rows), [], 0)
     timed = [gap for gap in outside.gap_s if gap is not None]
     assert sum(timed) / sum(outside.wall_s) == pytest.approx(1 / 3, abs=0.005)
@@ -85,7 +85,7 @@ def test_steps_that_a_look_made_longer_are_not_taken_for_all() -> None:
 
 def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
     count = 3 * ROWS_AT_MOST
-    rows = [row(wire.PASS, 10 * n, 0, n, n * MS, 2 * n * MS) for n in range(1, count + 1)]
+    rows = [row(wire.STEP, 10 * n, 0, n, n * MS, 2 * n * MS) for n in range(1, count + 1)]
     rows += [row(wire.FORWARD, 10 * n + 1, 2, n, MS, 0) for n in range(1, count + 1)]
     (outside,) = read_outside(log(rows), [], 0)
     assert len(outside.t) <= ROWS_AT_MOST

@@ -17,7 +17,7 @@ from tests.assemble.logs import log, row
     [
         ([row(wire.NEXT, 1)], [], "trainer"),
         ([row(wire.BACKWARD, 1)], [], "trainer"),
-        ([row(wire.PASS, 1)], [], "trainer"),
+        ([row(wire.STEP, 1)], [], "trainer"),
         ([row(wire.FETCH, 1)], [{"fact": "worker", "worker": 3}], "worker"),
         ([row(wire.COLLECTION, 1)], [{"fact": "torch", "version": "2"}], "other"),
         ([], [], "other"),
@@ -35,7 +35,7 @@ def test_trainers_come_first() -> None:
 
 
 def test_a_worker_knows_its_loader_and_number() -> None:
-    parent = log([row(wire.WORKERS, 1, 0, 200, 3, thing=1)])
+    parent = log([row(wire.WORKER, 1, 0, 200, 3, thing=1)])
     worker = log([], pid=200, facts=[{"fact": "worker", "worker": 3}])
     found = read_processes([parent, worker], {(100, 1): "100:1"}, 0)
     assert [(one.pid, one.loader, one.worker) for one in found] == [(200, "100:1", 3), (100, None, None)]

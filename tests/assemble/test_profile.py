@@ -42,7 +42,7 @@ def long_run(folder: Path) -> None:
         main.fact(fact="loader", thing=thing, dataset=f"Data{thing}", file="train.py", line=thing)
         main.row(wire.EPOCH, 1, 1000, thing, thing=thing)
     for worker in range(WORKERS):
-        main.row(wire.WORKERS, 1, 0, 200 + worker, worker, thing=1 + worker % 3)
+        main.row(wire.WORKER, 1, 0, 200 + worker, worker, thing=1 + worker % 3)
     stride, t, wait = MILLION // LOOKS, 10**9, {1: 0, 2: 0, 3: 0}
     for look in range(1, LOOKS + 1):
         passes = look * stride
@@ -51,9 +51,11 @@ def long_run(folder: Path) -> None:
             took = chance.randrange(10**6)
             wait[thing] += stride * took
             main.row(wire.NEXT, t, took, passes, took // 3, wait[thing], passes, passes, thing)
-            main.row(wire.LOOP, t, thing, int(0.7 * t), int(1.3 * t), int(0.01 * t), 3, 12_000 * look, thing)
+            main.row(
+                wire.CLOCKS, t, thing, int(0.7 * t), int(1.3 * t), int(0.01 * t), 3, 12_000 * look, thing
+            )
             if thing == 1:
-                main.row(wire.BACKWARD, t + took, chance.randrange(10**6), 999)
+                main.row(wire.BACKWARD, t + took, chance.randrange(10**6))
             main.row(wire.OPERATION, t + took, chance.randrange(10**7), 10, 0, thing % 2, thing=look % 40)
     for worker in range(WORKERS):
         _worker(writer(folder, 200 + worker), worker, t, chance)
@@ -65,7 +67,7 @@ def _worker(file: EventWriter, number: int, end: int, chance: random.Random) -> 
         t, took = end // 200 * place + chance.randrange(1000), chance.randrange(10**7)
         file.row(wire.FETCH, t, took, took // 2, took // 9, took, chance.randrange(10**6), 0)
         file.row(wire.BATCH, t, took // 5, took // 6, 32, chance.randrange(10**6), took // 50, took // 70)
-        file.row(wire.COUNT, t, took, 80 * place, 3, 4)
+        file.row(wire.COUNT, t, 0, 80 * place, 3, 4)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +127,7 @@ def test_steps_under_torch_profiler_are_set_aside_and_those_under_py_spy_are_not
     file = writer(tmp_path, 100)
     for look in range(1, 6):
         file.row(wire.NEXT, look * 10**9, 1000, look, 10, 1000 * look, look, look, 1)
-        file.row(wire.LOOP, look * 10**9, 1, 0, 0, 0, 0, 0, 1)
+        file.row(wire.CLOCKS, look * 10**9, 1, 0, 0, 0, 0, 0, 1)
     left = remains(tmp_path)
     left.windows.append(InstrumentWindow("py-spy", 1.2, 2.4))
     left.windows.append(InstrumentWindow("torch.profiler", 3.2, 3.4))

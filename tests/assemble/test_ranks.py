@@ -13,8 +13,8 @@ from tests.assemble.logs import MS, PID, log, row
 
 def passes(t_ms: float, shared: bool = True, closes: bool = False) -> list[Row]:
     """A backward pass of 10 ms: 6 ms of its own, then 1 ms on the CPU, 1 ms without a core, 2 ms asleep."""
-    values = (1 * MS, 1 * MS, 6 * MS, 5 * MS, 0)
-    whole = row(wire.BACKWARD, t_ms, 10.0, 6 * MS)
+    values = (1 * MS, 1 * MS, 6 * MS)
+    whole = row(wire.BACKWARD, t_ms, 10.0)
     rest = row(wire.EXCHANGE, t_ms + 6, 4.0, *values, thing=int(shared))
     step = row(wire.OPTIMIZER, t_ms - 1 if closes else t_ms + 11, 12.0 if closes else 1.0)
     return [whole, rest, step]
@@ -43,7 +43,7 @@ def test_another_threads_exchanges_are_its_own() -> None:
 
 
 def test_clocks_that_could_not_be_read_leave_the_time_as_it_is() -> None:
-    rest = row(wire.EXCHANGE, 100, 4.0, wire.NOTHING, wire.NOTHING, 0, wire.NOTHING, wire.NOTHING, thing=1)
+    rest = row(wire.EXCHANGE, 100, 4.0, wire.NOTHING, wire.NOTHING, thing=1)
     assert exchanges(log([rest]), 0) == [(100 * MS, 4 * MS)]
 
 

@@ -46,7 +46,9 @@ def readings(name: str, folder: Path) -> list[Reading]:
     true = json.loads(truth.read_text())["exposed"]
     rows = [row for log in read_logs(told.folder) for row in log.of(wire.DEVICE_STEP)]
     pairs = [(row, _step(true, row)) for row in rows[1:]]
-    return [Reading(row.a, idle, row.b) for row, (begin, idle) in pairs if row.t - begin < LATE_NS]
+    return [
+        Reading(row.wait_ns, idle, row.whole_ns) for row, (begin, idle) in pairs if row.t - begin < LATE_NS
+    ]
 
 
 def _step(exposed: list[tuple[int, int]], row: Row) -> tuple[int, int]:
