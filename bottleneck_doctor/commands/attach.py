@@ -22,9 +22,9 @@ import typer
 from .. import __version__
 from ..model.errors import UsageError
 from . import pyproject_settings
-from .options import Format
+from .cli import declared
+from .options import FORMAT, OUTPUT
 from .output import complain, say, screen, write
-from .reading import printed_format
 
 if TYPE_CHECKING:
     from ..model.instruments import Stack
@@ -38,20 +38,17 @@ FIRST_LOOK_S = 0.5
 def main(
     pid: Annotated[int, typer.Argument(metavar="PID", help="The training's process, or its launcher's.")],
     seconds: Annotated[float, typer.Option(metavar="S", help="How long to look.")] = 60.0,
-    output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", metavar="PATH", help="The profile.", show_default="profile.json"),
-    ] = None,
-    format: Format = None,
+    output: Annotated[str | None, declared(OUTPUT)] = None,
+    format: Annotated[str | None, declared(FORMAT)] = None,
 ) -> int:
     """Look at a training that runs already."""
-    defaults = pyproject_settings.load()
-    shown = printed_format(format, defaults)
+    settings = pyproject_settings.load()
+    shown = settings.of(FORMAT, format)
     if not (math.isfinite(seconds) and seconds > 0):
         raise UsageError(f"--seconds {seconds}: expected a number of seconds above 0")
     _require_sight(pid)
     profile = looked_at(pid, seconds)
-    path = output or defaults.output
+    path = settings.of(OUTPUT, output)
     from ..model.codec import encode_profile
     from ..prescribe import write_up
     from ..render import render

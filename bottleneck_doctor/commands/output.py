@@ -82,8 +82,8 @@ def append(path: str, text: str, option: str) -> None:
         raise UsageError(f"cannot write {path!r}: {why}; choose another place with {option}") from None
 
 
-def writable(path: str, option: str) -> None:
-    """Refuse a place that cannot be written to before any work is done; leaves no file behind."""
+def writable(path: str, option: str) -> str:
+    """The path. Refuses one that cannot be written to before any work is done; leaves no file behind."""
     if not path or "\0" in path:
         raise UsageError(f"{option} {path!r}: not a name of a file")
     folder, why = os.path.dirname(os.path.realpath(path)), ""
@@ -97,6 +97,7 @@ def writable(path: str, option: str) -> None:
         why = "this user may not write to its folder"
     if why:
         raise UsageError(f"{option} {path!r}: {why}")
+    return path
 
 
 def _replace(target: str, data: bytes, private: bool) -> None:

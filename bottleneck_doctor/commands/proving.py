@@ -16,9 +16,11 @@ from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, P
 from ..model.run import Order
 from ..prove.restore import Keeping
 from . import pyproject_settings
+from .options import DATA_FN, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
 from .proof_files import hand_over, show_plan
-from .prove_options import ProveOptions
+from .prove_options import ALLOW_NUMERICS, BUDGET_S, DRY_RUN, EXPECT, LONGEST, PROFILE, REMEDIES
+from .run_options import Options
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -110,7 +112,7 @@ FIRST_RUN_STEPS = 2000
 class Proving:
     """All that one command knows; filled as it goes, so that Ctrl-C finds what was there."""
 
-    options: ProveOptions
+    options: Options
     expected: list[Expected]
     target: Target
     line: ProvingLine
@@ -130,24 +132,23 @@ class Proving:
         return self.budget_s - self.spent_s()
 
 
-def prove_command(options: ProveOptions) -> int:
+def prove_command(options: Options) -> int:
     """Try remedies on the training; the exit status of the contract."""
     from ..prove.trials import Target
 
     expected = _expected(options)
-    python = choose(options.python)
-    command_of(options.script, options.module, options.launcher, options.args, python)  # refuses nonsense
-    target = Target(
-        options.script, options.module, tuple(options.launcher or ()), tuple(options.args), options.python,
-        tuple(options.data_fn),
-    )  # fmt: skip
-    with ProvingLine(options.quiet) as line, _telling(Proving(options, expected, target, line)) as proving:
+    python = choose(options[PYTHON])
+    command_of(*options.form, python)  # refuses nonsense
+    script, module, launcher, args = options.form
+    data_fn = tuple(options[DATA_FN])
+    target = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
+    with ProvingLine(options[QUIET]) as line, _telling(Proving(options, expected, target, line)) as proving:
         diagnosis, status = _watched(proving)
         if diagnosis is None:
             return status
         report = _report(proving, diagnosis)
         plan = _plan(proving, diagnosis, report)
-        if options.dry_run:
+        if options[DRY_RUN]:
             line.clear()
             show_plan(options, plan)
             return 0
@@ -170,14 +171,14 @@ def _telling(proving: Proving) -> Iterator[Proving]:
             complain(note)
 
 
-def _expected(options: ProveOptions) -> list[Expected]:
+def _expected(options: Options) -> list[Expected]:
     """What the command line expects; an unknown remedy is refused before anything runs."""
     from ..prescribe.shelf import offered
     from ..prove.proof import check_id, parse_expectation
 
-    for name in options.remedies:
+    for name in options[REMEDIES]:
         check_id(name, offered(), "--remedy")
-    return [parse_expectation(text, offered()) for text in options.expect]
+    return [parse_expectation(text, offered()) for text in options[EXPECT]]
 
 
 def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
@@ -187,16 +188,16 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     from ..prove.limits import budget_of
 
     options = proving.options
-    if options.profile is not None:
-        profile = read_profile(options.profile)
+    if (given := options[PROFILE]) is not None:
+        profile = read_profile(given)
         proving.window_s = profile.run.duration_s
-        proving.budget_s = budget_of(options.budget_s, float("inf"))
+        proving.budget_s = budget_of(options[BUDGET_S], float("inf"))
         return diagnose(profile), 0
     from ..prove.limits import Limits
     from ..prove.proof import FATES
     from ..prove.trials import watch_baseline
 
-    steps = min(FIRST_RUN_STEPS, options.max_steps or FIRST_RUN_STEPS)
+    steps = min(FIRST_RUN_STEPS, options[LONGEST] or FIRST_RUN_STEPS)
     done = watch_baseline(
         proving.target,
         Limits(steps, FIRST_RUN_S),
@@ -204,7 +205,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         keeping=proving.keeping,
     )
     proving.window_s = done.run_s
-    proving.budget_s = budget_of(options.budget_s, proving.window_s)
+    proving.budget_s = budget_of(options[BUDGET_S], proving.window_s)
     if done.outcome == "measured" and done.profile is not None:
         _keep(done.profile, proving.line)
         return diagnose(done.profile), 0
@@ -221,7 +222,7 @@ def _keep(profile: Profile, line: ProvingLine) -> None:
     from ..model.codec import encode_profile
     from ..model.errors import Refused
 
-    path = pyproject_settings.load().output
+    path = pyproject_settings.load().of(OUTPUT)
     try:
         write(path, encode_profile(profile), private=True)
         line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")
@@ -236,7 +237,7 @@ def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
     from ..render import render
 
     report = write_up(diagnosis.profile, diagnosis)
-    if not proving.options.quiet and proving.options.profile is None:
+    if not proving.options[QUIET] and proving.options[PROFILE] is None:
         shown = screen(sys.stderr)
         proving.line.say(
             render(report, "terminal", width=shown.width, color=shown.color, encoding=shown.encoding)
@@ -252,8 +253,8 @@ def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
 
     options = proving.options
     expected = [one.id for one in proving.expected if one.id in offered()]
-    arms, missed = choose_arms(report, options.remedies, expected, options.allow_numerics, offered())
-    span = span_of(diagnosis, arms, options.max_steps)
+    arms, missed = choose_arms(report, options[REMEDIES], expected, options[ALLOW_NUMERICS], offered())
+    span = span_of(diagnosis, arms, options[LONGEST])
     return plan_of(diagnosis, arms, missed, span, proving.budget_s)
 
 
@@ -298,11 +299,11 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     return prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected, parity)
 
 
-def _status(proof: Proof, report: Report, options: ProveOptions) -> int:
+def _status(proof: Proof, report: Report, options: Options) -> int:
     """The worst of the expectations. Nothing is known of a training that could not be judged, or not be run
     again, nor of remedies asked for by name of which none could be tried."""
     from ..analyse.gate import worst
 
     lost = bool(proof.rows) and proof.baseline_s is None
-    unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options.remedies))
+    unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options[REMEDIES]))
     return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])

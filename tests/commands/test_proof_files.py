@@ -7,11 +7,15 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bottleneck_doctor.commands.options import FORMAT, RECORD, Option
 from bottleneck_doctor.commands.proof_files import hand_over
-from bottleneck_doctor.commands.prove_options import ProveOptions
+from bottleneck_doctor.commands.prove_options import PROOF as JSON
+from bottleneck_doctor.commands.prove_options import RECORD_FILE, WRITE_PATCH
+from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.model.proof import Expected, Proof
 from tests.prove.patch.scripts import loader_with, profile_of
 from tests.render.proof.proofs import BROKEN, TYPICAL, WORKERS
@@ -22,19 +26,18 @@ AFTER = SCRIPT.replace("(data)", "(data, num_workers=2)")
 PROOF = replace(TYPICAL, rows=[WORKERS, BROKEN], track=None)
 
 
-def hand(folder: Path, proof: Proof = PROOF, format: str = "terminal", **asked: object) -> None:
+def hand(folder: Path, proof: Proof = PROOF, asked: dict[Option[Any], object] | None = None) -> None:
     """Hand over the proof of a script in this folder."""
     (folder / "train.py").write_text(SCRIPT)
     cwd = str(folder)
     report = replace(REPORT, remedies=[loader_with(2, cwd, num_workers=2)])
-    options = ProveOptions("train.py", None, None, [], format=format, **asked)  # type: ignore[arg-type]
-    hand_over(options, proof, profile_of(SCRIPT, cwd=cwd), report)
+    hand_over(Options(Form("train.py"), asked or {}), proof, profile_of(SCRIPT, cwd=cwd), report)
 
 
 def test_the_patch_is_written_and_applies_and_the_script_is_untouched(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    hand(tmp_path, write_patch=str(tmp_path / "made.patch"))
+    hand(tmp_path, asked={WRITE_PATCH: str(tmp_path / "made.patch")})
     assert (tmp_path / "train.py").read_text() == SCRIPT
     subprocess.run(["git", "apply", "made.patch"], cwd=tmp_path, check=True)
     assert (tmp_path / "train.py").read_text() == AFTER
@@ -46,13 +49,13 @@ def test_where_nothing_is_kept_there_is_no_patch_and_a_line_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "made.patch"
-    hand(tmp_path, replace(PROOF, rows=[BROKEN], winner=""), write_patch=str(path))
+    hand(tmp_path, replace(PROOF, rows=[BROKEN], winner=""), {WRITE_PATCH: str(path)})
     assert not path.exists()
     assert capsys.readouterr().err == f"bdoc: no patch in {str(path)!r}: no remedy is kept\n"
 
 
 def test_the_proof_is_also_written_as_json(tmp_path: Path) -> None:
-    hand(tmp_path, output=str(tmp_path / "proof.json"))
+    hand(tmp_path, asked={JSON: str(tmp_path / "proof.json")})
     told = json.loads((tmp_path / "proof.json").read_text())
     assert told["rows"][0]["patch"]["diff"].endswith("+loader = DataLoader(data, num_workers=2)\n")
 
@@ -67,7 +70,7 @@ def test_the_track_record_is_kept_where_state_belongs_and_its_path_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    hand(tmp_path, record=True)
+    hand(tmp_path, asked={RECORD: True})
     assert os.listdir(tmp_path / "state" / "bdoc") == ["proofs.jsonl"]
     said = capsys.readouterr().out.replace("\n", "")
     assert "on this machine: 1 prediction tried, 1 inside its interval, median error 7.9 %" in said
@@ -77,7 +80,7 @@ def test_the_track_record_is_kept_where_state_belongs_and_its_path_is_said(
 def test_a_record_that_cannot_be_kept_costs_no_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hand(tmp_path, record=True, record_file=str(tmp_path / "train.py" / "kept"))
+    hand(tmp_path, asked={RECORD_FILE: str(tmp_path / "train.py" / "kept")})
     told = capsys.readouterr()
     assert "cannot write" in told.err
     assert "×1.95, measured" in told.out
@@ -85,7 +88,7 @@ def test_a_record_that_cannot_be_kept_costs_no_result(
 
 def test_json_on_stdout_is_nothing_but_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = Expected("workers-auto", ">", 3.0, 1, WORKERS.measured)
-    hand(tmp_path, replace(PROOF, expected=[expected]), format="json")
+    hand(tmp_path, replace(PROOF, expected=[expected]), {FORMAT: "json"})
     told = capsys.readouterr()
     assert json.loads(told.out)["winner"] == "workers-auto"
     assert "--expect workers-auto > 3: fails" in told.err

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from bottleneck_doctor.commands.prove_options import ProveOptions
 from bottleneck_doctor.commands.proving import Proving, ProvingLine
+from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.model.proof import ComparedSteps, Plan
 from bottleneck_doctor.prove.trials import Target
 from tests.prove.simulated_runs import BASE, measured, remedy
@@ -42,7 +42,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def proving(line: ProvingLine) -> Proving:
     """A command that has tried the remedy once."""
-    found = Proving(ProveOptions("train.py", None, None, []), [], Target("train.py"), line, budget_s=100.0)
+    found = Proving(Options(Form("train.py"), {}), [], Target("train.py"), line, budget_s=100.0)
     found.attempts += [measured("baseline", 0.2), measured("workers-auto", 0.1), measured("baseline", 0.2)]
     return found
 
