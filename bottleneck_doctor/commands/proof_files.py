@@ -29,14 +29,14 @@ def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) 
     """The proof to stdout; then what else was asked for."""
     from ..prove.patch.proven import with_patches
     from ..render.proof import render_proof
-    from ..render.proof.compose import expected_lines
+    from ..render.proof.compose import expected
 
     proof = _recorded(options, with_patches(proof, report.remedies, profile))
     shown = Screen(100, False, "utf-8") if options[FORMAT] == "json" else screen(sys.stdout)
     text = render_proof(proof, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
     say(text, shown.encoding)
-    for line in expected_lines(proof.expected) if options[FORMAT] == "json" else ():
-        complain(line)  # the text says it itself
+    for one in proof.expected if options[FORMAT] == "json" else ():
+        complain(expected(one)[1])  # the text says it itself
     if (place := options[PROOF]) is not None:
         write(place, render_proof(proof, "json").encode(), private=True)
     if (place := options[WRITE_PATCH]) is not None:

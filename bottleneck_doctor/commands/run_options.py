@@ -150,7 +150,7 @@ def form_of(target: list[str], module: bool, launched: bool, command: str) -> Fo
             f"nothing to run: give a script, '-m MODULE' or '-- COMMAND', see `bdoc {command} --help`"
         )
     if launched:
-        return Form(None, None, target) if not module else Form(None, target[0], None, target[1:])
+        return Form(None, None, target, []) if not module else Form(None, target[0], None, target[1:])
     return Form(None, target[0], None, target[1:]) if module else Form(target[0], None, None, target[1:])
 
 

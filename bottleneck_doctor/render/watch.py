@@ -17,9 +17,9 @@ from rich.text import Text
 from ..model.live import SCHEMA, SCHEMA_VERSION, Announcement, LiveView, PacePoint
 from ..model.report import Remedy, Report
 from . import words
-from .compose import place
+from .compose import best_of, place
 from .glossary import BOUNDS
-from .terminal import Sheet
+from .terminal import COLOURS, Sheet
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -101,7 +101,6 @@ NARROW = 56  # columns, below which no history is drawn
 LONGEST_COMMAND = 40
 GPUS_AT_MOST = 4
 RESOURCES = {"cpu": "CPU", "io": "I/O", "memory": "memory"}
-COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 STATES = {
     "starting": "waiting for the first batch",
     "running": "running",
@@ -152,12 +151,6 @@ def shown_command(announcement: Announcement) -> str:
     if announcement.script is not None and announcement.script in command:
         command = command[command.index(announcement.script) :]
     return words.short(words.plain(shlex.join(command)), LONGEST_COMMAND)
-
-
-def best_of(report: Report | None) -> Remedy | None:
-    """The first remedy that is expected to help."""
-    remedies = report.remedies if report is not None else []
-    return next((remedy for remedy in remedies if remedy.predicted_speedup.reach > 1), None)
 
 
 def closing(look: LiveView) -> str:

@@ -91,4 +91,4 @@ def test_json_on_stdout_is_nothing_but_json(tmp_path: Path, capsys: pytest.Captu
     hand(tmp_path, replace(PROOF, expected=[expected]), {FORMAT: "json"})
     told = capsys.readouterr()
     assert json.loads(told.out)["winner"] == "workers-auto"
-    assert "--expect workers-auto > 3: fails" in told.err
+    assert "expected workers-auto > 3: fails" in told.err
