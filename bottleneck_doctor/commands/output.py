@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -52,6 +53,30 @@ def complain(line: str) -> None:
         print(f"bdoc: {plain(line)}", file=sys.stderr, flush=True)
     except OSError:
         pass  # nobody is left to tell
+
+
+class StatusLine:
+    """A line of stderr that is drawn anew in place; afterwards the terminal is as it was."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def draw(self, text: str) -> None:
+        """Show this instead of what stood there."""
+        self.say(f"\r\x1b[2K{text}")
+        self._shown = True
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._shown:
+            self.say("\r\x1b[2K")
+            self._shown = False
+
+    def say(self, text: str) -> None:
+        """Something that stays. Whoever cannot be told does not matter."""
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def write(path: str, data: bytes, option: str = "--output", *, private: bool = False) -> None:

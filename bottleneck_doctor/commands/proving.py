@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,12 @@ from ..model.run import Order
 from ..prove.restore import Keeping
 from . import pyproject_settings
 from .options import DATA_FN, OUTPUT, PYTHON, QUIET
-from .output import complain, screen, write
+from .output import StatusLine, complain, screen, write
 from .proof_files import hand_over, show_plan
 from .prove_options import ALLOW_NUMERICS, BUDGET_S, DRY_RUN, EXPECT, LONGEST, PROFILE, REMEDIES
 from .run_options import Options
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ..model.diagnosis import Diagnosis
     from ..model.profile import Profile
     from ..model.proof import Plan
@@ -32,21 +30,13 @@ if TYPE_CHECKING:
     from ..prove.trials import Target
 
 
-class ProvingLine:
+class ProvingLine(StatusLine):
     """Stderr while remedies are tried; nothing where it is to be quiet."""
 
     def __init__(self, quiet: bool) -> None:
+        super().__init__()
         self._quiet = quiet
         self._live = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self._shown = False
-
-    def __enter__(self) -> ProvingLine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.clear()
 
     def follow(self, arm: Arm, proving: Proving, plan: Plan) -> None:
         """An arm is being run."""
@@ -67,8 +57,7 @@ class ProvingLine:
 
             shown = screen(sys.stderr)
             text = proving_line(doing, share, left_s, known or [], shown.width, shown.encoding)
-            self._write(f"\r\x1b[2K{text}")
-            self._shown = True
+            self.draw(text)
 
     def tell(self, attempt: Attempt) -> None:
         """A run is over."""
@@ -82,23 +71,6 @@ class ProvingLine:
         if not self._quiet:
             self.clear()
             complain(text)
-
-    def say(self, text: str) -> None:
-        """Something longer, in between."""
-        self.clear()
-        self._write(text)
-
-    def clear(self) -> None:
-        """Leave the terminal as it was."""
-        if self._shown:
-            self._write("\r\x1b[2K")
-            self._shown = False
-
-    def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError, AttributeError):
-            encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-            sys.stderr.buffer.write(text.encode(encoding, "backslashreplace"))
-            sys.stderr.flush()
 
 
 INTERRUPTED = 130
@@ -142,7 +114,8 @@ def prove_command(options: Options) -> int:
     script, module, launcher, args = options.form
     data_fn = tuple(options[DATA_FN])
     target = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
-    with ProvingLine(options[QUIET]) as line, _telling(Proving(options, expected, target, line)) as proving:
+    line = ProvingLine(options[QUIET])
+    with _telling(Proving(options, expected, target, line)) as proving:
         diagnosis, status = _watched(proving)
         if diagnosis is None:
             return status
@@ -164,10 +137,10 @@ def _telling(proving: Proving) -> Iterator[Proving]:
     try:
         yield proving
     finally:
+        proving.line.clear()
         for note in proving.keeping.restored():
             proving.line.note(note)
         for note in proving.keeping.failures():
-            proving.line.clear()
             complain(note)
 
 
@@ -239,6 +212,7 @@ def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
     report = write_up(diagnosis.profile, diagnosis)
     if not proving.options[QUIET] and proving.options[PROFILE] is None:
         shown = screen(sys.stderr)
+        proving.line.clear()
         proving.line.say(
             render(report, "terminal", width=shown.width, color=shown.color, encoding=shown.encoding)
         )

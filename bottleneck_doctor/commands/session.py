@@ -17,6 +17,7 @@ from ..launch.limits import Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended
 from .options import FORMAT, MAX_SECONDS, MAX_STEPS, NO_PROFILER, NO_PY_SPY, OUTPUT, QUIET
+from .output import StatusLine, screen
 from .run_options import TRIAL, UNTIL_STEADY
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Session:
 
     options: Options
     folder: Path | None
-    line: Any = None
+    line: ProgressLine | None = None
     started_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     origin_ns: int = field(default_factory=time.monotonic_ns)
     board: Board | None = None
@@ -299,34 +300,16 @@ def here() -> str:
         return ""
 
 
-class ProgressLine:
-    """The quiet progress line on a terminal's stderr; gone when the run is over."""
+class ProgressLine(StatusLine):
+    """How far the training is, on a terminal's stderr; gone when the run is over."""
 
-    def __init__(self) -> None:
-        self._shown = False
-
-    def show(self, progress: list[Any], now_ns: int, origin_ns: int) -> None:
+    def show(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
         """Draw it anew in place."""
         from ..render.progress import progress_line
-        from .output import screen
 
         front = progress[0] if progress else None
         span = (front.last_ns - front.first_ns) / 1e9 if front else 0.0
         step_s = span / max(1, front.steps - 1) if front and span > 0 else None
         share = min(1.0, front.wait_ns / 1e9 / span) if front and span > 0 else None
-        width = screen(sys.stderr).width
-        text = progress_line(front.steps if front else 0, step_s, share, (now_ns - origin_ns) / 1e9, width)
-        self._write(f"\r\x1b[2K{text}")
-        self._shown = True
-
-    def clear(self) -> None:
-        """Leave the terminal as it was."""
-        if self._shown:
-            self._write("\r\x1b[2K")
-
-    def _write(self, text: str) -> None:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            pass
+        steps, elapsed_s = front.steps if front else 0, (now_ns - origin_ns) / 1e9
+        self.draw(progress_line(steps, step_s, share, elapsed_s, screen(sys.stderr).width))

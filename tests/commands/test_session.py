@@ -98,4 +98,4 @@ def test_a_terminal_that_went_away_does_not_end_the_watching(monkeypatch: pytest
     gone = io.StringIO()
     gone.close()
     monkeypatch.setattr(sys, "stderr", gone)
-    ProgressLine()._write("x")
+    ProgressLine().say("x")
