@@ -10,10 +10,10 @@ timed and remedies not predicted. Needs the right to read another process's memo
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +23,7 @@ from .. import __version__
 from ..model.errors import UsageError
 from . import pyproject_settings
 from .cli import declared
-from .options import FORMAT, OUTPUT
+from .options import FORMAT, OUTPUT, positive
 from .output import complain, say, screen, write
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def main(
     """Look at a training that runs already."""
     settings = pyproject_settings.load()
     shown = settings.of(FORMAT, format)
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise UsageError(f"--seconds {seconds}: expected a number of seconds above 0")
+    positive(seconds, "--seconds")
     _require_sight(pid)
     profile = looked_at(pid, seconds)
     path = settings.of(OUTPUT, output)
@@ -112,7 +111,7 @@ def looked_at(pid: int, seconds: float) -> Profile:
     return assemble(
         Remains(
             folder=None,
-            run=_lasted(run, (end_ns - origin_ns) / 1e9),
+            run=replace(run, duration_s=(end_ns - origin_ns) / 1e9),
             machine=machine,
             origin_ns=origin_ns,
             samples=sensors.samples,
@@ -141,12 +140,6 @@ def _described(pid: int) -> Run:
         cwd = "/"
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return Run(bounded(mask(words)), script, cwd, started, 0.0, 0, bdoc=__version__, pid=pid, attached=True)
-
-
-def _lasted(run: Run, seconds: float) -> Run:
-    from dataclasses import replace
-
-    return replace(run, duration_s=seconds)
 
 
 def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:

@@ -1,4 +1,4 @@
-"""The gate as a short markdown page: what a CI system shows beside the job."""
+"""The gate for CI systems: a job summary in markdown, JUnit XML, annotations of GitHub's."""
 
 from __future__ import annotations
 

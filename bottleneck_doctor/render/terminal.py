@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import IO, Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -13,28 +14,33 @@ from . import words
 from .document import Document, FindingBlock, HotRow, Hottest, RemedyBlock
 
 WIDEST = 100
+DEFAULT_WIDTH = 80
 NARROWEST = 20
+
+
+def console(file: IO[str], color: bool, force: bool, **more: Any) -> Console:
+    """What writes styled text and adds nothing of its own. ``force``: as for a terminal, whatever it is."""
+    return Console(
+        file=file,
+        color_system="standard" if color else None,
+        force_terminal=force,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        **more,
+    )
 
 
 class Sheet:
     """Lines of styled text, wrapped at ``width`` and sayable in ``encoding``; knows nothing of reports."""
 
-    def __init__(self, width: int, color: bool, encoding: str) -> None:
-        self.width = max(NARROWEST, min(width, WIDEST))
+    def __init__(self, width: int | None, color: bool, encoding: str) -> None:
+        self.width = max(NARROWEST, min(width or DEFAULT_WIDTH, WIDEST))
         self.encoding = encoding
         self._file = io.StringIO()
-        self._console = Console(
-            file=self._file,
-            width=self.width,
-            color_system="standard" if color else None,
-            force_terminal=color,
-            no_color=not color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-            _environ={},
-        )
+        self._console = console(self._file, color, force=color, width=self.width, _environ={})
 
     def line(
         self, *spans: str | tuple[str, str], indent: int = 0, lead: str = "", lead_style: str = ""
@@ -120,7 +126,7 @@ LONGEST_BAR = 30
 COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 
 
-def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
+def terminal(document: Document, width: int | None, color: bool, encoding: str) -> str:
     """The document drawn for a terminal, or for a pipe when ``color`` is off."""
     sheet = Sheet(width, color, encoding)
     sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *document.circumstances]), "dim"))

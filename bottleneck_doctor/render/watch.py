@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -19,7 +18,7 @@ from ..model.report import Remedy, Report
 from . import words
 from .compose import best_of, place
 from .glossary import BOUNDS
-from .terminal import COLOURS, Sheet
+from .terminal import COLOURS, Sheet, console
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -62,16 +61,7 @@ class LiveBlock:
     """Draws over what it drew last; what stands above it, and the last state, stay on the screen."""
 
     def __init__(self, stream: TextIO, color: bool) -> None:
-        self._console = Console(
-            file=stream,
-            force_terminal=True,
-            color_system="standard" if color else None,
-            no_color=not color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-        )
+        self._console = console(stream, color, force=True)
         self._live = Live(
             console=self._console,
             auto_refresh=False,

@@ -12,8 +12,6 @@ from .. import words
 from ..terminal import Sheet
 from .compose import Advised, ProofDocument, TrialRow, name_of
 
-DEFAULT_WIDTH = 80
-
 LONGEST_CHANGE = 200
 NOTHING = "nothing to try: no remedy of the report can be applied from outside"
 UNSAID = ("where",)  # of a treatment's options: which call is meant
@@ -27,7 +25,7 @@ def render_plan(
         from ...model.codec import encode_plan
 
         return encode_plan(plan).decode()
-    sheet = Sheet(width or DEFAULT_WIDTH, color and format == "terminal", encoding)
+    sheet = Sheet(width, color and format == "terminal", encoding)
     tried = plan.arms if any(arm.kind != BASELINE for arm in plan.arms) else []
     sheet.line((_head(plan) if tried else NOTHING, "bold"))
     for arm in tried:
@@ -74,7 +72,7 @@ COLOURS = {"good": "green", "bad": "red", "open": "yellow", "plain": ""}
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def terminal(document: ProofDocument, width: int, color: bool, encoding: str) -> str:
+def terminal(document: ProofDocument, width: int | None, color: bool, encoding: str) -> str:
     """The document drawn for a terminal, or for a pipe when ``color`` is off."""
     sheet = Sheet(width, color, encoding)
     colour = f"bold {COLOURS[document.mood]}".strip()
