@@ -1,7 +1,7 @@
 """Draws the README's pictures from the recorded run of the first quick start.
 
-The command is `python -m tests.house.pictures`. `docs/terminal.svg` is what `bdoc run` prints; a test
-holds it to the report of today. `docs/page.png` is the top of what `bdoc view` opens, drawn by a chromium on PATH.
+The command is `python -m tests.house.pictures`. `docs/terminal.svg` is what `bdoc run` prints; a test holds
+it to the report of today. `docs/page.png` is the top of what `bdoc view` opens, drawn by a chromium on PATH.
 """
 
 from __future__ import annotations
