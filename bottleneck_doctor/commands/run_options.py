@@ -95,10 +95,9 @@ UNTIL_STEADY = Option(
     "until-steady", bool, False, "End the training once its step time is known.", hidden=True
 )
 RUN: tuple[Option[Any], ...] = (
-    MODULE, OUTPUT, MAX_DATA_WAIT, FAIL_IF, MAX_STEPS,
-    MAX_SECONDS, FORMAT, QUIET, NO_PROFILER, NO_PY_SPY,
-    CPROFILE, KEEP_TRACE, NO_PATHS, CALIBRATE, NO_CALIBRATE, PROVE_S,
-    PYTHON, DATA_FN, TRIAL, PLACE, UNTIL_STEADY,
+    MODULE, OUTPUT, MAX_DATA_WAIT, FAIL_IF, MAX_STEPS, MAX_SECONDS, FORMAT, QUIET, NO_PROFILER, NO_PY_SPY,
+    CPROFILE, KEEP_TRACE, NO_PATHS, CALIBRATE, NO_CALIBRATE, PROVE_S, PYTHON, DATA_FN, TRIAL, PLACE,
+    UNTIL_STEADY,
 )  # fmt: skip
 
 
@@ -149,9 +148,9 @@ def form_of(target: list[str], module: bool, launched: bool, command: str) -> Fo
         raise UsageError(
             f"nothing to run: give a script, '-m MODULE' or '-- COMMAND', see `bdoc {command} --help`"
         )
-    if launched:
-        return Form(None, None, target, []) if not module else Form(None, target[0], None, target[1:])
-    return Form(None, target[0], None, target[1:]) if module else Form(target[0], None, None, target[1:])
+    if module:
+        return Form(None, target[0], None, target[1:])
+    return Form(None, None, target, []) if launched else Form(target[0], None, None, target[1:])
 
 
 def refuse_stdin(form: Form) -> None:
