@@ -10,10 +10,10 @@ timed and remedies not predicted. Needs the right to read another process's memo
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,9 +22,9 @@ import typer
 from .. import __version__
 from ..model.errors import UsageError
 from . import pyproject_settings
-from .options import Format
+from .cli import declared
+from .options import FORMAT, OUTPUT, positive
 from .output import complain, say, screen, write
-from .reading import printed_format
 
 if TYPE_CHECKING:
     from ..model.instruments import Stack
@@ -38,20 +38,16 @@ FIRST_LOOK_S = 0.5
 def main(
     pid: Annotated[int, typer.Argument(metavar="PID", help="The training's process, or its launcher's.")],
     seconds: Annotated[float, typer.Option(metavar="S", help="How long to look.")] = 60.0,
-    output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", metavar="PATH", help="The profile.", show_default="profile.json"),
-    ] = None,
-    format: Format = None,
+    output: Annotated[str | None, declared(OUTPUT)] = None,
+    format: Annotated[str | None, declared(FORMAT)] = None,
 ) -> int:
     """Look at a training that runs already."""
-    defaults = pyproject_settings.load()
-    shown = printed_format(format, defaults)
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise UsageError(f"--seconds {seconds}: expected a number of seconds above 0")
+    settings = pyproject_settings.load()
+    shown = settings.of(FORMAT, format)
+    positive(seconds, "--seconds")
     _require_sight(pid)
     profile = looked_at(pid, seconds)
-    path = output or defaults.output
+    path = settings.of(OUTPUT, output)
     from ..model.codec import encode_profile
     from ..prescribe import write_up
     from ..render import render
@@ -115,7 +111,7 @@ def looked_at(pid: int, seconds: float) -> Profile:
     return assemble(
         Remains(
             folder=None,
-            run=_lasted(run, (end_ns - origin_ns) / 1e9),
+            run=replace(run, duration_s=(end_ns - origin_ns) / 1e9),
             machine=machine,
             origin_ns=origin_ns,
             samples=sensors.samples,
@@ -144,12 +140,6 @@ def _described(pid: int) -> Run:
         cwd = "/"
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return Run(bounded(mask(words)), script, cwd, started, 0.0, 0, bdoc=__version__, pid=pid, attached=True)
-
-
-def _lasted(run: Run, seconds: float) -> Run:
-    from dataclasses import replace
-
-    return replace(run, duration_s=seconds)
 
 
 def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
+from .options import Option
 from .output import say
 
 # Public in every typer, whichever click it brings: the base of what a wrong command line raises.
@@ -42,6 +44,34 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
         special: dict[str, Any] = getattr(module, "SPECIAL", {})
         app.command(name, help=text, short_help=head, **special)(module.main)
     return app
+
+
+def declared(option: Option[Any]) -> Any:
+    """What typer is told of an option."""
+    return typer.Option(
+        *option.words,
+        metavar=option.metavar,
+        help=option.help,
+        hidden=option.hidden,
+        show_default=option.shown_default or True,
+    )
+
+
+def signature(options: Iterable[Option[Any]]) -> inspect.Signature:
+    """What typer reads of a command that starts a training: its options, and the training's command line."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    target = Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", hidden=True)]
+    read = [
+        inspect.Parameter("context", keyword, annotation=typer.Context),
+        inspect.Parameter("target", keyword, annotation=target, default=None),
+    ]
+    for one in options:
+        kind: Any = {bool: bool, list: list[str] | None}.get(one.kind, one.kind | None)
+        absent = False if one.kind is bool else None
+        read.append(
+            inspect.Parameter(one.key, keyword, annotation=Annotated[kind, declared(one)], default=absent)
+        )
+    return inspect.Signature(read)
 
 
 def _start(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 from . import pyproject_settings
-from .options import Python
+from .cli import declared
+from .options import PYTHON
 from .output import say, screen
 from .target import describe
 
 
-def main(python: Python = None) -> int:
+def main(python: Annotated[str | None, declared(PYTHON)] = None) -> int:
     """Show what can be measured on this machine, what cannot, why, and how to allow it."""
     from ..launch.command import choose
     from ..render.pages import capabilities_text
     from ..sense.capabilities import list_capabilities
 
-    target = describe(choose(python or pyproject_settings.load().python))
+    target = describe(choose(pyproject_settings.load().of(PYTHON, python)))
     shown = screen(sys.stdout)
     say(
         capabilities_text([target, *list_capabilities()], shown.width, shown.color, shown.encoding),

@@ -1,49 +1,170 @@
-"""The options that several commands share, declared once: they read the same in every help."""
+"""The options, each declared once: the command line, ``[tool.bdoc]`` and the code take them from here.
+
+What only one command has is declared beside it. Nothing dear is imported: a training waits for this.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import typer
+from ..model.errors import UsageError
+from .reading import printed_format
 
-MaxDataWait = Annotated[
-    list[str] | None, typer.Option(metavar="FRACTION", help="Fail when data_wait_fraction is above this.")
-]
-FailIf = Annotated[
-    list[str] | None, typer.Option(metavar="'METRIC OP VALUE'", help="Fail when this is so. Repeatable.")
-]
-Format = Annotated[
-    str | None, typer.Option(metavar="FORMAT", help="terminal (the default), markdown or json.")
-]
-Module = Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")]
-Python = Annotated[str | None, typer.Option(metavar="PATH", help="The Python that runs the training.")]
-DataFn = Annotated[
-    list[str] | None,
-    typer.Option(metavar="MODULE:FUNCTION", help="A function that fetches batches. Repeatable."),
-]
-CProfile = Annotated[bool, typer.Option("--cprofile", help="Also run cProfile, which slows Python.")]
-KeepTrace = Annotated[
-    bool, typer.Option("--keep-trace", help="Keep the profiler's trace of an accelerator's steps.")
-]
-MaxSteps = Annotated[int | None, typer.Option(metavar="N", help="End the training after N steps.")]
-NoPaths = Annotated[
-    bool, typer.Option("--no-paths", help="Call folders and data files in the profile by hashes.")
-]
-Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="Afterwards, time all remedies that can be: 2 to 12 s.")
-]
-NoCalibrate = Annotated[
-    bool, typer.Option("--no-calibrate", help="Time nothing afterwards, not even for two seconds.")
-]
-ProveFor = Annotated[
-    str | None, typer.Option("--prove", metavar="TIME", help="Then try the remedies, for 2m, say.")
-]
-TrialOrder = Annotated[
-    str | None, typer.Option("--trial", hidden=True, help="What `bdoc prove` wants tried, as JSON.")
-]
-Place = Annotated[
-    str | None, typer.Option("--place", hidden=True, help="Where `bdoc prove` wants the run folder.")
-]
-UntilSteady = Annotated[
-    bool, typer.Option("--until-steady", hidden=True, help="End the training once its step time is known.")
-]
+if TYPE_CHECKING:
+    from ..model.gate import Condition
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Option(Generic[T_co]):
+    """``name`` is ``--name`` on the command line, unless ``spelled`` otherwise, and the key in pyproject's
+    table, where its value is one of ``in_table``. ``kind`` is what is typed: bool, str, int, float, or list,
+    of texts. ``read`` checks and converts that, given what an error calls it; None: as if not given."""
+
+    name: str
+    kind: type
+    default: T_co
+    help: str
+    metavar: str | None = None
+    spelled: tuple[str, ...] = ()
+    shown_default: str = ""
+    hidden: bool = False
+    in_table: tuple[type, ...] = ()
+    read: Callable[[Any, str], T_co | None] = lambda value, _: value
+
+    @property
+    def key(self) -> str:
+        """Its name as Python can write it."""
+        return self.name.replace("-", "_")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What stands for it on the command line."""
+        return self.spelled or (f"--{self.name}",)
+
+
+def named(text: str, _: str) -> str | None:
+    """A text; an empty one, as of a variable that is unset, is none."""
+    return text or None
+
+
+def at_least_one(value: int, origin: str) -> int:
+    """A number of steps."""
+    if value < 1:
+        raise UsageError(f"{origin} {value}: expected a whole number of at least 1")
+    return value
+
+
+def positive(value: float, origin: str) -> float:
+    """A number of seconds."""
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError(f"{origin} {value}: expected a number of seconds above 0")
+    return value
+
+
+def functions(names: list[str], _: str) -> list[str]:
+    """Functions of the user's that fetch batches, each as MODULE:FUNCTION."""
+    for name in names:
+        module, colon, function = name.partition(":")
+        parts = [*module.split("."), *function.split(".")]
+        if not colon or not all(part.isidentifier() for part in parts):
+            raise UsageError(f"--data-fn {name!r} is not MODULE:FUNCTION, for example 'cats.data:next_batch'")
+    return names
+
+
+def data_wait_limits(given: list[str] | float, origin: str) -> list[Condition]:
+    """Imports the gate, as ``failing`` does: the training waits for it only where there is one."""
+    from ..analyse.gate import data_wait_condition
+
+    return data_wait_condition(given if isinstance(given, list) else [repr(given)], origin)
+
+
+def failing(texts: list[str], origin: str, known: Collection[str] = ()) -> list[Condition]:
+    """The states that fail the gate; ``known`` are the metrics that there are, where more than usual."""
+    from ..analyse.gate import METRIC_NAMES, parse_condition
+
+    return [parse_condition(text, known or METRIC_NAMES, origin) for text in texts]
+
+
+def thresholds(data_wait: list[Condition], fail_if: list[Condition]) -> list[Condition]:
+    """Both together, each once; refuses what no run could hold."""
+    found = [*data_wait, *fail_if]
+    if found:
+        from ..analyse.gate import refuse_contradictions
+
+        refuse_contradictions(found)
+    return list(dict.fromkeys(found))
+
+
+def regression(given: str | float, origin: str) -> float:
+    """The share by which a step may get slower than the baseline's."""
+    from ..analyse.gate import parse_fraction
+
+    return parse_fraction(given if isinstance(given, str) else repr(given), origin)
+
+
+NUMBER = (int, float)
+MODULE = Option("module", bool, False, "SCRIPT is the name of a module, as for python -m.", spelled=("-m",))
+OUTPUT = Option(
+    "output", str, "profile.json", "The profile.", "PATH", ("-o", "--output"), "profile.json",
+    in_table=(str,), read=named,
+)  # fmt: skip
+FORMAT = Option(
+    "format", str, "terminal", "terminal (the default), markdown or json.", "FORMAT",
+    in_table=(str,), read=printed_format,
+)  # fmt: skip
+PYTHON = Option[str | None](
+    "python", str, None, "The Python that runs the training.", "PATH", in_table=(str,), read=named
+)
+MAX_DATA_WAIT = Option["list[Condition]"](
+    "max-data-wait", list, [], "Fail when data_wait_fraction is above this.", "FRACTION",
+    in_table=NUMBER, read=data_wait_limits,
+)  # fmt: skip
+MAX_REGRESSION = Option[float | None](
+    "max-regression", str, None, "Fail when steps got slower by more, beyond the noise (default 0.03).",
+    "FRACTION", in_table=NUMBER, read=regression,
+)  # fmt: skip
+MAX_SECONDS = Option[float | None](
+    "max-seconds", float, None, "End the training after S seconds.", "S", in_table=NUMBER, read=positive
+)
+MAX_STEPS = Option[int | None](
+    "max-steps", int, None, "End the training after N steps.", "N", in_table=(int,), read=at_least_one
+)
+QUIET = Option(
+    "quiet", bool, False, "No progress and no report.", spelled=("-q", "--quiet"), in_table=(bool,)
+)
+NO_PROFILER = Option("no-profiler", bool, False, "No torch.profiler window.", in_table=(bool,))
+NO_PY_SPY = Option("no-py-spy", bool, False, "No py-spy window.", in_table=(bool,))
+CPROFILE = Option("cprofile", bool, False, "Also run cProfile, which slows Python.", in_table=(bool,))
+NO_PATHS = Option(
+    "no-paths", bool, False, "Call folders and data files in the profile by hashes.", in_table=(bool,)
+)
+CALIBRATE = Option(
+    "calibrate", bool, False, "Afterwards, time all remedies that can be: 2 to 12 s.", in_table=(bool,)
+)
+NO_CALIBRATE = Option(
+    "no-calibrate", bool, False, "Time nothing afterwards, not even for two seconds.", in_table=(bool,)
+)
+BASELINE = Option[list[str]](
+    "baseline", list, [], "A profile from before, to compare with. Repeatable.", "PROFILE", in_table=(list,)
+)
+FAIL_IF = Option["list[Condition]"](
+    "fail-if", list, [], "Fail when this is so. Repeatable.", "'METRIC OP VALUE'",
+    in_table=(list,), read=failing,
+)  # fmt: skip
+DATA_FN = Option[list[str]](
+    "data-fn", list, [], "A function that fetches batches. Repeatable.", "MODULE:FUNCTION",
+    in_table=(list,), read=functions,
+)  # fmt: skip
+# What may stand in the table.
+KEYS: dict[str, Option[Any]] = {
+    one.name: one
+    for one in (
+        OUTPUT, FORMAT, PYTHON, MAX_DATA_WAIT, MAX_REGRESSION, MAX_SECONDS, MAX_STEPS, QUIET, NO_PROFILER,
+        NO_PY_SPY, CPROFILE, NO_PATHS, CALIBRATE, NO_CALIBRATE, BASELINE, FAIL_IF, DATA_FN,
+    )
+}  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -54,6 +55,30 @@ def complain(line: str) -> None:
         pass  # nobody is left to tell
 
 
+class StatusLine:
+    """A line of stderr that is drawn anew in place; afterwards the terminal is as it was."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def draw(self, text: str) -> None:
+        """Show this instead of what stood there."""
+        self.say(f"\r\x1b[2K{text}")
+        self._shown = True
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._shown:
+            self.say("\r\x1b[2K")
+            self._shown = False
+
+    def say(self, text: str) -> None:
+        """Something that stays. Whoever cannot be told does not matter."""
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
 def write(path: str, data: bytes, option: str = "--output", *, private: bool = False) -> None:
     """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept. A
     new file that is ``private`` is its owner's alone: names of files and lines of scripts are in a profile.
@@ -82,8 +107,8 @@ def append(path: str, text: str, option: str) -> None:
         raise UsageError(f"cannot write {path!r}: {why}; choose another place with {option}") from None
 
 
-def writable(path: str, option: str) -> None:
-    """Refuse a place that cannot be written to before any work is done; leaves no file behind."""
+def writable(path: str, option: str) -> str:
+    """The path. Refuses one that cannot be written to before any work is done; leaves no file behind."""
     if not path or "\0" in path:
         raise UsageError(f"{option} {path!r}: not a name of a file")
     folder, why = os.path.dirname(os.path.realpath(path)), ""
@@ -97,6 +122,7 @@ def writable(path: str, option: str) -> None:
         why = "this user may not write to its folder"
     if why:
         raise UsageError(f"{option} {path!r}: {why}")
+    return path
 
 
 def _replace(target: str, data: bytes, private: bool) -> None:

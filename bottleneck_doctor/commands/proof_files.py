@@ -7,35 +7,37 @@ import sys
 from ..model.profile import Profile
 from ..model.proof import Plan, Proof
 from ..model.report import Report
+from .options import FORMAT
 from .output import Screen, complain, say, screen, write
-from .prove_options import ProveOptions
+from .prove_options import PROOF, WRITE_PATCH
+from .run_options import Options
 
 
-def show_plan(options: ProveOptions, plan: Plan) -> None:
+def show_plan(options: Options, plan: Plan) -> None:
     """What would be tried, to stdout."""
     from ..render.proof.terminal import render_plan
 
     shown = screen(sys.stdout)
-    text = render_plan(plan, options.format, width=shown.width, color=shown.color, encoding=shown.encoding)
+    text = render_plan(plan, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
     say(text, shown.encoding)
 
 
-def hand_over(options: ProveOptions, proof: Proof, profile: Profile, report: Report) -> None:
+def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) -> None:
     """The proof to stdout; then what else was asked for."""
     from ..prove.patch.proven import with_patches
     from ..render.proof import render_proof
-    from ..render.proof.compose import expected_lines
+    from ..render.proof.compose import expected
 
     proof = with_patches(proof, report.remedies, profile)
-    shown = Screen(100, False, "utf-8") if options.format == "json" else screen(sys.stdout)
-    text = render_proof(proof, options.format, width=shown.width, color=shown.color, encoding=shown.encoding)
+    shown = Screen(100, False, "utf-8") if options[FORMAT] == "json" else screen(sys.stdout)
+    text = render_proof(proof, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
     say(text, shown.encoding)
-    for line in expected_lines(proof.expected) if options.format == "json" else ():
-        complain(line)  # the text says it itself
-    if options.output is not None:
-        write(options.output, render_proof(proof, "json").encode(), private=True)
-    if options.write_patch is not None:
-        _write_patch(options.write_patch, proof)
+    for one in proof.expected if options[FORMAT] == "json" else ():
+        complain(expected(one)[1])  # the text says it itself
+    if (place := options[PROOF]) is not None:
+        write(place, render_proof(proof, "json").encode(), private=True)
+    if (place := options[WRITE_PATCH]) is not None:
+        _write_patch(place, proof)
 
 
 def _write_patch(path: str, proof: Proof) -> None:

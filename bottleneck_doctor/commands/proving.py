@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,13 @@ from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, P
 from ..model.run import Order
 from ..prove.restore import Backups
 from . import pyproject_settings
-from .output import complain, screen, write
+from .options import DATA_FN, OUTPUT, PYTHON, QUIET
+from .output import StatusLine, complain, screen, write
 from .proof_files import hand_over, show_plan
-from .prove_options import ProveOptions
+from .prove_options import ALLOW_NUMERICS, BUDGET_S, DRY_RUN, EXPECT, LONGEST, PROFILE, REMEDIES
+from .run_options import Options
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ..model.diagnosis import Diagnosis
     from ..model.profile import Profile
     from ..model.proof import Plan
@@ -30,21 +30,13 @@ if TYPE_CHECKING:
     from ..prove.trials import Target
 
 
-class ProvingLine:
+class ProvingLine(StatusLine):
     """Stderr while remedies are tried; nothing where it is to be quiet."""
 
     def __init__(self, quiet: bool) -> None:
+        super().__init__()
         self._quiet = quiet
         self._live = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self._shown = False
-
-    def __enter__(self) -> ProvingLine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.clear()
 
     def follow(self, arm: Arm, proving: Proving, plan: Plan) -> None:
         """An arm is being run."""
@@ -65,8 +57,7 @@ class ProvingLine:
 
             shown = screen(sys.stderr)
             text = proving_line(doing, share, left_s, known or [], shown.width, shown.encoding)
-            self._write(f"\r\x1b[2K{text}")
-            self._shown = True
+            self.draw(text)
 
     def tell(self, attempt: Attempt) -> None:
         """A run is over."""
@@ -81,23 +72,6 @@ class ProvingLine:
             self.clear()
             complain(text)
 
-    def say(self, text: str) -> None:
-        """Something longer, in between."""
-        self.clear()
-        self._write(text)
-
-    def clear(self) -> None:
-        """Leave the terminal as it was."""
-        if self._shown:
-            self._write("\r\x1b[2K")
-            self._shown = False
-
-    def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError, AttributeError):
-            encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-            sys.stderr.buffer.write(text.encode(encoding, "backslashreplace"))
-            sys.stderr.flush()
-
 
 INTERRUPTED = 130
 SEED = 0  # of every run: what the script does not seed draws the same each time
@@ -110,7 +84,7 @@ FIRST_RUN_STEPS = 2000
 class Proving:
     """All that one command knows; filled as it goes, so that Ctrl-C finds what was there."""
 
-    options: ProveOptions
+    options: Options
     expected: list[Expected]
     target: Target
     line: ProvingLine
@@ -130,24 +104,24 @@ class Proving:
         return self.budget_s - self.spent_s()
 
 
-def prove_command(options: ProveOptions) -> int:
+def prove_command(options: Options) -> int:
     """Try remedies on the training; the exit status of the contract."""
     from ..prove.trials import Target
 
     expected = _expected(options)
-    python = choose(options.python)
-    command_of(options.script, options.module, options.launcher, options.args, python)  # refuses nonsense
-    target = Target(
-        options.script, options.module, tuple(options.launcher or ()), tuple(options.args), options.python,
-        tuple(options.data_fn),
-    )  # fmt: skip
-    with ProvingLine(options.quiet) as line, _telling(Proving(options, expected, target, line)) as proving:
+    python = choose(options[PYTHON])
+    command_of(*options.form, python)  # refuses nonsense
+    script, module, launcher, args = options.form
+    data_fn = tuple(options[DATA_FN])
+    target = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
+    line = ProvingLine(options[QUIET])
+    with _telling(Proving(options, expected, target, line)) as proving:
         diagnosis, status = _watched(proving)
         if diagnosis is None:
             return status
         report = _report(proving, diagnosis)
         plan = _plan(proving, diagnosis, report)
-        if options.dry_run:
+        if options[DRY_RUN]:
             line.clear()
             show_plan(options, plan)
             return 0
@@ -163,21 +137,21 @@ def _telling(proving: Proving) -> Iterator[Proving]:
     try:
         yield proving
     finally:
+        proving.line.clear()
         for note in proving.backups.restored():
             proving.line.note(note)
         for note in proving.backups.failures():
-            proving.line.clear()
             complain(note)
 
 
-def _expected(options: ProveOptions) -> list[Expected]:
+def _expected(options: Options) -> list[Expected]:
     """What the command line expects; an unknown remedy is refused before anything runs."""
     from ..prescribe.shelf import offered
     from ..prove.proof import check_id, parse_expectation
 
-    for name in options.remedies:
+    for name in options[REMEDIES]:
         check_id(name, offered(), "--remedy")
-    return [parse_expectation(text, offered()) for text in options.expect]
+    return [parse_expectation(text, offered()) for text in options[EXPECT]]
 
 
 def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
@@ -187,16 +161,16 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     from ..prove.limits import budget_of
 
     options = proving.options
-    if options.profile is not None:
-        profile = read_profile(options.profile)
+    if (given := options[PROFILE]) is not None:
+        profile = read_profile(given)
         proving.window_s = profile.run.duration_s
-        proving.budget_s = budget_of(options.budget_s, float("inf"))
+        proving.budget_s = budget_of(options[BUDGET_S], float("inf"))
         return diagnose(profile), 0
     from ..prove.limits import Limits
     from ..prove.proof import FATES
     from ..prove.trials import watch_baseline
 
-    steps = min(FIRST_RUN_STEPS, options.max_steps or FIRST_RUN_STEPS)
+    steps = min(FIRST_RUN_STEPS, options[LONGEST] or FIRST_RUN_STEPS)
     done = watch_baseline(
         proving.target,
         Limits(steps, FIRST_RUN_S),
@@ -204,7 +178,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         backups=proving.backups,
     )
     proving.window_s = done.run_s
-    proving.budget_s = budget_of(options.budget_s, proving.window_s)
+    proving.budget_s = budget_of(options[BUDGET_S], proving.window_s)
     if done.outcome == "measured" and done.profile is not None:
         _keep(done.profile, proving.line)
         return diagnose(done.profile), 0
@@ -221,7 +195,7 @@ def _keep(profile: Profile, line: ProvingLine) -> None:
     from ..model.codec import encode_profile
     from ..model.errors import Refused
 
-    path = pyproject_settings.load().output
+    path = pyproject_settings.load().of(OUTPUT)
     try:
         write(path, encode_profile(profile), private=True)
         line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")
@@ -236,8 +210,9 @@ def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
     from ..render import render
 
     report = write_up(diagnosis.profile, diagnosis)
-    if not proving.options.quiet and proving.options.profile is None:
+    if not proving.options[QUIET] and proving.options[PROFILE] is None:
         shown = screen(sys.stderr)
+        proving.line.clear()
         proving.line.say(
             render(report, "terminal", width=shown.width, color=shown.color, encoding=shown.encoding)
         )
@@ -252,8 +227,8 @@ def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
 
     options = proving.options
     expected = [one.id for one in proving.expected if one.id in offered()]
-    arms, missed = choose_arms(report, options.remedies, expected, options.allow_numerics, offered())
-    span = span_of(diagnosis, arms, options.max_steps)
+    arms, missed = choose_arms(report, options[REMEDIES], expected, options[ALLOW_NUMERICS], offered())
+    span = span_of(diagnosis, arms, options[LONGEST])
     return plan_of(diagnosis, arms, missed, span, proving.budget_s)
 
 
@@ -298,11 +273,11 @@ def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, a
     return prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected, parity)
 
 
-def _status(proof: Proof, report: Report, options: ProveOptions) -> int:
+def _status(proof: Proof, report: Report, options: Options) -> int:
     """The worst of the expectations. Nothing is known of a training that could not be judged, or not be run
     again, nor of remedies asked for by name of which none could be tried."""
     from ..analyse.gate import worst
 
     lost = bool(proof.rows) and proof.baseline_s is None
-    unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options.remedies))
+    unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options[REMEDIES]))
     return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])

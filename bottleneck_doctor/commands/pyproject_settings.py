@@ -6,30 +6,14 @@ import importlib
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..model.errors import UsageError
+from .options import KEYS, Option
+
+T = TypeVar("T")
 
 TABLE = "[tool.bdoc]"
-KINDS: dict[str, tuple[type, ...]] = {
-    "output": (str,),
-    "format": (str,),
-    "python": (str,),
-    "max-data-wait": (int, float),
-    "max-regression": (int, float),
-    "max-seconds": (int, float),
-    "max-steps": (int,),
-    "quiet": (bool,),
-    "no-profiler": (bool,),
-    "no-py-spy": (bool,),
-    "cprofile": (bool,),
-    "no-paths": (bool,),
-    "calibrate": (bool,),
-    "no-calibrate": (bool,),
-    "baseline": (list,),
-    "fail-if": (list,),
-    "data-fn": (list,),
-}
 CALLED = {
     str: "a string",
     int: "a whole number",
@@ -41,26 +25,20 @@ CALLED = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What an option is when the command line does not say. ``file`` is "" when there is no file."""
+    """What the table says, by its keys. ``file`` is "" when there is none."""
 
     file: str = ""
-    output: str = "profile.json"
-    format: str = "terminal"
-    python: str | None = None
-    max_data_wait: float | None = None
-    max_regression: float | None = None
-    max_seconds: float | None = None
-    max_steps: int | None = None
-    quiet: bool = False
-    no_profiler: bool = False
-    no_py_spy: bool = False
-    cprofile: bool = False
-    no_paths: bool = False
-    calibrate: bool = False
-    no_calibrate: bool = False
-    baseline: list[str] = field(default_factory=list)
-    fail_if: list[str] = field(default_factory=list)
-    data_fn: list[str] = field(default_factory=list)
+    said: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, option: Option[T], typed: object = None) -> T:
+        """An option's value: what was ``typed``, else what the table says, else its default."""
+        table = self.said.get(option.name) if option.in_table else None
+        for value, origin in ((typed, f"--{option.name}"), (table, f"{self.file} {TABLE} {option.name}")):
+            if value is not None and value is not False and value != []:
+                found = option.read(value, origin)
+                if found is not None:
+                    return found
+        return option.default
 
 
 def load(start: str | None = None) -> Settings:
@@ -73,15 +51,10 @@ def load(start: str | None = None) -> Settings:
         file = os.path.join(folder, "pyproject.toml")
         table = _table(file) if os.path.isfile(file) else None
         if table is not None:
-            return Settings(file, **{_name(key): _checked(key, table[key], file) for key in table})
+            return Settings(file, {key: _checked(key, value, file) for key, value in table.items()})
         if folder == os.path.dirname(folder):
             return Settings()
         folder = os.path.dirname(folder)
-
-
-def origin(settings: Settings, key: str) -> str:
-    """How an error names a value that came from the file."""
-    return f"{settings.file} {TABLE} {key}"
 
 
 def _table(file: str) -> dict[str, Any] | None:
@@ -100,13 +73,13 @@ def _table(file: str) -> dict[str, Any] | None:
 
 def _checked(key: str, value: Any, file: str) -> Any:
     """The value in its option's type; lists may be given as one string."""
-    if key not in KINDS:
+    if key not in KEYS:
         import difflib
 
-        near = difflib.get_close_matches(key.replace("_", "-"), KINDS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(KINDS)}"
+        near = difflib.get_close_matches(key.replace("_", "-"), KEYS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(KEYS)}"
         raise UsageError(f"{file} {TABLE}: no key {key!r}, {hint}")
-    kinds = KINDS[key]
+    kinds = KEYS[key].in_table
     if list in kinds and isinstance(value, str):
         return [value]
     wrong_bool = isinstance(value, bool) and bool not in kinds
@@ -118,7 +91,3 @@ def _checked(key: str, value: Any, file: str) -> Any:
 
 def _called(kinds: tuple[type, ...]) -> str:
     return " or ".join(CALLED[kind] for kind in kinds if kind is not int or len(kinds) == 1)
-
-
-def _name(key: str) -> str:
-    return key.replace("-", "_")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..model.errors import UsageError
-from . import pyproject_settings
-from .pyproject_settings import Settings
 
 if TYPE_CHECKING:
     from ..model.picture import Picture
@@ -36,30 +34,22 @@ def report_and_picture(path: str) -> tuple[Report, Picture]:
     return write_up(profile, diagnosis), picture_of(diagnosis)
 
 
-def known_format(asked: str | None, defaults: Settings) -> str:
-    """The format that was asked for, else the settings' one; only if it exists."""
+def known_format(name: str, origin: str) -> str:
+    """The format that was asked for, if it exists."""
     from ..render import FORMATS
 
-    name = defaults.format if asked is None else asked
     if name not in FORMATS:
-        raise UsageError(
-            f"{_origin(asked, defaults)} {name!r}: no such format, there are {', '.join(FORMATS)}"
-        )
+        raise UsageError(f"{origin} {name!r}: no such format, there are {', '.join(FORMATS)}")
     return name
 
 
-def printed_format(asked: str | None, defaults: Settings) -> str:
+def printed_format(name: str, origin: str) -> str:
     """The same for the end of a run, which prints: formats that only files hold are for ``bdoc report``."""
     from ..render import DRAWN
 
-    name = known_format(asked, defaults)
-    if name in DRAWN:
+    if known_format(name, origin) in DRAWN:
         raise UsageError(
-            f"{_origin(asked, defaults)} {name!r}: a run prints terminal, markdown or json; afterwards "
+            f"{origin} {name!r}: a run prints terminal, markdown or json; afterwards "
             f"`bdoc report --format {name} -o FILE` writes this"
         )
     return name
-
-
-def _origin(asked: str | None, defaults: Settings) -> str:
-    return pyproject_settings.origin(defaults, "format") if asked is None else "--format"

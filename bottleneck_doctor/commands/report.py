@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from ..model.errors import UsageError
 from . import pyproject_settings
+from .cli import declared
+from .options import FORMAT, OUTPUT
 from .output import Screen, say, screen, write
 from .reading import known_format, report_and_picture, report_of
 
@@ -18,18 +21,18 @@ ENDINGS = {
     ".trace.json": "trace", ".speedscope.json": "speedscope", ".json": "json",
 }  # fmt: skip
 
+ANY_FORMAT = replace(
+    FORMAT,
+    help="terminal (the default), markdown, json; to a file html, trace, flamegraph, speedscope.",
+    read=known_format,
+)
+
 
 def main(
     profile: Annotated[
         str | None, typer.Argument(metavar="PROFILE", help="The profile.", show_default="profile.json")
     ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="terminal (the default), markdown, json; to a file html, trace, flamegraph, speedscope.",
-        ),
-    ] = None,
+    format: Annotated[str | None, declared(ANY_FORMAT)] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -44,11 +47,11 @@ def main(
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..render import DRAWN, render
 
-    defaults = pyproject_settings.load()
+    settings = pyproject_settings.load()
     named = next((said for ending, said in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
-    asked = named if format is None and named and defaults.format == "terminal" else format
-    asked = known_format(asked, defaults)
-    path = profile or defaults.output
+    by_name = format is None and named and settings.said.get(FORMAT.name, "terminal") == "terminal"
+    asked = settings.of(ANY_FORMAT, named if by_name else format)
+    path = profile or settings.of(OUTPUT)
     drawn = asked in DRAWN
     if drawn and not output and sys.stdout.isatty():
         raise UsageError(f"--format {asked} is no text for a terminal: name a file with -o, or pipe it on")

@@ -15,8 +15,9 @@ from ..model.errors import Refused
 from ..model.run import Gap
 from ..sense.files import local_first
 from ..sense.ptrace import tracer
+from .options import CPROFILE, DATA_FN, FORMAT, MAX_STEPS, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
-from .run_options import RunOptions
+from .run_options import KEEP_TRACE, PLACE, PROVE_S, TRIAL, Options, calibrates, conditions
 from .session import ProgressLine, Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here
@@ -117,16 +118,17 @@ PACKAGE = Path(__file__).resolve().parent.parent
 CANNOT_SAY = 3
 
 
-def run_command(options: RunOptions) -> int:
+def run_command(options: Options) -> int:
     """Run the training to its end and say what limited it; the exit status of the contract."""
     if sys.stderr is None:  # started with stderr closed, as some daemons start their jobs
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays until we end
-    python = choose(options.python)
-    command = plan(options.script, options.module, options.launcher, options.args, python)
+    python = choose(options[PYTHON])
+    command = plan(*options.form, python)
     places = local_first(usual_places())
-    with run_folder([options.place, *places] if options.place else places) as folder:
-        refusal = why_not(command, folder) if options.cprofile else ""
-        cprofile = options.cprofile and not refusal
+    place = options[PLACE]
+    with run_folder([place, *places] if place else places) as folder:
+        refusal = why_not(command, folder) if options[CPROFILE] else ""
+        cprofile = options[CPROFILE] and not refusal
         started = under_cprofile(command, folder) if cprofile else command
         session, ended = _train(options, command, started, folder)
         missing = [("hooks", folder.reason)] if folder.path is None else []
@@ -134,73 +136,62 @@ def run_command(options: RunOptions) -> int:
         missing += [("watching", note) for note in ended.notes]
         profile, problem = _profile(session, ended, command, missing)
 
-        if profile is not None and options.calibrate is not False:
-            if options.calibrate and sys.stderr.isatty() and not options.quiet:
+        asked = calibrates(options)
+        if profile is not None and asked is not False:
+            if asked and sys.stderr.isatty() and not options[QUIET]:
                 complain("timing remedies on the training's own files; Ctrl-C skips that")
-            profile = calibrated(profile, python, bool(options.calibrate))
+            profile = calibrated(profile, python, bool(asked))
         profile = profile and nameless(profile)
-        if profile is not None and not options.paths:
+        if profile is not None and options[NO_PATHS]:
             from .hide_paths import pathless
 
             profile = pathless(profile)
         kept = _keep(options, folder, cprofile)
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)
     status = _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)
-    if options.prove_s is not None and profile is not None and (ours or ended.exit_status == 0):
-        _prove(options, options.prove_s)
+    if options[PROVE_S] is not None and profile is not None and (ours or ended.exit_status == 0):
+        _prove(options)
     return status
 
 
-def _prove(options: RunOptions, seconds: float) -> None:
+def _prove(options: Options) -> None:
     """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
     from ..model.errors import Refused
-    from .prove_options import ProveOptions
+    from .prove_options import BUDGET_S, LONGEST, PROFILE
     from .proving import prove_command
 
-    target = (options.script, options.module, options.launcher, options.args)
+    own = {BUDGET_S: options[PROVE_S], PROFILE: options[OUTPUT], LONGEST: options[MAX_STEPS]}
     try:
-        prove_command(
-            ProveOptions(
-                *target,
-                budget_s=seconds,
-                profile=options.output,
-                format=options.format,
-                python=options.python,
-                data_fn=options.data_fn,
-                max_steps=options.max_steps,
-                quiet=options.quiet,
-            )
-        )
+        prove_command(Options(options.form, {**options.values, **own}))
     except Refused as problem:
         complain(str(problem))
     except Exception as error:
         complain(f"the remedies could not be tried: {type(error).__name__}: {error}")
 
 
-def _keep(options: RunOptions, folder: RunFolder, cprofile: bool) -> list[str]:
+def _keep(options: Options, folder: RunFolder, cprofile: bool) -> list[str]:
     """Save what was asked for beside the profile; a sentence about each file."""
     told = []
-    if cprofile and (file := keep_cprofile(options.output, folder)):
+    if cprofile and (file := keep_cprofile(options[OUTPUT], folder)):
         told.append(f"cProfile's times in {file}; `bdoc view {file}` draws them")
-    traces = keep_trace(options.output, folder) if options.keep_trace else []
+    traces = keep_trace(options[OUTPUT], folder) if options[KEEP_TRACE] else []
     return told + [f"the profiler's trace in {file}; ui.perfetto.dev opens it" for file in traces]
 
 
-def _train(
-    options: RunOptions, command: Command, started: Command, folder: RunFolder
-) -> tuple[Session, Ended]:
+def _train(options: Options, command: Command, started: Command, folder: RunFolder) -> tuple[Session, Ended]:
     """From start to end of the training; ``command`` is what was asked for, ``started`` what is run."""
-    line = ProgressLine() if sys.stderr.isatty() and not options.quiet else None
+    line = ProgressLine() if sys.stderr.isatty() and not options[QUIET] else None
     session = Session(
         options, Path(folder.path) if folder.path else None, line, command=command.argv, script=command.script
     )
     session.prepare()
-    environ = {**os.environ, **(_variables(options.trial.order) if options.trial is not None else {})}
+    trial = options[TRIAL]
+    environ = {**os.environ, **(_variables(trial.order) if trial is not None else {})}
     if folder.path is not None:
         settings = {
-            "data_fn": ",".join(options.data_fn) or None,
-            "tracer": tracer() if options.py_spy else None,
-            "trial": options.trial.path if options.trial is not None else None,
+            "data_fn": ",".join(options[DATA_FN]) or None,
+            "tracer": None if options[NO_PY_SPY] else tracer(),
+            "trial": trial.path if trial is not None else None,
         }
         environ = instrumented(
             environ, folder.path, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings
@@ -237,11 +228,9 @@ def _profile(
         return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
 
 
-def _conclude(
-    options: RunOptions, status: int, profile: Profile | None, problem: str, kept: list[str]
-) -> int:
+def _conclude(options: Options, status: int, profile: Profile | None, problem: str, kept: list[str]) -> int:
     """Write the profile, print the report, judge; whatever fails of this, the script's status holds."""
-    judged = CANNOT_SAY if options.conditions else 0
+    judged = CANNOT_SAY if conditions(options) else 0
     if profile is None:
         complain(problem)
         return status or judged
@@ -249,17 +238,17 @@ def _conclude(
     try:
         judged = _report(options, profile, saved, kept)
     except Exception as error:
-        rest = f"; the profile is in {options.output}" if saved else ""
+        rest = f"; the profile is in {options[OUTPUT]}" if saved else ""
         complain(f"the report could not be written: {type(error).__name__}: {error}{rest}")
     return status or judged
 
 
-def _save(options: RunOptions, profile: Profile) -> bool:
+def _save(options: Options, profile: Profile) -> bool:
     from ..model.codec import encode_profile
     from ..model.errors import Refused
 
     try:
-        write(options.output, encode_profile(profile), private=True)
+        write(options[OUTPUT], encode_profile(profile), private=True)
     except Refused as error:
         complain(str(error))
         return False
@@ -269,26 +258,26 @@ def _save(options: RunOptions, profile: Profile) -> bool:
     return True
 
 
-def _report(options: RunOptions, profile: Profile, saved: bool, kept: list[str]) -> int:
+def _report(options: Options, profile: Profile, saved: bool, kept: list[str]) -> int:
     """Show the report; the status of the gate."""
-    if options.quiet and not options.conditions:
+    if options[QUIET] and not conditions(options):
         return 0
     from ..prescribe import write_up
 
     report = write_up(profile)
-    if not options.quiet:
+    if not options[QUIET]:
         _tell(options, report, saved, kept)
     return _judge(options, report)
 
 
-def _tell(options: RunOptions, report: Report, saved: bool, kept: list[str]) -> None:
+def _tell(options: Options, report: Report, saved: bool, kept: list[str]) -> None:
     from ..render import render
 
     shown = screen(sys.stderr)
-    text = render(report, options.format, width=shown.width, color=shown.color, encoding=shown.encoding)
-    if saved and options.format == "terminal":
-        text += f"bdoc: profile in {options.output}; `bdoc report {options.output}` shows this again\n"
-    if options.format == "terminal":
+    text = render(report, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
+    if saved and options[FORMAT] == "terminal":
+        text += f"bdoc: profile in {options[OUTPUT]}; `bdoc report {options[OUTPUT]}` shows this again\n"
+    if options[FORMAT] == "terminal":
         text += "".join(f"bdoc: {sentence}\n" for sentence in kept)
     try:
         sys.stderr.buffer.write(text.encode(shown.encoding, "backslashreplace"))
@@ -297,14 +286,14 @@ def _tell(options: RunOptions, report: Report, saved: bool, kept: list[str]) -> 
         pass
 
 
-def _judge(options: RunOptions, report: Report) -> int:
+def _judge(options: Options, report: Report) -> int:
     """The gate of ``bdoc check`` at the end of the run."""
-    if not options.conditions:
+    if not conditions(options):
         return 0
     from ..analyse.gate import judge
     from ..render.gate import outcome_lines
 
-    outcome = judge(report, options.conditions)
+    outcome = judge(report, conditions(options))
     for line in outcome_lines(outcome):
         complain(line)
     return outcome.status

@@ -16,6 +16,9 @@ from ..launch.agent_counters import Board
 from ..launch.limits import Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended
+from .options import FORMAT, MAX_SECONDS, MAX_STEPS, NO_PROFILER, NO_PY_SPY, OUTPUT, QUIET
+from .output import StatusLine, screen
+from .run_options import TRIAL, UNTIL_STEADY
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from ..launch.steady_stop import Enough
     from ..model.live import Handover, Progress
     from ..model.run import Gap, Machine
-    from .run_options import RunOptions
+    from .run_options import Options
 
 
 LOOK_EVERY_NS = 250_000_000
@@ -36,9 +39,9 @@ class Session:
     """The supervisor's side of a run. ``tick`` is its whole life; what it imports, it imports then, while
     the training imports torch."""
 
-    options: RunOptions
+    options: Options
     folder: Path | None
-    line: Any = None
+    line: ProgressLine | None = None
     started_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     origin_ns: int = field(default_factory=time.monotonic_ns)
     board: Board | None = None
@@ -60,9 +63,9 @@ class Session:
         """Before the training starts: the board, and the limit known beforehand."""
         if self.folder is not None:
             self.board = Board(self.folder)
-            self.limit = Limit(self.board, self.options.max_steps, self.options.max_seconds)
+            self.limit = Limit(self.board, self.options[MAX_STEPS], self.options[MAX_SECONDS])
             self.limit.arm()
-            if self.options.until_steady:
+            if self.options[UNTIL_STEADY]:
                 from ..launch.steady_stop import Enough
 
                 self.enough = Enough()
@@ -105,21 +108,22 @@ class Session:
         if board is not None:
             from ..sense.windows import Windows
 
-            self.windows = Windows(self.options.profiler, self.options.py_spy, board.ask_for_profile)
+            profiler, py_spy = not self.options[NO_PROFILER], not self.options[NO_PY_SPY]
+            self.windows = Windows(profiler, py_spy, board.ask_for_profile)
         yield
         self._register(child)
         yield
         from ..assemble import profile  # noqa: F401
 
-        if self.options.trial is not None and self.options.quiet:
+        if self.options[TRIAL] is not None and self.options[QUIET]:
             return  # there will be no report, and the training could use the core
         yield
         from ..prescribe.shelf import modules
 
         modules()
         yield
-        if not self.options.quiet:
-            _prepare_to_show(self.options.format)
+        if not self.options[QUIET]:
+            _prepare_to_show(self.options[FORMAT])
 
     def _register(self, child: int) -> None:
         """Let others find this run, and be handed what it has measured while they watch."""
@@ -142,10 +146,10 @@ class Session:
                 cwd=self.cwd,
                 started_at=self.started_at,
                 origin_ns=self.origin_ns,
-                output=os.path.join(self.cwd, self.options.output),
+                output=os.path.join(self.cwd, self.options[OUTPUT]),
                 training=lifetime(child),
-                max_steps=self.options.max_steps,
-                max_seconds=self.options.max_seconds,
+                max_steps=self.options[MAX_STEPS],
+                max_seconds=self.options[MAX_SECONDS],
                 bdoc=__version__,
             ),
         )
@@ -223,7 +227,7 @@ class Session:
         from ..model.run import Run
         from ..sense.machine import describe_machine, fault_s
 
-        spent = self.spent_s()
+        spent, trial = self.spent_s(), self.options[TRIAL]
         machine, unknown = describe_machine()
         machine = replace(machine, fault_s=fault_s())
         gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
@@ -257,17 +261,17 @@ class Session:
             gaps=gaps + unknown,
             supervisor_cpu_s=spent,
             mask=mask,
-            order=self.options.trial.order if self.options.trial is not None else None,
+            order=trial.order if trial is not None else None,
         )
 
     def _unlimited(self, ended: Ended) -> list[Gap]:
         """Why a limit that was asked for ended nothing, where that was not for want of steps or time."""
         from ..model.run import Gap
 
-        options = self.options
-        if self.board is None and (options.max_steps or options.max_seconds):
+        steps, seconds = self.options[MAX_STEPS], self.options[MAX_SECONDS]
+        if self.board is None and (steps or seconds):
             return [Gap("limits", "there is no run folder through which to end the training")]
-        late = options.max_seconds and (ended.ended_ns - ended.started_ns) / 1e9 > options.max_seconds
+        late = seconds and (ended.ended_ns - ended.started_ns) / 1e9 > seconds
         if late and self.board is not None and not self.board.progress():
             return [Gap("--max-seconds", "it counts from the first batch, and none was seen")]
         return []
@@ -296,34 +300,16 @@ def here() -> str:
         return ""
 
 
-class ProgressLine:
-    """The quiet progress line on a terminal's stderr; gone when the run is over."""
+class ProgressLine(StatusLine):
+    """How far the training is, on a terminal's stderr; gone when the run is over."""
 
-    def __init__(self) -> None:
-        self._shown = False
-
-    def show(self, progress: list[Any], now_ns: int, origin_ns: int) -> None:
+    def show(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
         """Draw it anew in place."""
         from ..render.progress import progress_line
-        from .output import screen
 
         front = progress[0] if progress else None
         span = (front.last_ns - front.first_ns) / 1e9 if front else 0.0
         step_s = span / max(1, front.steps - 1) if front and span > 0 else None
         share = min(1.0, front.wait_ns / 1e9 / span) if front and span > 0 else None
-        width = screen(sys.stderr).width
-        text = progress_line(front.steps if front else 0, step_s, share, (now_ns - origin_ns) / 1e9, width)
-        self._write(f"\r\x1b[2K{text}")
-        self._shown = True
-
-    def clear(self) -> None:
-        """Leave the terminal as it was."""
-        if self._shown:
-            self._write("\r\x1b[2K")
-
-    def _write(self, text: str) -> None:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            pass
+        steps, elapsed_s = front.steps if front else 0, (now_ns - origin_ns) / 1e9
+        self.draw(progress_line(steps, step_s, share, elapsed_s, screen(sys.stderr).width))

@@ -14,7 +14,6 @@ is nothing to watch or several runs to choose from, 130 after Ctrl-C.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..model.errors import UsageError
+from .options import positive
 from .output import complain, screen
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def main(
     from ..launch.signals import unwinding
     from .watching import Follower, step_back
 
-    if every is not None and not (math.isfinite(every) and every > 0):
-        raise UsageError(f"--every {every}: expected a number of seconds above 0")
+    if every is not None:
+        positive(every, "--every")
     chosen = _choose(run, wait)
     if chosen is None:
         return 2

@@ -46,17 +46,15 @@ PREFIX = "BDOC_"
 RUN = "BDOC_RUN"
 AGENT = "BDOC_AGENT"
 
-Setting = str | int | float | bool | None
-
 
 def instrumented(
     environ: Mapping[str, str],
     run_folder: str,
     inject_dir: str,
     agent_dir: str,
-    settings: Mapping[str, Setting],
+    settings: Mapping[str, object],
 ) -> dict[str, str]:
-    """A copy of ``environ`` in which Python finds the agent; ``{"max_steps": 9}`` becomes BDOC_MAX_STEPS=9.
+    """A copy of ``environ`` in which Python finds the agent; ``{"tracer": 9}`` becomes BDOC_TRACER=9.
 
     ``None`` leaves a setting out. Inside another ``bdoc run`` the inner one takes over completely: limits
     meant for the outer training must not end the inner one.
@@ -66,7 +64,7 @@ def instrumented(
     result["PYTHONPATH"] = _first(os.path.abspath(inject_dir), environ.get("PYTHONPATH", ""))
     for name, value in settings.items():
         if value is not None:
-            result[PREFIX + name.upper()] = _text(value)
+            result[PREFIX + name.upper()] = str(value)
     result[RUN] = os.path.abspath(run_folder)
     result[AGENT] = os.path.abspath(agent_dir)
     return result
@@ -79,10 +77,6 @@ def _first(inject_dir: str, path: str) -> str:
     """
     before = path.split(os.pathsep) if path else []
     return os.pathsep.join([inject_dir, *(entry for entry in before if entry != inject_dir)])
-
-
-def _text(value: str | int | float | bool) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 USAGE = 2

@@ -10,7 +10,6 @@ if TYPE_CHECKING:  # whoever only asks for the formats needs none of it
 
 DRAWN = ("html", "trace", "flamegraph", "speedscope")  # given the picture, too; a file's, not a terminal's
 FORMATS = ("terminal", "markdown", "json", *DRAWN)
-DEFAULT_WIDTH = 80
 
 
 def render(
@@ -43,7 +42,7 @@ def render(
         return markdown_page(compose(report, WHOLE), encoding)
     from .terminal import terminal
 
-    return terminal(compose(report, WHOLE if details else Lengths()), width or DEFAULT_WIDTH, color, encoding)
+    return terminal(compose(report, WHOLE if details else Lengths()), width, color, encoding)
 
 
 def _drawn(report: Report, format: str, picture: Picture) -> str:

@@ -1,4 +1,4 @@
-"""The gate as a short markdown page: what a CI system shows beside the job."""
+"""The gate for CI systems: a job summary in markdown, JUnit XML, annotations of GitHub's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..model.code import Location
 from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Gate, Judgement, Regression
 from ..model.report import Remedy, Report
 from . import words
-from .compose import compose
+from .compose import best_of, compose
 from .document import Lengths
 from .gate import (
     VERDICTS,
@@ -57,7 +57,7 @@ def _rows(gate: Gate) -> str:
     rows = [_row(one, judgement) for one, judgement in pairs[:MOST_ROWS]]
     if gate.regression is not None:
         rows.append(_regression_row(gate.regression))
-    drawn = table(("", "what", "fails when", "measured"), rows).replace("--:", "---")
+    drawn = table(("", "what", "fails when", "measured"), rows, numbers=False)
     more = len(pairs) - MOST_ROWS
     return f"{drawn}\n\n{words.counted(more, 'more row')}" if more > 0 else drawn
 
@@ -248,7 +248,7 @@ def _whose(one: Checked, gate: Gate) -> str:
 
 
 def _best_remedy(report: Report) -> str:
-    best = next((remedy for remedy in report.remedies if remedy.predicted_speedup.reach > 1), None)
+    best = best_of(report)
     return f"\n{_remedy(best)}" if best else ""
 
 

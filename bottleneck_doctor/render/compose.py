@@ -8,10 +8,8 @@ import shlex
 from ..model.code import Location
 from ..model.derived import HotFunction, HotOperator
 from ..model.report import (
-    BudgetPart,
     DeviceSummary,
     Evidence,
-    LedgerPart,
     Metric,
     Remedy,
     Report,
@@ -59,6 +57,12 @@ def staircase(shown: list[Remedy]) -> str:
         return ""
     said = [f"{'with ' if place else ''}{rank} {reached}" for place, (rank, reached) in enumerate(stairs)]
     return f"together: {' → '.join(said)}"
+
+
+def best_of(report: Report | None) -> Remedy | None:
+    """The first remedy that is expected to help."""
+    remedies = report.remedies if report is not None else []
+    return next((remedy for remedy in remedies if remedy.predicted_speedup.reach > 1), None)
 
 
 def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
@@ -168,7 +172,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
         summary=words.plain(verdict.summary),
         grounds=_grounds(verdict),
         step=_step(report),
-        bars=_bars(report.budget, lengths.bars),
+        bars=_bars([(one.part, one.share, one.s_per_step) for one in report.budget], lengths.bars),
         phases=_phases(report, lengths.phases),
         findings=[_finding(finding, report, lengths) for finding in findings[: lengths.findings]],
         more_findings=len(findings[lengths.findings :]),
@@ -188,7 +192,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
         operators=compose_operators(report.operators, lengths.operators, lengths.least),
         environment=compose_environment(report.environment, lengths.environment),
         device=_device(report.device),
-        ledger=_ledger(report.ledger, lengths.ledger),
+        ledger=_bars([(one.part, one.share, one.s) for one in report.ledger], lengths.ledger),
         one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
     )
 
@@ -204,21 +208,27 @@ def command_line(run: RunSummary) -> str:
 
 
 def _circumstances(report: Report) -> list[str]:
-    run, machine = report.run, report.run.machine
-    facts = [words.seconds(run.duration_s)]
-    cores, gpus = machine.get("cores"), machine.get("gpus")
-    if isinstance(cores, (int, float)):
-        facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
-    if isinstance(gpus, list):
-        unused = " not used" if report.environment.get("device") == "cpu" else ""
-        none = ["no GPU"] if report.device is None else []
-        facts += [words.plain(", ".join(map(str, gpus))) + unused] if gpus else none
-    facts.append(f"torch {words.plain(run.torch)}" if run.torch else "no torch seen")
+    run = report.run
+    unused, other = report.environment.get("device") == "cpu", report.device is not None
+    facts = [words.seconds(run.duration_s), *machine_facts(run, unused, other)]
+    facts += [] if run.torch else ["no torch seen"]
     if run.stopped_by:
         facts.append(f"stopped by {words.plain(run.stopped_by)}")
     elif run.exit_status:
         facts.append(f"ended with status {run.exit_status}")
     return facts
+
+
+def machine_facts(run: RunSummary, unused: bool = False, other: bool = False) -> list[str]:
+    """Cores, GPUs and torch, as far as known. ``unused``: the GPUs that there are; ``other``: no GPU, but
+    another accelerator is there."""
+    facts, cores, gpus = [], run.machine.get("cores"), run.machine.get("gpus")
+    if isinstance(cores, (int, float)):
+        facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
+    if isinstance(gpus, list) and (gpus or not other):
+        named = words.plain(", ".join(map(str, gpus))) + (" not used" if unused else "")
+        facts.append(named if gpus else "no GPU")
+    return [*facts, f"torch {words.plain(run.torch)}"] if run.torch else facts
 
 
 def _grounds(verdict: Verdict) -> list[str]:
@@ -256,29 +266,14 @@ def _interval(name: str, metric: Metric) -> str:
     return f" ({words.number_range(*ends)})"
 
 
-def _bars(budget: list[BudgetPart], longest: int) -> list[Bar]:
-    """The parts in their order; the smallest join "other" when they are too many."""
-    if len(budget) <= longest:
-        return [_bar(part) for part in budget]
-    kept = sorted(budget, key=lambda part: part.share, reverse=True)[: longest - 1]
-    rest = [part for part in budget if part not in kept]
-    other = BudgetPart("other", sum(part.share for part in rest), sum(part.s_per_step for part in rest))
-    return [_bar(part) for part in [*(part for part in budget if part in kept), other]]
-
-
-def _bar(part: BudgetPart) -> Bar:
-    label = words.plain(part.part)
-    return Bar(label, part.share, words.percent(part.share), words.seconds(part.s_per_step))
-
-
-def _ledger(ledger: list[LedgerPart], longest: int) -> list[Bar]:
-    """The parts of the run in the order of time; of too many, the smallest join "other"."""
-    kept = sorted(ledger, key=lambda one: -one.share)[: longest if len(ledger) <= longest else longest - 1]
-    left = [one for one in ledger if one not in kept]
-    other = [LedgerPart("other", sum(one.share for one in left), sum(one.s for one in left))] if left else []
+def _bars(parts: list[tuple[str, float, float]], longest: int) -> list[Bar]:
+    """Name, share and seconds of each part, in their order; of too many, the smallest join "other"."""
+    kept = sorted(parts, key=lambda part: -part[1])[: longest if len(parts) <= longest else longest - 1]
+    left = [part for part in parts if part not in kept]
+    other = [("other", sum(share for _, share, _ in left), sum(s for _, _, s in left))] if left else []
     return [
-        Bar(words.plain(one.part), one.share, words.percent(one.share), words.seconds(one.s))
-        for one in [*(one for one in ledger if one in kept), *other]
+        Bar(words.plain(name), share, words.percent(share), words.seconds(s))
+        for name, share, s in [*(part for part in parts if part in kept), *other]
     ]
 
 

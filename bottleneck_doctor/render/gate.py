@@ -1,4 +1,4 @@
-"""What the gate says: one line per threshold, with the measured value and its interval."""
+"""What `bdoc check` and `bdoc compare` say: a line for each threshold, and one for each metric that moved."""
 
 from __future__ import annotations
 

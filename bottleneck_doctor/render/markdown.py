@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from . import words
 from .document import Document, Hottest, RemedyBlock
-from .words import code, fence, markdown
+from .words import code, markdown
 
 TEXTS = ("part", "metric", "source", "function", "operator", "what", "")
 
@@ -39,10 +40,17 @@ def folded(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Texts to the left, numbers to the right."""
-    align = ["---" if head in TEXTS else "--:" for head in heads]
+def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: bool = True) -> str:
+    """Texts to the left, ``numbers`` to the right."""
+    align = ["--:" if numbers and head not in TEXTS else "---" for head in heads]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [heads, tuple(align), *rows])
+
+
+def fenced(lines: list[str], language: str) -> list[str]:
+    """Lines of code between more backticks than they hold."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return [f"{marks}{language}", *lines, marks]
 
 
 def cell(text: str) -> str:
@@ -124,8 +132,7 @@ def _remedy(rank: int, block: RemedyBlock) -> list[str]:
     body = [f"{place}{markdown(block.text)}".rstrip(), f"{code(block.id)} {terms}".rstrip()]
     lines = [head, *(f"{inset}<br>{line}" for line in body if line)]
     if block.snippet:
-        marks = fence(block.snippet)
-        lines += ["", *((inset + line).rstrip() for line in (f"{marks}python", *block.snippet, marks)), ""]
+        lines += ["", *((inset + line).rstrip() for line in fenced(block.snippet, "python")), ""]
     return lines
 
 

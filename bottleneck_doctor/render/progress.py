@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from ..model.proof import BASELINE, CEILING, Attempt, Gain
+from ..model.proof import CEILING, Attempt, Gain
 from . import words
-from .proof.compose import VERDICTS
+from .proof.compose import gained, name_of, verdict_of
 
 
 def progress_line(
@@ -36,7 +36,6 @@ def progress_line(
 LONGEST_BAR = 20
 LEAST_BAR = 5
 CROWDED = 0.05  # of a step, from which it is told what other programs added (ours)
-NAMES = {BASELINE: "without a remedy", CEILING: "with batches from memory"}
 
 
 def proving_line(
@@ -50,35 +49,25 @@ def proving_line(
     """``doing`` is an arm's id or what else goes on, ``share`` of all is done, ``left_s`` are left at most,
     ``known`` says what each arm gains so far. At most ``width - 1`` columns: no terminal wraps it."""
     most = max(0, width - 1)
-    said = NAMES.get(doing, words.plain(doing))
+    said = name_of(doing)
     left = f"{words.seconds(float(round(left_s)))} left" if left_s is not None else ""
-    gains = [f"{words.plain(name)} {_gain(gain)}" for name, gain in known if name != CEILING]
+    gains = [f"{words.plain(name)} {gained(gain)[0]}" for name, gain in known if name != CEILING]
     parts = [part for part in (left, said, *gains) if part]
     while len(parts) > 1 and cell_len(" · ".join(parts)) + LEAST_BAR + 6 > most:
         parts.pop()
     text = " · ".join(parts)
     room = min(LONGEST_BAR, most - cell_len(text) - 6)
-    bar = f"bdoc {_bar(share, room)} " if room >= LEAST_BAR else ""
+    bar = f"bdoc {words.bar(share, room)} " if room >= LEAST_BAR else ""
     return words.fit(bar + text, encoding)[:most]
 
 
 def attempt_line(attempt: Attempt) -> str:
     """One finished run, for a log: which arm, how long a step took or what became of it."""
-    name = NAMES.get(attempt.arm, words.plain(attempt.arm))
     if attempt.step_s is not None and attempt.outcome == "measured":
         said = f"{words.seconds(attempt.step_s)} a step over {words.counted(attempt.steps, 'step')}"
         if attempt.fair_s is not None and attempt.fair_s < (1 - CROWDED) * attempt.step_s:
             said += f", {words.seconds(attempt.fair_s)} without waiting for other programs"
     else:
-        said = VERDICTS.get(attempt.outcome, words.plain(attempt.outcome))
+        said = verdict_of(attempt.outcome)
         said += f": {words.short(words.plain(attempt.why), 200)}" if attempt.why else ""
-    return f"{name}: {said} (run of {words.seconds(attempt.run_s)})"
-
-
-def _gain(gain: Gain) -> str:
-    return words.ratio_within(gain.likely, gain.low, gain.high)[0]
-
-
-def _bar(share: float, room: int) -> str:
-    full = round(min(max(share, 0.0), 1.0) * room)
-    return "█" * full + "░" * (room - full)
+    return f"{name_of(attempt.arm)}: {said} (run of {words.seconds(attempt.run_s)})"

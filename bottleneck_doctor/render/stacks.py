@@ -1,4 +1,4 @@
-"""One frame of a sampled call path in words: its function, and its file as reports show it."""
+"""Sampled call paths: their frames in words, the tree that they make, and the file for speedscope."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import IO, Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -13,28 +14,33 @@ from . import words
 from .document import Document, FindingBlock, HotRow, Hottest, RemedyBlock
 
 WIDEST = 100
+DEFAULT_WIDTH = 80
 NARROWEST = 20
+
+
+def console(file: IO[str], color: bool, force: bool, **more: Any) -> Console:
+    """What writes styled text and adds nothing of its own. ``force``: as for a terminal, whatever it is."""
+    return Console(
+        file=file,
+        color_system="standard" if color else None,
+        force_terminal=force,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        **more,
+    )
 
 
 class Sheet:
     """Lines of styled text, wrapped at ``width`` and sayable in ``encoding``; knows nothing of reports."""
 
-    def __init__(self, width: int, color: bool, encoding: str) -> None:
-        self.width = max(NARROWEST, min(width, WIDEST))
+    def __init__(self, width: int | None, color: bool, encoding: str) -> None:
+        self.width = max(NARROWEST, min(width or DEFAULT_WIDTH, WIDEST))
         self.encoding = encoding
         self._file = io.StringIO()
-        self._console = Console(
-            file=self._file,
-            width=self.width,
-            color_system="standard" if color else None,
-            force_terminal=color,
-            no_color=not color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-            _environ={},
-        )
+        self._console = console(self._file, color, force=color, width=self.width, _environ={})
 
     def line(
         self, *spans: str | tuple[str, str], indent: int = 0, lead: str = "", lead_style: str = ""
@@ -49,12 +55,12 @@ class Sheet:
         grid = Table.grid(padding=0)
         grid.add_column(width=indent + cell_len(lead), no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row(Text(" " * indent + words.fit(lead, self.encoding), style=lead_style), body)
+        grid.add_row(Text(" " * indent + self.fit(lead), style=lead_style), body)
         self._console.print(grid)
 
     def verbatim(self, text: str, style: str = "") -> None:
         """One line that is never wrapped, for what is copied from the screen."""
-        shown = Text(words.fit(text, self.encoding), style=style, overflow="ignore", no_wrap=True)
+        shown = Text(self.fit(text), style=style, overflow="ignore", no_wrap=True)
         self._console.print(shown, soft_wrap=True)
 
     def heading(self, *spans: str | tuple[str, str]) -> None:
@@ -62,13 +68,17 @@ class Sheet:
         self._console.print()
         self.line(*spans)
 
+    def fit(self, text: str) -> str:
+        """The text as the encoding can say it."""
+        return words.fit(text, self.encoding)
+
     def drawn(self) -> str:
         """Everything so far. Trailing blanks go: they are noise in files and in diffs."""
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
 
     def _span(self, span: str | tuple[str, str]) -> tuple[str, str]:
         text, style = (span, "") if isinstance(span, str) else span
-        return words.fit(text, self.encoding), style
+        return self.fit(text), style
 
 
 LONGEST_NAME = 40
@@ -81,7 +91,7 @@ def draw_hottest(sheet: Sheet, document: Document) -> None:
     _table(sheet, "where in libraries", document.libraries, ("own", "total"))
     _table(sheet, "operators", document.operators, ("own", "time"))
     _pairs(sheet, "environment", document.environment)
-    _pairs(sheet, "metrics", [(row.name, _metric(row.value, row.interval)) for row in document.metrics])
+    _pairs(sheet, "metrics", [(row.name, words.within(row.value, row.interval)) for row in document.metrics])
 
 
 def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str]) -> None:
@@ -89,14 +99,14 @@ def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str]) -
         return
     sheet.heading((title, "bold"), (f"  {hottest.taken}", "dim"))
     room = max(0, sheet.width - FIRST_COLUMNS - 4)
-    longest = min(LONGEST_NAME, room, max(cell_len(_fitting(sheet, row.name)) for row in hottest.rows))
+    longest = min(LONGEST_NAME, room, max(cell_len(sheet.fit(row.name)) for row in hottest.rows))
     sheet.line((f"{heads[0]:>6} {heads[1]:>9}", "dim"), indent=2)
     for row in hottest.rows:
         _row(sheet, row, longest)
 
 
 def _row(sheet: Sheet, row: HotRow, longest: int) -> None:
-    name = _fitting(sheet, row.name)
+    name = sheet.fit(row.name)
     padded = set_cell_size(name, longest) if cell_len(name) < longest else name
     state = f"  {row.state}" if row.state else ""
     sheet.line(f"{padded}  ", (row.place, "dim"), state, indent=2, lead=f"{row.own:>6} {row.beside:>9}  ")
@@ -108,15 +118,7 @@ def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
     sheet.heading((title, "bold"))
     longest = min(LONGEST_NAME, max(cell_len(name) for name, _ in pairs))
     for name, value in pairs:
-        sheet.line(value, indent=2, lead=f"{_fitting(sheet, name):<{longest}}  ", lead_style="dim")
-
-
-def _metric(value: str, interval: str) -> str:
-    return f"{value} ({interval})" if interval else value
-
-
-def _fitting(sheet: Sheet, text: str) -> str:
-    return words.fit(text, sheet.encoding)
+        sheet.line(value, indent=2, lead=f"{sheet.fit(name):<{longest}}  ", lead_style="dim")
 
 
 NARROW = 60
@@ -124,7 +126,7 @@ LONGEST_BAR = 30
 COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 
 
-def terminal(document: Document, width: int, color: bool, encoding: str) -> str:
+def terminal(document: Document, width: int | None, color: bool, encoding: str) -> str:
     """The document drawn for a terminal, or for a pipe when ``color`` is off."""
     sheet = Sheet(width, color, encoding)
     sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *document.circumstances]), "dim"))
@@ -155,8 +157,8 @@ def _budget(sheet: Sheet, document: Document) -> None:
     longest = sheet.width - room - 22
     part = min(longest, max(cell_len(bar.part) for bar in document.bars))
     for bar in document.bars:
-        name = set_cell_size(words.fit(bar.part, sheet.encoding), part)
-        sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (_drawn(bar.share, room), "cyan"), indent=2)
+        name = set_cell_size(sheet.fit(bar.part), part)
+        sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (words.bar(bar.share, room), "cyan"), indent=2)
 
 
 def _ledger(sheet: Sheet, document: Document) -> None:
@@ -164,11 +166,6 @@ def _ledger(sheet: Sheet, document: Document) -> None:
     if document.ledger:
         told = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
         sheet.line(("where the run goes: ", "bold"), told)
-
-
-def _drawn(share: float, room: int) -> str:
-    full = round(min(max(share, 0.0), 1.0) * room)
-    return "█" * full + "░" * (room - full)
 
 
 def _why(sheet: Sheet, findings: list[FindingBlock], more: int) -> None:

@@ -10,16 +10,15 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from ..model.live import SCHEMA, SCHEMA_VERSION, Announcement, LiveView, PacePoint
 from ..model.report import Remedy, Report
 from . import words
-from .compose import place
+from .compose import best_of, place
 from .glossary import BOUNDS
-from .terminal import Sheet
+from .terminal import COLOURS, Sheet, console
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -62,16 +61,7 @@ class LiveBlock:
     """Draws over what it drew last; what stands above it, and the last state, stay on the screen."""
 
     def __init__(self, stream: TextIO, color: bool) -> None:
-        self._console = Console(
-            file=stream,
-            force_terminal=True,
-            color_system="standard" if color else None,
-            no_color=not color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-        )
+        self._console = console(stream, color, force=True)
         self._live = Live(
             console=self._console,
             auto_refresh=False,
@@ -101,7 +91,6 @@ NARROW = 56  # columns, below which no history is drawn
 LONGEST_COMMAND = 40
 GPUS_AT_MOST = 4
 RESOURCES = {"cpu": "CPU", "io": "I/O", "memory": "memory"}
-COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 STATES = {
     "starting": "waiting for the first batch",
     "running": "running",
@@ -152,12 +141,6 @@ def shown_command(announcement: Announcement) -> str:
     if announcement.script is not None and announcement.script in command:
         command = command[command.index(announcement.script) :]
     return words.short(words.plain(shlex.join(command)), LONGEST_COMMAND)
-
-
-def best_of(report: Report | None) -> Remedy | None:
-    """The first remedy that is expected to help."""
-    remedies = report.remedies if report is not None else []
-    return next((remedy for remedy in remedies if remedy.predicted_speedup.reach > 1), None)
 
 
 def closing(look: LiveView) -> str:

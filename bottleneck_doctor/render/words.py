@@ -120,6 +120,11 @@ def ratio_within(value: float, low: float, high: float) -> tuple[str, str]:
     return f"×{value:.{digits}f}", ends[0] if ends[0] == ends[1] else "–".join(ends)
 
 
+def within(value: str, interval: str) -> str:
+    """``×1.95 (1.88–2.02)``, or the value alone."""
+    return f"{value} ({interval})" if interval else value
+
+
 def number_range(low: str, high: str) -> str:
     """``61–63 %`` from ``61 %`` and ``63 %``: the unit once when both ends share it."""
     if low == high:
@@ -198,12 +203,6 @@ def code(text: str) -> str:
     return f"{fence}{pad}{safe}{pad}{fence}"
 
 
-def fence(lines: list[str]) -> str:
-    """What opens and closes a block of code in markdown: more backticks than its lines hold."""
-    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    return "`" * max(3, longest + 1)
-
-
 def in_chart(text: str) -> str:
     """Foreign text in a chart, whose library reads some HTML in every string."""
     return plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -212,6 +211,12 @@ def in_chart(text: str) -> str:
 def drawn(value: float | None) -> float | None:
     """A number as a chart places it: six digits, None where there is none."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
+def bar(share: float, columns: int) -> str:
+    """``███░░░``: a share as so many columns."""
+    full = round(min(max(share, 0.0), 1.0) * columns)
+    return "█" * full + "░" * (columns - full)
 
 
 def capital(text: str) -> str:

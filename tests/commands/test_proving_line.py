@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from bottleneck_doctor.commands.prove_options import ProveOptions
 from bottleneck_doctor.commands.proving import Proving, ProvingLine
+from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.model.proof import ComparedSteps, Plan
 from bottleneck_doctor.prove.trials import Target
 from tests.prove.simulated_runs import BASE, measured, remedy
@@ -42,33 +42,34 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def proving(line: ProvingLine) -> Proving:
     """A command that has tried the remedy once."""
-    found = Proving(ProveOptions("train.py", None, None, []), [], Target("train.py"), line, budget_s=100.0)
+    found = Proving(Options(Form("train.py"), {}), [], Target("train.py"), line, budget_s=100.0)
     found.attempts += [measured("baseline", 0.2), measured("workers-auto", 0.1), measured("baseline", 0.2)]
     return found
 
 
 def test_the_line_says_what_runs_what_is_left_and_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = looked_at(monkeypatch)
-    with ProvingLine(quiet=False) as line:
-        line.follow(PLAN.arms[0], proving(line), PLAN)
-        assert "without a remedy" in terminal.shown()
-        assert "left" in terminal.shown()
-        assert "workers-auto ×2.0" in terminal.shown()
+    line = ProvingLine(quiet=False)
+    line.follow(PLAN.arms[0], proving(line), PLAN)
+    assert "without a remedy" in terminal.shown()
+    assert "left" in terminal.shown()
+    assert "workers-auto ×2.0" in terminal.shown()
+    line.clear()
     assert terminal.shown().endswith("\r\x1b[2K")
 
 
 def test_what_stays_is_written_on_a_clean_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = looked_at(monkeypatch)
-    with ProvingLine(quiet=False) as line:
-        line.show("the first run", 0.0, None)
-        line.note("profile in profile.json")
+    line = ProvingLine(quiet=False)
+    line.show("the first run", 0.0, None)
+    line.note("profile in profile.json")
     assert terminal.shown().endswith("\r\x1b[2Kbdoc: profile in profile.json\n")
 
 
 def test_a_quiet_one_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = looked_at(monkeypatch)
-    with ProvingLine(quiet=True) as line:
-        line.show("the first run", 0.0, None)
-        line.tell(measured("baseline", 0.2))
-        line.note("profile in profile.json")
+    line = ProvingLine(quiet=True)
+    line.show("the first run", 0.0, None)
+    line.tell(measured("baseline", 0.2))
+    line.note("profile in profile.json")
     assert terminal.shown() == ""

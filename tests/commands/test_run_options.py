@@ -10,14 +10,29 @@ import pytest
 
 from bottleneck_doctor.commands import cli, run
 from bottleneck_doctor.commands.app import COMMANDS, main
-from bottleneck_doctor.commands.run_options import RunOptions, checked, quickly
+from bottleneck_doctor.commands.options import (
+    CALIBRATE,
+    CPROFILE,
+    DATA_FN,
+    FAIL_IF,
+    FORMAT,
+    MAX_DATA_WAIT,
+    MAX_SECONDS,
+    MAX_STEPS,
+    NO_PROFILER,
+    NO_PY_SPY,
+    OUTPUT,
+    PYTHON,
+    QUIET,
+)
+from bottleneck_doctor.commands.run_options import Form, Options, calibrates, checked, conditions, quickly
 from bottleneck_doctor.model.gate import Condition
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
     """What reached the command; it left with status 7."""
-    options: list[RunOptions] = []
+    options: list[Options] = []
     fake = ModuleType("bottleneck_doctor.commands.run")
     fake.run_command = lambda one: options.append(one) or 7  # type: ignore[attr-defined, func-returns-value]
     monkeypatch.setitem(sys.modules, "bottleneck_doctor.commands.run", fake)
@@ -46,54 +61,42 @@ def test_the_three_forms(
     module: str | None,
     launcher: list[str] | None,
     args: list[str],
-    seen: list[RunOptions],
+    seen: list[Options],
 ) -> None:
     assert main(["run", *line.split()]) == 7
-    options = seen[0]
-    assert (options.script, options.module, options.launcher, options.args) == (
-        script,
-        module,
-        launcher,
-        args,
-    )
+    assert seen[0].form == Form(script, module, launcher, args)
 
 
-def test_arguments_go_through_whatever_they_look_like(seen: list[RunOptions]) -> None:
+def test_arguments_go_through_whatever_they_look_like(seen: list[Options]) -> None:
     args = ["", " ", "--max-steps=x", "a b", "\n", "*", "-m", "--", "é"]
     assert main(["run", "train.py", *args]) == 7
-    assert seen[0].args == args
+    assert seen[0].form.args == args
 
 
-def test_every_option_arrives(seen: list[RunOptions]) -> None:
+def test_every_option_arrives(seen: list[Options]) -> None:
     line = (
         "-o p.json --max-data-wait 0.3 --max-data-wait 0.2 --max-steps 5 --max-seconds 1.5"
         " --format json --quiet --no-profiler --no-py-spy --cprofile --calibrate --python /usr/bin/python3"
         " --data-fn a.b:c.d --data-fn e:f"
     )
     assert main(["run", *line.split(), "--fail-if", "step_time_s > 1", "train.py"]) == 7
-    assert seen == [
-        RunOptions(
-            script="train.py",
-            module=None,
-            launcher=None,
-            args=[],
-            output="p.json",
-            conditions=[
-                Condition("data_wait_fraction", ">", 0.2, "--max-data-wait"),
-                Condition("step_time_s", ">", 1.0, "--fail-if"),
-            ],
-            max_steps=5,
-            max_seconds=1.5,
-            format="json",
-            quiet=True,
-            profiler=False,
-            py_spy=False,
-            cprofile=True,
-            calibrate=True,
-            python="/usr/bin/python3",
-            data_fn=["a.b:c.d", "e:f"],
-        )
-    ]
+    wanted = {
+        OUTPUT: "p.json",
+        MAX_DATA_WAIT: [Condition("data_wait_fraction", ">", 0.2, "--max-data-wait")],
+        FAIL_IF: [Condition("step_time_s", ">", 1.0, "--fail-if")],
+        MAX_STEPS: 5,
+        MAX_SECONDS: 1.5,
+        FORMAT: "json",
+        QUIET: True,
+        NO_PROFILER: True,
+        NO_PY_SPY: True,
+        CPROFILE: True,
+        CALIBRATE: True,
+        PYTHON: "/usr/bin/python3",
+        DATA_FN: ["a.b:c.d", "e:f"],
+    }
+    defaults = {option: option.default for option in seen[0].values}
+    assert seen == [Options(Form("train.py", args=[]), defaults | wanted)]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +111,7 @@ def test_every_option_arrives(seen: list[RunOptions]) -> None:
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
     ],
 )
-def test_an_ordinary_line_is_read_as_typer_reads_it(line: str, seen: list[RunOptions]) -> None:
+def test_an_ordinary_line_is_read_as_typer_reads_it(line: str, seen: list[Options]) -> None:
     arguments = ["run", *line.split()]
     assert quickly(arguments) is not None
     assert cli.obey(arguments, COMMANDS) == 7
@@ -127,27 +130,28 @@ def test_any_other_line_is_left_to_typer(line: str) -> None:
     assert quickly(["run", *line.split()]) is None
 
 
-def test_defaults_come_from_the_settings(seen: list[RunOptions], folder: Path) -> None:
+def test_defaults_come_from_the_settings(seen: list[Options], folder: Path) -> None:
     (folder / "pyproject.toml").write_text(
         "[tool.bdoc]\noutput = 'p.json'\nmax-steps = 9\nno-py-spy = true\ncalibrate = true\n"
         "max-data-wait = 0.1\nformat = 'markdown'\n"
     )
     assert main(["run", "--format", "terminal", "train.py"]) == 7
     options = seen[0]
-    assert (options.output, options.max_steps, options.py_spy, options.profiler) == ("p.json", 9, False, True)
-    assert (options.format, options.calibrate, options.cprofile) == ("terminal", True, False)
-    assert [condition.threshold for condition in options.conditions] == [0.1]
+    assert (options[OUTPUT], options[MAX_STEPS], options[NO_PY_SPY]) == ("p.json", 9, True)
+    assert (options[NO_PROFILER], options[FORMAT], options[CPROFILE]) == (False, "terminal", False)
+    assert calibrates(options)
+    assert [condition.threshold for condition in conditions(options)] == [0.1]
 
 
 def test_whether_to_calibrate_is_said_by_the_line_then_by_the_settings(
-    seen: list[RunOptions], folder: Path
+    seen: list[Options], folder: Path
 ) -> None:
     for line in ([], ["--no-calibrate"], ["--place", "/tmp"]):
         main(["run", *line, "train.py"])
     (folder / "pyproject.toml").write_text("[tool.bdoc]\nno-calibrate = true\n")
     for line in ([], ["--calibrate"]):
         main(["run", *line, "train.py"])
-    assert [one.calibrate for one in seen] == [None, False, False, False, True]
+    assert [calibrates(one) for one in seen] == [None, False, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +177,7 @@ def test_whether_to_calibrate_is_said_by_the_line_then_by_the_settings(
     ],
 )
 def test_a_usage_error_starts_nothing(
-    line: list[str], said: str, seen: list[RunOptions], capsys: pytest.CaptureFixture[str]
+    line: list[str], said: str, seen: list[Options], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", *line]) == 2
     assert seen == []
@@ -189,5 +193,5 @@ def test_whatever_goes_wrong_in_trying_remedies_the_run_keeps_its_status(
         raise RuntimeError("no room")
 
     monkeypatch.setattr("bottleneck_doctor.commands.proving.prove_command", fail)
-    run._prove(checked(["train.py"], False, prove="2m"), 120.0)
+    run._prove(checked(["train.py"], False, {"prove": "2m"}))
     assert "the remedies could not be tried: RuntimeError: no room" in capsys.readouterr().err

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.commands.run_options import RunOptions
+from bottleneck_doctor.commands.options import MAX_SECONDS
+from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, ProgressLine, Session, bounded
 from bottleneck_doctor.launch.limits import Limit
 from bottleneck_doctor.launch.steady_stop import Enough
@@ -39,10 +40,7 @@ class Windows:
 
 @pytest.fixture
 def session(folder: Path) -> Session:
-    options = RunOptions(
-        "train.py", None, None, [], "p.json", [], None, 5.0, "terminal", False, True, True, False, None, []
-    )
-    made = Session(options, folder)
+    made = Session(Options(Form("train.py"), {MAX_SECONDS: 5.0}), folder)
     made.prepare()
     assert made.board is not None
     made.board.progress = lambda: [FAR]  # type: ignore[method-assign]
@@ -100,4 +98,4 @@ def test_a_terminal_that_went_away_does_not_end_the_watching(monkeypatch: pytest
     gone = io.StringIO()
     gone.close()
     monkeypatch.setattr(sys, "stderr", gone)
-    ProgressLine()._write("x")
+    ProgressLine().say("x")

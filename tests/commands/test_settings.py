@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bottleneck_doctor.commands.pyproject_settings import KINDS, Settings, load
+from bottleneck_doctor.commands.options import (
+    FAIL_IF,
+    FORMAT,
+    KEYS,
+    MAX_DATA_WAIT,
+    MAX_SECONDS,
+    MAX_STEPS,
+    OUTPUT,
+    QUIET,
+    Option,
+)
+from bottleneck_doctor.commands.prove_options import PROVE
+from bottleneck_doctor.commands.pyproject_settings import Settings, load
+from bottleneck_doctor.commands.run_options import RUN
 from bottleneck_doctor.model.errors import UsageError
 
 
@@ -22,8 +35,9 @@ def test_without_a_file_everything_is_the_default(folder: Path) -> None:
     assert load(str(folder)) == Settings()
 
 
-def test_every_key_is_a_setting() -> None:
-    assert {name.replace("-", "_") for name in KINDS} == {item.name for item in fields(Settings)} - {"file"}
+@pytest.mark.parametrize("option", {*RUN, *PROVE, *KEYS.values()}, ids=lambda one: one.name)
+def test_what_the_table_may_say_is_a_key_of_it(option: Option[Any]) -> None:
+    assert bool(option.in_table) is (KEYS.get(option.name) is option)
 
 
 def test_settings_are_read(folder: Path) -> None:
@@ -32,27 +46,34 @@ def test_settings_are_read(folder: Path) -> None:
         "[tool.bdoc]\nmax-data-wait = 0.2\nfail-if = ['step_time_s > 1']\nmax-steps = 100\nmax-seconds = 3\n"
         "quiet = true\noutput = 'out/p.json'\n",
     )
-    assert load(str(folder)) == Settings(
-        file=str(file),
-        max_data_wait=0.2,
-        fail_if=["step_time_s > 1"],
-        max_steps=100,
-        max_seconds=3,
-        quiet=True,
-        output="out/p.json",
-    )
+    settings = load(str(folder))
+    assert settings.file == str(file)
+    assert (settings.of(MAX_STEPS), settings.of(MAX_SECONDS), settings.of(QUIET)) == (100, 3, True)
+    assert (settings.of(OUTPUT), settings.of(FORMAT)) == ("out/p.json", "terminal")
+    conditions = [*settings.of(MAX_DATA_WAIT), *settings.of(FAIL_IF)]
+    assert [one.threshold for one in conditions] == [0.2, 1.0]
+    assert conditions[0].origin == f"{file} [tool.bdoc] max-data-wait"
+
+
+def test_what_is_typed_goes_before_the_table_and_an_empty_name_is_none(folder: Path) -> None:
+    write(folder, "[tool.bdoc]\noutput = 'p.json'\nmax-steps = 0\n")
+    settings = load(str(folder))
+    assert (settings.of(OUTPUT, "r.json"), settings.of(OUTPUT, "")) == ("r.json", "p.json")
+    assert settings.of(MAX_STEPS, 5) == 5
+    with pytest.raises(UsageError, match=r"\[tool.bdoc\] max-steps 0: expected"):
+        settings.of(MAX_STEPS)
 
 
 def test_a_list_of_one_may_be_a_string(folder: Path) -> None:
     write(folder, "[tool.bdoc]\nfail-if = 'step_time_s > 1'\n")
-    assert load(str(folder)).fail_if == ["step_time_s > 1"]
+    assert load(str(folder)).said == {"fail-if": ["step_time_s > 1"]}
 
 
 def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
     write(folder, "[tool.bdoc]\nquiet = true\n")
     write(folder / "inner", "[tool.other]\nx = 1\n")
     (folder / "inner" / "deeper").mkdir()
-    assert load(str(folder / "inner" / "deeper")).quiet
+    assert load(str(folder / "inner" / "deeper")).of(QUIET)
 
 
 @pytest.mark.parametrize(

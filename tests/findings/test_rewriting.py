@@ -89,6 +89,20 @@ def test_a_line_is_no_longer_than_it_may_be(spare: int) -> None:
     assert ("\n" in written) == (spare > 0)
 
 
+def test_what_an_argument_was_in_the_run_says_more_than_its_name() -> None:
+    known = {"num_workers": "0", "persistent_workers": "False", "collate_fn": "partial", "batch_size": "8"}
+    source = "DataLoader(ds, SIZE, num_workers=jobs, persistent_workers=jobs > 0, collate_fn=f)"
+    written = loader_call(
+        loader(source, **known), num_workers=2, persistent_workers=True, collate_fn=Code("g"), batch_size=8
+    )
+    assert [line.partition("  # ")[::2] for line in written.splitlines()[2:-1]] == [
+        ("    SIZE,", ""),
+        ("    num_workers=2,", "was 0"),
+        ("    persistent_workers=True,", "was False"),
+        ("    collate_fn=g,", "was f"),
+    ]
+
+
 def test_what_an_argument_was_is_not_told_at_length() -> None:
     source = f"DataLoader(ds, collate_fn={'pad_' * 20})"
     written = loader_call(loader(source), collate_fn=Code("collate"))

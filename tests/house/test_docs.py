@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import generated, quoted, reference
+from tests.house import generated, pictures, quoted, reference
 from tests.house.law import LAWS
 from tests.house.source import ROOT, Broken, house_files, require_none
 
@@ -55,6 +55,18 @@ def test_the_headings_that_a_page_links_to_are_there(page: str) -> None:
 def test_a_generated_page_is_fresh(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert generated.anew(text) in (None, text), f"{page} is stale: run `make docs` and read the diff"
+
+
+def test_the_picture_of_the_terminal_says_what_a_terminal_shows() -> None:
+    drawn, shown = (pictures.TERMINAL.read_text("utf-8"), pictures.as_svg(pictures.terminal()))
+    said = "".join(pictures.words_of(drawn))
+    assert said == "".join(pictures.words_of(shown)) == "".join(pictures.terminal(color=False).split()), (
+        "docs/terminal.svg is stale: run `python -m tests.house.pictures`"
+    )
+
+
+def test_a_picture_fetches_nothing() -> None:
+    assert not re.findall(r"(?:href|src|url)\W+https?:", pictures.TERMINAL.read_text("utf-8"))
 
 
 def test_the_reference_has_a_page_for_everything_on_the_shelf_and_no_other() -> None:

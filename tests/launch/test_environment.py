@@ -31,14 +31,8 @@ def test_an_empty_python_path_does_not_become_the_working_directory():
 
 
 def test_settings_become_strings_and_absent_ones_stay_away():
-    result = made({}, {"max_steps": 9, "max_seconds": 1.5, "profiler": False, "py_spy": True, "x": None})
-    assert result == {
-        **made({}),
-        "BDOC_MAX_STEPS": "9",
-        "BDOC_MAX_SECONDS": "1.5",
-        "BDOC_PROFILER": "0",
-        "BDOC_PY_SPY": "1",
-    }
+    result = made({}, {"tracer": 9, "trial": "/tmp/order.json", "data_fn": None})
+    assert result == {**made({}), "BDOC_TRACER": "9", "BDOC_TRIAL": "/tmp/order.json"}
 
 
 def test_paths_hold_when_the_training_changes_its_directory(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ...analyse.loader_arguments import POSITIONS, TRAINER_NAMES, without_workers
@@ -11,6 +12,7 @@ from ...model.loops import Loader
 LINE = 100  # columns; a longer call has a line for each argument
 LONGEST_NOTE = 40  # of what an argument was
 UNPACKED = ("*", "**")
+PLAIN = re.compile(r"-?\d+(\.\d+)?|True|False|None")
 SURELY_OTHER = 1  # nameless argument of a foreign class beside the data set is taken for its batch size
 # Frameworks that build anew a loader which is the user's own after all.
 ELSEWHERE = {
@@ -50,7 +52,8 @@ def loader_call(loader: Loader, **changed: object) -> str:
         return f"DataLoader({', '.join([*dataset, '...', *_each(known)])})"
     names = _names(loader.call.arguments, foreign=bool(loader.through))
     wanted = without_workers(wanted, names)
-    pieces = [_piece(one, name, wanted) for one, name in zip(loader.call.arguments, names, strict=True)]
+    pairs = zip(loader.call.arguments, names, strict=True)
+    pieces = [_piece(one, name, wanted, loader.arguments.get(name, "")) for one, name in pairs]
     missing = {name: value for name, value in wanted.items() if name not in names}
     if _hides_names(names):
         return _told(missing, names) + _laid_out(loader.call.function, pieces)
@@ -70,9 +73,12 @@ def _hides_names(names: list[str]) -> bool:
     return any(name in UNPACKED for name in names) or names.count("") > SURELY_OTHER
 
 
-def _piece(one: Argument, name: str, wanted: dict[str, str]) -> CallArgument:
+def _piece(one: Argument, name: str, wanted: dict[str, str], known: str) -> CallArgument:
+    """``known`` is what the argument was in the run; where that says more than a type, the note says it."""
     value = wanted.get(name, one.text) if name not in UNPACKED else one.text
-    was = one.text if len(one.text) <= LONGEST_NOTE else one.text[: LONGEST_NOTE - 4] + " ..."
+    value = one.text if value == known else value  # it is that already, by another name
+    was = known if PLAIN.fullmatch(known) else one.text
+    was = was if len(was) <= LONGEST_NOTE else was[: LONGEST_NOTE - 4] + " ..."
     note = "" if value == one.text else f"was {was}"
     lead = one.name if one.name in UNPACKED else f"{one.name}=" if one.name else ""
     return CallArgument(lead + value, name, note)

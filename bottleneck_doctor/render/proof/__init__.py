@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from ...model.proof import Proof
 
-FORMATS = ("terminal", "markdown", "json")
-
 
 def render_proof(
     proof: Proof, format: str, *, width: int | None = None, color: bool = False, encoding: str = "utf-8"
 ) -> str:
-    """The proof in one of ``FORMATS``; a terminal narrower than the table gets a block for each row."""
-    assert format in FORMATS, f"no format {format!r}"
+    """The proof for a terminal (a narrow one gets a block for each row), as markdown or json."""
     if format == "json":
         from ...model.codec import encode_proof
 
@@ -22,6 +19,6 @@ def render_proof(
         from .markdown import markdown_page
 
         return markdown_page(compose(proof), encoding)
-    from .terminal import DEFAULT_WIDTH, terminal
+    from .terminal import terminal
 
-    return terminal(compose(proof), width or DEFAULT_WIDTH, color, encoding)
+    return terminal(compose(proof), width, color, encoding)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...model.gate import CANNOT_SAY, EXCEEDED
-from ...model.proof import Expected, Gain, Missed, Parity, Proof, ProofCost, Proved
+from ...model.proof import BASELINE, CEILING, Expected, Gain, Missed, Parity, Proof, ProofCost, Proved
 from .. import words
-from ..compose import command_line, place
+from ..compose import command_line, machine_facts, place
 from ..glossary import BASES
 
 
@@ -66,43 +64,12 @@ class ProofDocument:
     cost: str
 
 
-WORDS = {CANNOT_SAY: "cannot say", EXCEEDED: "fails"}
-
-
-def expected_lines(expected: Sequence[Expected]) -> list[str]:
-    """One line each: what was expected, what was measured, and what follows."""
-    return [_line(one) for one in expected]
-
-
-def _line(one: Expected) -> str:
-    asked = f"--expect {one.id} {one.op} {one.threshold:g}"
-    said = f"{asked}: {WORDS.get(one.status, 'holds')}"
-    if one.measured is not None:
-        value, within = words.ratio_within(one.measured.likely, one.measured.low, one.measured.high)
-        said += f", measured {value} ({within})"
-    close = ", close: the interval crosses it" if one.close and one.status != CANNOT_SAY else ""
-    return said + close + (f", {one.why}" if one.why else "")
-
-
 LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
 LONGEST_WHY = 300
 NOISY = 0.1  # between runs, from which it is worth a line (ours)
 NO_ROOM = 1.05  # a ceiling below it: input limits nothing [contract: what limits anything]
-VERDICTS = {
-    "kept": "kept",
-    "no gain": "no gain",
-    "worse": "worse",
-    "undecided": "undecided",
-    "broke": "broke",
-    "hung": "hung",
-    "out-of-memory": "out of memory",
-    "not-applied": "not applied",
-    "too-short": "too short",
-    "interrupted": "interrupted",
-    "not-tried": "not tried",
-}
 MOODS = {"kept": "good", "no gain": "plain", "undecided": "open", "not-tried": "plain"}  # others are bad
-LOSSES = {"identical": "identical", "order": "reordered", "changed": "changed", "unknown": "unknown"}
+LOSSES = {"order": "reordered"}
 SAID = {
     "identical": "losses identical",
     "order": "losses the same up to the order of batches",
@@ -123,13 +90,13 @@ def compose(proof: Proof) -> ProofDocument:
         mood=mood,
         grounds=_grounds(proof, winner) if winner is not None else [],
         command=command_line(proof.run),
-        circumstances=_circumstances(proof),
+        circumstances=machine_facts(proof.run),
         before=_before(proof),
         rows=[_row(row, row is winner) for row in proof.rows if row.kind in TRIED],
         ceiling=_ceiling(proof.ceiling),
         missed=_missed(proof.missed),
         notes=[*map(words.plain, proof.notes), *_unquiet(proof.noise)],
-        expected=[_expected(one) for one in proof.expected],
+        expected=[expected(one) for one in proof.expected],
         advised=_advised(winner, proof.run.cwd) if winner is not None else None,
         cost=_cost(proof.cost),
     )
@@ -146,7 +113,7 @@ def _missed(missed: list[Missed]) -> list[tuple[str, str]]:
 def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
     """What to change and what it brings, measured; or that nothing is known to."""
     if winner is not None and winner.measured is not None:
-        likely, interval = _measured(winner.measured)
+        likely, interval = gained(winner.measured)
         of_run = " of the whole run" if winner.scope == "run" else ""
         figures = f"{likely}{of_run}, measured ({interval})"
         return words.capital(words.plain(_title(proof, winner))), figures, "good"
@@ -191,18 +158,6 @@ def _grounds(proof: Proof, winner: Proved) -> list[str]:
     return said
 
 
-def _circumstances(proof: Proof) -> list[str]:
-    run, machine = proof.run, proof.run.machine
-    facts, cores, gpus = [], machine.get("cores"), machine.get("gpus")
-    if isinstance(cores, (int, float)):
-        facts.append(f"{words.count(cores)} {'core' if cores == 1 else 'cores'}")
-    if isinstance(gpus, list):
-        facts.append(words.plain(", ".join(map(str, gpus))) if gpus else "no GPU")
-    if run.torch:
-        facts.append(f"torch {words.plain(run.torch)}")
-    return facts
-
-
 def _before(proof: Proof) -> str:
     """What everything is compared with."""
     if proof.baseline_s is None:
@@ -221,7 +176,7 @@ def _unquiet(noise: float | None) -> list[str]:
 
 
 def _row(row: Proved, won: bool) -> TrialRow:
-    measured, interval = _measured(row.measured) if row.measured is not None else ("", "")
+    measured, interval = gained(row.measured) if row.measured is not None else ("", "")
     predicted, expected = "", ""
     if row.predicted is not None:
         predicted = words.promised(row.predicted)
@@ -235,7 +190,7 @@ def _row(row: Proved, won: bool) -> TrialRow:
         interval=interval,
         losses=LOSSES.get(row.parity.word, words.plain(row.parity.word)) if was_run else "",
         memory=words.ratio(row.memory_ratio) if was_run and row.memory_ratio is not None else "",
-        verdict=VERDICTS.get(row.verdict, words.plain(row.verdict)),
+        verdict=verdict_of(row.verdict),
         mood=MOODS.get(row.verdict, "bad"),
         won=won,
         notes=_notes(row, won),
@@ -270,7 +225,18 @@ def _why(text: str) -> str:
     return words.short(words.plain(text), LONGEST_WHY)
 
 
-def _measured(gain: Gain) -> tuple[str, str]:
+def verdict_of(outcome: str) -> str:
+    """``out of memory``: what became of a trial."""
+    return words.plain(outcome).replace("-", " ")
+
+
+def name_of(arm: str) -> str:
+    """What a way to run the training is called: its remedy, or in words."""
+    return {BASELINE: "without a remedy", CEILING: "with batches from memory"}.get(arm, words.plain(arm))
+
+
+def gained(gain: Gain) -> tuple[str, str]:
+    """A measured speedup, and its interval."""
     return words.ratio_within(gain.likely, gain.low, gain.high)
 
 
@@ -279,9 +245,9 @@ def _ceiling(ceiling: Proved | None) -> str:
     if ceiling is None:
         return ""
     if ceiling.measured is None:
-        why = _why(ceiling.why) or VERDICTS.get(ceiling.verdict, words.plain(ceiling.verdict))
+        why = _why(ceiling.why) or verdict_of(ceiling.verdict)
         return f"with batches from memory: not known ({why})"
-    likely, interval = _measured(ceiling.measured)
+    likely, interval = gained(ceiling.measured)
     rest = "the input-pipeline ceiling"
     if ceiling.measured.low < 1 < NO_ROOM < ceiling.measured.high:
         rest = "not decided what input could bring at most"
@@ -290,15 +256,15 @@ def _ceiling(ceiling: Proved | None) -> str:
     return f"with batches from memory {likely} ({interval}): {rest}"
 
 
-def _expected(expected: Expected) -> tuple[str, str]:
+def expected(one: Expected) -> tuple[str, str]:
     """Whether an expectation of the command line holds, and by how much."""
-    asked = f"{words.plain(expected.id)} {words.plain(expected.op)} {words.exact(expected.threshold)}"
-    mood, said = EXPECTED.get(expected.status, ("open", "cannot say"))
-    if expected.measured is not None:
-        likely, interval = _measured(expected.measured)
+    asked = f"{words.plain(one.id)} {words.plain(one.op)} {words.exact(one.threshold)}"
+    mood, said = EXPECTED.get(one.status, ("open", "cannot say"))
+    if one.measured is not None:
+        likely, interval = gained(one.measured)
         said += f", {likely} ({interval})"
-    said += ", and its interval crosses the threshold" if expected.close else ""
-    why = f": {_why(expected.why)}" if expected.why else ""
+    said += ", and its interval crosses the threshold" if one.close else ""
+    why = f": {_why(one.why)}" if one.why else ""
     return mood, f"expected {asked}: {said}{why}"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import words
-from ..markdown import cell, table
-from ..words import code, fence, markdown
+from ..markdown import cell, fenced, table
+from ..words import code, markdown
 from .compose import Advised, ProofDocument, TrialRow
 
 HEADS = ("remedy", "predicted", "measured", "losses", "memory", "verdict")
@@ -37,15 +37,14 @@ def _rows(document: ProofDocument) -> str:
         return ""
     rows = [_row(row) for row in document.rows]
     notes = [f"- {code(row.name)}: {markdown(note)}" for row in document.rows for note in row.notes]
-    drawn = table(HEADS, rows).replace("--:", "---")
+    drawn = table(HEADS, rows, numbers=False)
     body = f"### Tried\n\n{markdown(document.before)}\n\n{drawn}"
     return "\n\n".join([body, "\n".join(notes)]) if notes else body
 
 
 def _row(row: TrialRow) -> tuple[str, ...]:
     name, verdict = cell(code(row.name)), markdown(row.verdict)
-    predicted = f"{row.predicted} ({row.range})" if row.range else row.predicted
-    measured = f"{row.measured} ({row.interval})" if row.measured else ""
+    predicted, measured = words.within(row.predicted, row.range), words.within(row.measured, row.interval)
     bold = f"**{verdict}**" if row.won else verdict
     return name, predicted, measured, markdown(row.losses), row.memory, bold
 
@@ -70,8 +69,7 @@ def _advised(advised: Advised | None) -> str:
         lines += [f"{place}{markdown(advised.text)}{why}".strip(), ""]
     shown, language = (advised.diff, "diff") if advised.diff else (advised.snippet, "python")
     if shown:
-        marks = fence(shown)
-        lines += [f"{marks}{language}", *shown, marks]
+        lines += fenced(shown, language)
     if advised.more:
         lines += ["", words.counted(advised.more, "more line")]
     return "\n".join(lines).rstrip()

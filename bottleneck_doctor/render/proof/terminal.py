@@ -6,13 +6,11 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from ...model.proof import BASELINE, Arm, Plan
+from ...model.proof import BASELINE, Plan
 from ...model.run import ENVIRONMENT, Treatment
 from .. import words
 from ..terminal import Sheet
-from .compose import Advised, ProofDocument, TrialRow
-
-DEFAULT_WIDTH = 80
+from .compose import Advised, ProofDocument, TrialRow, name_of
 
 LONGEST_CHANGE = 200
 NOTHING = "nothing to try: no remedy of the report can be applied from outside"
@@ -27,12 +25,13 @@ def render_plan(
         from ...model.codec import encode_plan
 
         return encode_plan(plan).decode()
-    sheet = Sheet(width or DEFAULT_WIDTH, color and format == "terminal", encoding)
+    sheet = Sheet(width, color and format == "terminal", encoding)
     tried = plan.arms if any(arm.kind != BASELINE for arm in plan.arms) else []
     sheet.line((_head(plan) if tried else NOTHING, "bold"))
     for arm in tried:
         predicted = f"  {words.promised(arm.predicted)} predicted" if arm.predicted is not None else ""
-        sheet.line((_name(arm), "bold"), predicted, indent=2)
+        name = name_of(arm.id if arm.kind in (BASELINE, "ceiling") else " + ".join(arm.remedies) or arm.id)
+        sheet.line((name, "bold"), predicted, indent=2)
         sheet.line((words.plain(arm.title), "dim"), indent=4)
         for treatment in arm.treatments:
             sheet.line(_change(treatment), indent=4)
@@ -48,12 +47,6 @@ def _head(plan: Plan) -> str:
     least, most = words.seconds(plan.least_s), words.seconds(plan.most_s)
     cost = f"{words.seconds(plan.run_s)} a run, {least} to {most} in all"
     return f"{words.counted(len(plan.arms), 'way')} to run the training: {span}, {cost}"
-
-
-def _name(arm: Arm) -> str:
-    if arm.kind in (BASELINE, "ceiling"):
-        return {BASELINE: "without a remedy"}.get(arm.kind, "with batches from memory")
-    return words.plain(" + ".join(arm.remedies) or arm.id)
 
 
 def _change(treatment: Treatment) -> str:
@@ -75,12 +68,11 @@ def _value(value: Any) -> str:
 HEADS = ("", "predicted", "measured", "losses", "memory", "verdict")
 LEAST_NAME = 16  # columns, below which each row gets a block
 GAP = 2
-WRITES = "--write-patch FILE writes it; your file is as it was"
 COLOURS = {"good": "green", "bad": "red", "open": "yellow", "plain": ""}
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def terminal(document: ProofDocument, width: int, color: bool, encoding: str) -> str:
+def terminal(document: ProofDocument, width: int | None, color: bool, encoding: str) -> str:
     """The document drawn for a terminal, or for a pipe when ``color`` is off."""
     sheet = Sheet(width, color, encoding)
     colour = f"bold {COLOURS[document.mood]}".strip()
@@ -122,12 +114,8 @@ def _table(sheet: Sheet, document: ProofDocument) -> None:
 
 
 def _cells(row: TrialRow, spare: bool) -> tuple[str, ...]:
-    predicted = f"{row.predicted} ({row.range})" if row.predicted and row.range and spare else row.predicted
-    return row.name, predicted, _measured(row), row.losses, row.memory, row.verdict
-
-
-def _measured(row: TrialRow) -> str:
-    return f"{row.measured} ({row.interval})" if row.measured else ""
+    predicted = words.within(row.predicted, row.range if row.predicted and spare else "")
+    return row.name, predicted, words.within(row.measured, row.interval), row.losses, row.memory, row.verdict
 
 
 def _columns(sheet: Sheet, rows: list[TrialRow], cells: list[tuple[str, ...]], widths: list[int]) -> None:
@@ -152,8 +140,8 @@ def _block(sheet: Sheet, row: TrialRow) -> None:
     """What a narrow terminal shows of a row."""
     verdict = (f"  {row.verdict}", COLOURS[row.mood])
     sheet.line((row.name, "bold" if row.won else ""), verdict, indent=2)
-    predicted = f"predicted {row.predicted} ({row.range})" if row.predicted else ""
-    measured = f"measured {_measured(row)}" if row.measured else ""
+    predicted = f"predicted {words.within(row.predicted, row.range)}" if row.predicted else ""
+    measured = f"measured {words.within(row.measured, row.interval)}" if row.measured else ""
     for line in (predicted, measured):
         sheet.line(line, indent=4)
     losses = f"losses {row.losses}" if row.losses else ""
