@@ -13,7 +13,7 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
 from .intervals import ratio_interval
-from .steps import seconds_in, steps_in
+from .steps import mean_in, share_interval
 
 LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
 PAIR_AT_MOST_S = (
@@ -44,13 +44,9 @@ class Aside:
 
 def look_aside(steps: list[Step]) -> Aside:
     """The means of the steady steps."""
-    count = max(1, steps_in(steps))
-    walls, waits = ([getattr(step, name) * step.steps for step in steps] for name in ("wall", "wait"))
-    share, low, high = ratio_interval(waits, walls)
-    other = sum((step.checkpoint + step.logging) * step.steps for step in steps)
-    collect = seconds_in(steps, "collect")
-    step_s = sum(walls) / count
-    return Aside(step_s, share * step_s, low, high, other / count, collect / count)
+    share, low, high = share_interval(steps, "wait")
+    step_s, other_s = mean_in(steps), mean_in(steps, "checkpoint") + mean_in(steps, "logging")
+    return Aside(step_s, share * step_s, low, high, other_s, mean_in(steps, "collect"))
 
 
 def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> DeviceClockStep | None:

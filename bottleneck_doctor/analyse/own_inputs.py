@@ -12,7 +12,7 @@ from ..model.profile import Profile
 from .inputs import BlockedSplit, shares_of
 from .memory import paging_s
 from .step_costs import spaced
-from .steps import seconds_in, steps_in
+from .steps import seconds_in, span_of, steps_in
 
 KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.7 to 0.9)
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
@@ -34,7 +34,7 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
     outside; 0 where either is not known."""
     if loop is None or not steps:
         return 0.0
-    begin, end = steps[0].t - steps[0].wall, steps[-1].t
+    begin, end = span_of(steps)
     running = other = 0
     for blocked in profile.blocked:
         if not blocked.loader and blocked.pid == loop.pid:

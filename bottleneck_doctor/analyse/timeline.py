@@ -13,7 +13,7 @@ from ..model.loops import Loop
 from ..model.picture import Curve, Mark, Timeline
 from .inputs import fetches_of
 from .steady import steps_of
-from .steps import seconds_in, steps_in
+from .steps import mean_in, seconds_in, share_in, steps_in
 from .whole_run import evaluations_of
 
 MARKS_AT_MOST = 200  # of one kind
@@ -155,14 +155,11 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
     length = max(duration, steps[-1].t if steps else 0.0)
     ended = None
     for group in _buckets(steps, length / POINTS_AT_MOST):
-        count = steps_in(group)
-        wall = seconds_in(group)
-        waited = seconds_in(group, "wait")
         begin, end = group[0].t - group[0].wall * group[0].steps, group[-1].t
         for curve, value in (
-            (mean, wall / count),
-            (high, max(step.wall for step in group) if count <= LOOSE * len(group) else None),
-            (wait, min(1.0, waited / wall) if wall > 0 else None),
+            (mean, mean_in(group)),
+            (high, max(step.wall for step in group) if steps_in(group) <= LOOSE * len(group) else None),
+            (wait, share_in(group, "wait")),
         ):
             if ended is not None and begin - ended > APART * length:
                 _lift(curve, ended, begin, value)

@@ -35,6 +35,7 @@ NEAR, NEARER = 0.5, 0.7
 ALIKE = 0.85  # of the same, from which both are told (ours)
 
 WRITES = ("host.checkpoint", "host.logging")
+NO_GAINS: dict[str, float | None] = {"cpu": None, "io": None, "gpu": None, "comm": None}  # nothing replayed
 # Judged below, beside the cause that they would be mistaken for.
 APART = ("input.oversubscribed", "model.threads")
 
@@ -106,7 +107,6 @@ class Trust:
     seconds: float
     model_error: float
     blocked_samples: int
-    noise: float
     held: float = 0.0
     waits: float = 0.0
     disagreement: float = 0.0
@@ -283,6 +283,4 @@ def _inconclusive(trust: Trust) -> Verdict:
         why = f"{trust.waits:.0%} of the step waits for batches, of a loader that could not be looked into"
     else:
         why = "the steady window is too short to be judged"
-    return Verdict(
-        "inconclusive", "none", why, "low", None, {"cpu": None, "io": None, "gpu": None, "comm": None}
-    )
+    return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)

@@ -17,7 +17,7 @@ from ..model.report import LedgerPart, Verdict
 from ..model.run import Elapsed, Process
 from .causes import gains
 from .evaluation import find_evaluated
-from .verdict import BALANCED, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
+from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
 HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced [catalogue F50]
 SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
@@ -139,7 +139,7 @@ def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdic
     stored = main.scenario.stored if main.scenario is not None else 0.0
     bound = bound_of_writing(stored) if cause == SAVING else "cpu"
     rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
-    gain = dict.fromkeys(("cpu", "io", "gpu", "comm")) | main.verdict.gain
+    gain = NO_GAINS | main.verdict.gain
     gain[bound] = max(gain[bound] or 1.0, min(1e3, rest / max(rest - taken_s, 1e-3 * rest)))
     sure = "medium" if taken_s >= SURE * whole.steps_s else "low"
     words = f"{TAKING[cause]} takes more of the run than the training's steps"

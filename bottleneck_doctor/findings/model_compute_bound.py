@@ -38,7 +38,7 @@ from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCos
 from ..model.instruments import Operator
 from ..model.report import Evidence
 from ..model.run import Process
-from .parts.advice import step_share, waited
+from .parts.advice import data_wait_evidence, step_share
 from .parts.case import Case, Entry, patient
 
 PROFILER = "torch.profiler window"
@@ -51,8 +51,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention("model-compute-bound", "a training loop over a loader")
     if diagnosis.verdict.cause != "model.compute":
         return None
-    evidence = [Evidence("share of the step that the loop waits for data", "data_wait_fraction",
-                         step_share(diagnosis, "wait"), waited(diagnosis))]  # fmt: skip
+    evidence = [data_wait_evidence(diagnosis)]
     for name, text in PARTS:
         share = step_share(diagnosis, name)
         if share > 0:
