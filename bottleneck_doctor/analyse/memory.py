@@ -12,7 +12,7 @@ from .evaluation import find_evaluated
 from .host import rate
 from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import TIMED
-from .loop_parts import training_samples
+from .loop_parts import samples_in, training_samples
 
 AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)
 AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (ours)
@@ -158,8 +158,8 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
     samples = find_evaluated(profile, loop, None).without(training_samples(profile, loop.pid, loop.body))
     asking = {one.line for one in samples if one.part == "data"}
     others = [one for one in samples if one.part not in ("data", *TIMED)]
-    freeing = sum(one.stack.count for one in others if one.part == "line" and one.line in asking)
-    total = sum(one.stack.count for one in others)
+    freeing = samples_in(one for one in others if one.part == "line" and one.line in asking)
+    total = samples_in(others)
     if freeing < FEWEST or total < SAMPLES_AT_LEAST:
         return steps
     return [_freed(step, freeing / total) for step in steps]

@@ -19,31 +19,36 @@ def conditions(
     max_data_wait: list[str], fail_if: list[str], settings: Settings, known: Collection[str] | None = None
 ) -> list[Condition]:
     """Everything that would fail the gate; an option on the command line replaces its default."""
-    from ..analyse import gate
+    from ..analyse.conditions import (
+        METRIC_NAMES,
+        data_wait_condition,
+        parse_condition,
+        refuse_contradictions,
+    )  # fmt: skip
 
-    names = gate.METRIC_NAMES if known is None else known
-    found = gate.data_wait_condition(max_data_wait)
+    names = METRIC_NAMES if known is None else known
+    found = data_wait_condition(max_data_wait)
     if not max_data_wait and settings.max_data_wait is not None:
-        found = gate.data_wait_condition([f"{settings.max_data_wait!r}"], origin(settings, "max-data-wait"))
+        found = data_wait_condition([f"{settings.max_data_wait!r}"], origin(settings, "max-data-wait"))
     asker = "--fail-if" if fail_if else origin(settings, "fail-if")
-    found += [gate.parse_condition(text, names, asker) for text in fail_if or settings.fail_if]
-    gate.refuse_contradictions(found)
+    found += [parse_condition(text, names, asker) for text in fail_if or settings.fail_if]
+    refuse_contradictions(found)
     return list(dict.fromkeys(found))
 
 
 def regression_limit(given: str | None, has_baseline: bool, settings: Settings) -> float:
     """The share by which a step may get slower than the baseline's."""
-    from ..analyse import gate
+    from ..analyse.conditions import parse_fraction
     from ..analyse.gate import DEFAULT_LIMIT
 
     if given is not None:
-        limit = gate.parse_fraction(given, "--max-regression")
+        limit = parse_fraction(given, "--max-regression")
         if not has_baseline:
             raise UsageError("--max-regression needs --baseline PROFILE to compare with")
         return limit
     if settings.max_regression is None:
         return DEFAULT_LIMIT
-    return gate.parse_fraction(repr(settings.max_regression), origin(settings, "max-regression"))
+    return parse_fraction(repr(settings.max_regression), origin(settings, "max-regression"))
 
 
 def allowed_differences(given: list[str], has_baseline: bool) -> list[str]:

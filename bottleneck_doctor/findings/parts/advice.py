@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...analyse import reads
 from ...analyse.causes import gain
-from ...analyse.hot import is_users
+from ...analyse.loop_parts import is_users
 from ...analyse.predict import WORTH, best_setting
 from ...analyse.reads import UNSURE, Reads, serves_more
 from ...analyse.replay import apply, step_seconds
