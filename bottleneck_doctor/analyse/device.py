@@ -16,9 +16,7 @@ from .intervals import ratio_interval
 from .steps import mean_in, share_interval
 
 LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
-PAIR_AT_MOST_S = (
-    5e-6  # that two marks next to each other take [CUDA Runtime API: events resolve 0.5 us; ours]
-)
+PAIR_AT_MOST_S = 5e-6  # for two marks next to each other [CUDA Runtime API: events resolve 0.5 us; ours]
 CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (ours)
 WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (ours)
 SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (ours)
@@ -173,7 +171,6 @@ def without_room(issue_s: float, device_s: float) -> float:
 
 BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (ours)
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
-FOREIGN = ("foreign_processes", "foreign_memory_bytes")
 HOST = (None, "", "cpu", "meta")  # where tensors are when no accelerator is used
 TIMED = ("cuda", "xpu")  # kinds of devices that torch can set timed marks on
 
@@ -270,7 +267,6 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
         link_width_max=once.get("pcie_width_max"),
         memory_bytes=once.get("memory_bytes"),
         sm_active_share=_mean(readings, "sm_active_share"),
-        partitioned=bool(once.get("mig")),
         **_shared(readings),
     )
 
@@ -308,8 +304,10 @@ def _shared(readings: list[Reading]) -> dict[str, float | None]:
     process of the job, strangers cannot be told from it."""
     if not any(one.get("job_processes", 0.0) >= 1 for one in readings):
         return {}
-    names = dict(zip(("foreign_processes", "foreign_bytes"), FOREIGN, strict=True))
-    found = {field: _mean(readings, name) for field, name in names.items()}
+    found = {
+        "foreign_processes": _mean(readings, "foreign_processes"),
+        "foreign_bytes": _mean(readings, "foreign_memory_bytes"),
+    }
     ours, theirs = _mean(readings, "job_busy_share"), _mean(readings, "foreign_busy_share")
     if ours is not None and theirs is not None and ours + theirs > 0:
         found["our_share"] = ours / (ours + theirs)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-SAMPLES_AT_LEAST = (
-    20  # below which a share of them is a guess: 90 % intervals are then wider than 0.18 (ours)
-)
+SAMPLES_AT_LEAST = 20  # or a share of them is a guess: 90 % intervals are wider than 0.18 (ours)
 
 RESAMPLES = 200
 SEED = 20_13

@@ -178,8 +178,8 @@ def _lay_out(excerpt: Excerpt, split: BlockedSplit, alone: bool) -> Lanes:
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
     own = _own_fetches(excerpt, split, waits)
     lanes = [_loop_lane(excerpt, spans, own, alone), *workers.values()]
-    rows = [(number, one) for number, lane in enumerate(lanes) for one in sorted(lane, key=_begin)]
-    rows = rows[:PIECES_AT_MOST]
+    ordered = (sorted(lane, key=lambda one: one.begin) for lane in lanes)
+    rows = [(number, one) for number, lane in enumerate(ordered) for one in lane][:PIECES_AT_MOST]
     return Lanes(
         begin_s=begin,
         end_s=end,
@@ -194,10 +194,6 @@ def _lay_out(excerpt: Excerpt, split: BlockedSplit, alone: bool) -> Lanes:
             batch=[piece.batch for _, piece in rows],
         ),
     )
-
-
-def _begin(piece: LanePiece) -> float:
-    return piece.begin
 
 
 def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> BlockedSplit:

@@ -198,10 +198,17 @@ def bound_of_writing(stored: float) -> str:
 
 
 def _beside(cause: str, base: Scenario, waits: float) -> str:
-    """What else is to be said of a cause."""
+    """What else is to be said of a cause: of the data beside a slow model, and why an input that is hardly
+    waited for is the bottleneck."""
     if cause in ("model.compute", "host.launch", "model.threads"):
-        return _input_beside(waits, base.workers)
-    return _core_taken(base) if cause == "input.preprocess" else ""
+        if waits < IN_TIME:
+            return "; data is there in time"
+        taking = "input and model take turns" if base.workers == 0 else "the loop also waits for data"
+        return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
+    share = base.crowded / step_seconds(base)
+    if cause != "input.preprocess" or share < IN_TIME:
+        return ""
+    return f"; what feeds the loop keeps a core or Python's lock from it for {100 * share:.0f} % of the step"
 
 
 def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
@@ -210,22 +217,6 @@ def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
         return {"host.launch": AHEAD}.get(cause, UNDIVIDED if cause in UNCLOCKED else "")
     known = host.device_busy is not None
     return UNCLOCKED[cause] if known and cause in UNCLOCKED else UNASKED if cause in UNCLOCKED else ""
-
-
-def _core_taken(base: Scenario) -> str:
-    """Why an input that is hardly waited for is the bottleneck."""
-    share = base.crowded / step_seconds(base)
-    if share < IN_TIME:
-        return ""
-    return f"; what feeds the loop keeps a core or Python's lock from it for {100 * share:.0f} % of the step"
-
-
-def _input_beside(waits: float, workers: int) -> str:
-    """What is to be said of the data beside a slow model."""
-    if waits < IN_TIME:
-        return "; data is there in time"
-    taking = "input and model take turns" if workers == 0 else "the loop also waits for data"
-    return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
 
 
 def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]:
