@@ -51,6 +51,9 @@ class BlockedSplit:
     made: float | None = None
 
 
+UNSEEN = BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
+
+
 def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> FetchTable | None:
     """The fetch table of one loader. ``background`` is what other threads of its process burn all the time,
     in cores: no part of any fetch."""
@@ -129,7 +132,7 @@ def split_blocked(
     faults = fmean([table.major_faults[place] for place in rows])
     if stored > READ_MARK_BYTES or faults >= 1:
         return BlockedSplit(1.0, 0.0, {}, 0)
-    return BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
+    return UNSEEN
 
 
 def shares_of(seen: Mapping[str, int]) -> BlockedSplit | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..model.diagnosis import Diagnosis, Inputs
 from ..model.picture import LOOP_PIECES, Excerpt, Fetches, Lanes, Pieces
-from .inputs import BlockedSplit, fetches_of, rows_within, split_blocked
+from .inputs import UNSEEN, BlockedSplit, fetches_of, rows_within, split_blocked
 
 SHORTEST_S = 1e-8  # nothing shorter can be seen, and rounding leaves such
 
@@ -210,7 +210,7 @@ def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> BlockedSplit:
 def _mean_split(inputs: Inputs) -> BlockedSplit:
     blocked = inputs.storage + inputs.network + inputs.wait
     if blocked <= 0:
-        return BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
+        return UNSEEN
     waits = {name: value / blocked for name, value in inputs.waits.items()}
     return BlockedSplit(inputs.storage / blocked, inputs.network / blocked, waits, inputs.blocked_samples)
 

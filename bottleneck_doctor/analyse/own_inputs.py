@@ -8,7 +8,7 @@ from statistics import fmean
 from ..model.diagnosis import BatchCost, Inputs, Step
 from ..model.loops import Loop
 from ..model.profile import Profile
-from .inputs import BUCKET_S, BlockedSplit, looks_at, shares_of
+from .inputs import BUCKET_S, UNSEEN, BlockedSplit, looks_at, shares_of
 from .memory import paging_s
 from .step_costs import spaced
 from .steps import seconds_in, span_of, steps_in
@@ -20,7 +20,7 @@ SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a
 def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> BlockedSplit:
     """How the blocked time of a loop's thread divides, by looks from outside."""
     seen = looks_at(profile, "", loop.pid, begin - BUCKET_S, end)
-    return shares_of(seen) or BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
+    return shares_of(seen) or UNSEEN
 
 
 def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> float:

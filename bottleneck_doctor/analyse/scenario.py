@@ -14,14 +14,15 @@ from ..model.profile import Profile
 from .device_replay import runs_ahead
 from .host import crowding, strangers
 from .hot_lines import NOBODY, Feeders
-from .inputs import epoch_draws_s, making_of
+from .inputs import UNSEEN, epoch_draws_s, making_of
 from .interpreter_lock import held_by_lock
 from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
+from .own_inputs import own_works
 from .ranks import exchange_shares
 from .reads import Curve, Reads, held, judge_reads
 from .replay import cost_seconds, step_seconds
-from .step_costs import Beside, costs_of, spaced
+from .step_costs import Beside, costs_of
 from .steps import mean_in, seconds_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 
@@ -190,7 +191,7 @@ def build_scenario(
 def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:
     """What batches cost alone, though makers crowd the cores; of a loop without a loader, the waits."""
     alone = tuple(replace(work, cpu=work.cpu * crowd) for work in works)
-    return alone or tuple(_work_from(step) for step in spaced(steps))
+    return alone or own_works(steps, UNSEEN, 0.0)
 
 
 def _workers(loop: Loop | None, loader: Loader | None) -> int:
@@ -229,11 +230,6 @@ def _copied(profile: Profile, loop: Loop | None) -> float:
     """CPU per backward pass after its last own gradient: copying back what was exchanged."""
     mine = (one for one in profile.ranks.passes if loop is not None and one.pid == loop.pid and one.shared)
     return next((one.exchange_cpu_s for one in mine), 0.0)
-
-
-def _work_from(step: Step) -> BatchCost:
-    cpu = min(step.wait, step.wait_cpu or 0.0)
-    return BatchCost(cpu=cpu, wait=max(0.0, step.wait - cpu - step.wait_queue))
 
 
 def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, trainers: int) -> float:

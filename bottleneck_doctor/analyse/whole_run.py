@@ -11,10 +11,10 @@ from statistics import median
 
 from ..model.derived import Whole
 from ..model.diagnosis import Diagnosis
-from ..model.loops import Loader, Loop, Outside
+from ..model.loops import Loop, Outside
 from ..model.profile import Profile
 from ..model.report import LedgerPart, Verdict
-from ..model.run import Elapsed, Process
+from ..model.run import Elapsed
 from .causes import gains
 from .evaluation import find_evaluated
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
@@ -65,19 +65,21 @@ def evaluation_share(whole: Whole) -> float:
 
 def with_evaluation(whole: Whole, speedup: float) -> float:
     """What a speedup of the training's steps brings training and evaluation together."""
-    left = 1 - evaluation_share(whole)
-    return 1 / (1 - left * (1 - 1 / max(speedup, 1e-9)))
+    return _amdahl(1 - evaluation_share(whole), speedup)
 
 
 def in_run(whole: Whole, speedup: float) -> float:
     """What it brings the whole run, its start included."""
-    share = min(1.0, whole.training_s / whole.run_s) if whole.run_s > 0 else 1.0
-    return 1 / (1 - share * (1 - 1 / max(speedup, 1e-9)))
+    return _amdahl(min(1.0, whole.training_s / whole.run_s) if whole.run_s > 0 else 1.0, speedup)
 
 
 def with_faster_evaluation(whole: Whole, speedup: float) -> float:
     """What a speedup of the evaluation brings training and evaluation together."""
-    share = evaluation_share(whole)
+    return _amdahl(evaluation_share(whole), speedup)
+
+
+def _amdahl(share: float, speedup: float) -> float:
+    """What a speedup of such a share of the time brings all of it."""
     return 1 / max(1 - share * (1 - 1 / max(speedup, 1e-9)), 1e-3)
 
 
@@ -169,7 +171,7 @@ def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
 def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
     """Seconds by name, in the order of time."""
     profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
-    started = min(run_s, process.started_s if (process := _process(profile, life.pid)) is not None else 0.0)
+    started = min(run_s, _started_s(profile, life.pid))
     alone = profile.run.pid == life.pid  # no launcher goes on after it
     warmup = min(life.training_s, _warmup_s(diagnosis))
     exit_s = min(run_s, life.exit_s) if life.exit_s is not None else None
@@ -214,8 +216,8 @@ def _told(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elaps
     return _told_by_loops(profile, loop) if loop is not None else None
 
 
-def _process(profile: Profile, pid: int) -> Process | None:
-    return next((one for one in profile.processes if one.pid == pid), None)
+def _started_s(profile: Profile, pid: int) -> float:
+    return next((one.started_s for one in profile.processes if one.pid == pid), 0.0)
 
 
 def _warmup_s(diagnosis: Diagnosis) -> float:
@@ -243,12 +245,11 @@ def _told_by_loops(profile: Profile, loop: Loop) -> Elapsed | None:
     first = min(one.epochs.t[0] for one in trained if one.epochs.t)
     begin = 0.0 if first_start else loop.epochs.build_s[0] + loop.epochs.first_wait_s[0]
     saved = sum(sum(one.table.checkpoint_s) for one in trained)
-    process = _process(profile, loop.pid)
     return Elapsed(
         pid=loop.pid,
         first_s=max(0.0, first),
         last_s=max([0.0, *(one.table.t[-1] for one in [*trained, *evaluated] if one.table.t)]),
-        preparing_s=max(0.0, first - (process.started_s if process is not None else 0.0)),
+        preparing_s=max(0.0, first - _started_s(profile, loop.pid)),
         training_s=max(0.0, sum(one.wall_s for one in trained) + begin - later - saved),
         evaluation_s=sum(one.wall_s for one in evaluated),
         starting_s=first_start + later,
@@ -270,7 +271,7 @@ def one_after_another(loops: list[Loop]) -> list[Loop]:
 
 def _starts(profile: Profile, loop: Loop) -> tuple[float, float]:
     """Seconds of the first beginning and of all later ones, of a loader with workers."""
-    loader: Loader | None = next((one for one in profile.loaders if one.key == loop.loader), None)
+    loader = next((one for one in profile.loaders if one.key == loop.loader), None)
     if loader is None or not loader.num_workers:
         return 0.0, 0.0
     fetches = next((one.wall_s for one in profile.fetches if one.loader == loop.loader and one.t), None)
@@ -283,11 +284,10 @@ def _starts(profile: Profile, loop: Loop) -> tuple[float, float]:
 def _told_by_steps(profile: Profile, outside: Outside) -> Elapsed:
     """The same of a loop without a loader."""
     first = max(0.0, outside.t[0] - outside.wall_s[0])
-    process = _process(profile, outside.pid)
     return Elapsed(
         pid=outside.pid,
         first_s=first,
         last_s=outside.t[-1],
-        preparing_s=max(0.0, first - (process.started_s if process is not None else 0.0)),
+        preparing_s=max(0.0, first - _started_s(profile, outside.pid)),
         training_s=sum(outside.wall_s),
     )
