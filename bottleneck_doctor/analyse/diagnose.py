@@ -40,7 +40,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     if outside is not None and gap is not None:
         loop = as_loop(profile, outside, gap)
     if loop is not None:
-        loop = find_evaluated(profile, loop, None).set_aside(loop)
+        loop = find_evaluated(profile, loop).set_aside(loop)
     window = _window(loop, loader)
     stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]
     window = replace(window, stretches=stretches)
@@ -52,7 +52,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     main = _over_all_phases(main, window)
     whole = measure_whole(profile, loop, outside)
     found = replace(
-        judge_whole(_with_start(main, outside), whole, _evaluation(profile, loop, outside)),
+        judge_whole(_with_start(main, outside), whole, _evaluation(profile, loop)),
         outside=outside,
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
@@ -76,7 +76,7 @@ def _over_all_phases(main: Diagnosis, window: SteadyWindow) -> Diagnosis:
 
 def _with_start(main: Diagnosis, outside: Outside | None) -> Diagnosis:
     """The start of a loop without a loader is told by its process's life."""
-    life = life_of(main.profile, None, outside) if outside is not None else None
+    life = life_of(main.profile, main.loop, outside) if outside is not None else None
     if life is None:
         return main
     start = Metric(life.first_s, "s", n=1, source="run start to first step")
@@ -137,9 +137,9 @@ def _judge(
     )  # fmt: skip
 
 
-def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Diagnosis | None:
+def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
     """The diagnosis of the steps of the longest evaluation loop, by the same rules as the training's."""
-    longest = next(iter(evaluations_of(profile, loop, outside)), None)
+    longest = next(iter(evaluations_of(profile, loop)), None)
     if longest is None:
         return None
     kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)

@@ -86,12 +86,11 @@ def _less(table: StepTable, seconds: list[float]) -> StepTable:
     return replace(table, **columns)
 
 
-def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None) -> Evaluated:
+def find_evaluated(profile: Profile, loop: Loop | Outside | None) -> Evaluated:
     """What the loop evaluates itself; nothing where its source was not kept."""
-    known = loop if loop is not None else outside
-    if known is None or known.thread != 0 or not profile.sources:
+    if loop is None or loop.thread != 0 or not profile.sources:
         return Evaluated()
-    samples = training_samples(profile, known.pid, known.body)
+    samples = training_samples(profile, loop.pid, loop.body)
     groups: dict[Call, list[LoopSample]] = {}
     for one in samples:
         groups.setdefault(_call(one), []).append(one)
@@ -101,7 +100,7 @@ def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None)
         return Evaluated()
     share = sum(map(samples_in, found.values())) / samples_in(samples)
     (line, _), group = max(found.items(), key=lambda one: samples_in(one[1]))
-    body, place = known.body, group[0].called
+    body, place = loop.body, group[0].called
     if body is not None:
         place = Location(body.file, line, body.function)
     return Evaluated(share, place, frozenset(found), samples_in(samples))

@@ -252,7 +252,7 @@ def own_samples(profile: Profile, loop: Loop | None) -> list[LoopSample]:
     if loop is None or loop.thread != 0:
         return []
     samples = training_samples(profile, loop.pid, loop.body)
-    samples = find_evaluated(profile, loop, None).without(samples)
+    samples = find_evaluated(profile, loop).without(samples)
     data = data_samples(samples, loop.body) if not loop.loader else []
     return saving([one for one in samples if one.part != "data" and one not in data and one.stack.frames])
 

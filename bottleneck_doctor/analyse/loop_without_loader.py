@@ -74,7 +74,7 @@ def judge_gap(profile: Profile, outside: Outside) -> InputGap:
     inside = samples_in(one for one in data if not begin <= one.line <= end)
     later = samples_in(samples) - samples_in(early)
     beside, loose = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
-    own = find_evaluated(profile, None, outside).without(samples)
+    own = find_evaluated(profile, outside).without(samples)
     if not timed or _is_elsewhere(outside, samples, of_step, inside) or _measured_before(own, data):
         # samples alone can tell
         share, spread = _share(samples_in(data), samples_in(samples))

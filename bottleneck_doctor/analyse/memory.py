@@ -155,7 +155,7 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
     """
     if loop is None or not loop.loader or loop.thread != 0 or loop.body is None:
         return steps
-    samples = find_evaluated(profile, loop, None).without(training_samples(profile, loop.pid, loop.body))
+    samples = find_evaluated(profile, loop).without(training_samples(profile, loop.pid, loop.body))
     asking = {one.line for one in samples if one.part == "data"}
     others = [one for one in samples if one.part not in ("data", *TIMED)]
     freeing = samples_in(one for one in others if one.part == "line" and one.line in asking)

@@ -29,21 +29,19 @@ TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving ch
 TAKES = "evaluation takes more of the run than anything that could be saved in training"
 
 
-def evaluations_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> list[Loop]:
+def evaluations_of(profile: Profile, loop: Loop | None) -> list[Loop]:
     """The evaluation loops of the training's own process, the longest first."""
-    pid = loop.pid if loop is not None else outside.pid if outside is not None else None
-    found = [one for one in profile.loops if one.role == "evaluation" and one.pid == pid]
+    found = [one for one in profile.loops if loop and one.role == "evaluation" and one.pid == loop.pid]
     return sorted(found, key=lambda one: -one.wall_s)
 
 
 def measure_whole(profile: Profile, loop: Loop | None, outside: Outside | None) -> Whole:
     """How the run's time divides. The first start of the workers is no part of what a run that was cut short
     would have taken."""
-    training = loop.wall_s if loop is not None else sum(outside.wall_s) if outside is not None else 0.0
-    loops = evaluations_of(profile, loop, outside)
+    training = loop.wall_s if loop is not None else 0.0
+    loops = evaluations_of(profile, loop)
     times = sum(len(one.epochs.t) for one in loops)
-    life = life_of(profile, loop, outside)
-    beside = find_evaluated(profile, loop, outside)
+    life, beside = life_of(profile, loop, outside), find_evaluated(profile, loop)
     evaluating = sum(one.wall_s for one in loops) + beside.share * training
     training *= 1 - beside.share
     if life is None:
@@ -199,21 +197,20 @@ def life_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Ela
     life = _told(profile, loop, outside)
     if life is None:
         return None
-    moved = find_evaluated(profile, loop, outside).share * life.training_s
+    moved = find_evaluated(profile, loop).share * life.training_s
     return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
 
 
 def _told(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
     """What the process told; of a profile without it, what its tables tell."""
-    pid = loop.pid if loop is not None else outside.pid if outside is not None else None
-    if pid is None:
+    if loop is None:
         return max(profile.elapsed, key=lambda one: one.training_s, default=None)
-    told = next((one for one in profile.elapsed if one.pid == pid), None)
+    told = next((one for one in profile.elapsed if one.pid == loop.pid), None)
     if told is not None:
         return told
     if outside is not None:
         return _told_by_steps(profile, outside) if outside.t else None
-    return _told_by_loops(profile, loop) if loop is not None else None
+    return _told_by_loops(profile, loop)
 
 
 def _started_s(profile: Profile, pid: int) -> float:

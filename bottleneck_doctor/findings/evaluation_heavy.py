@@ -77,7 +77,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     whole = diagnosis.whole
     if diagnosis.loop is None and diagnosis.outside is None:
         return Abstention("evaluation-heavy", "a training loop")
-    loops = evaluations_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
+    loops = evaluations_of(diagnosis.profile, diagnosis.loop)
     if evaluation_share(whole) <= HEAVY:
         return None
     if not loops:
