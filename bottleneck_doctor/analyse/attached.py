@@ -16,6 +16,7 @@ from ..model.report import Metric, Verdict
 from .causes import RESOURCE
 from .host import measure_host
 from .hot_lines import FETCH
+from .intervals import Z90
 from .loop_parts import is_queued, training_samples
 from .metrics import cpu_busy
 from .verdict import NO_GAINS
@@ -39,7 +40,6 @@ CAUSES = {
     "logging": "host.logging", "its own code": "host.python",
 }  # fmt: skip
 SOURCE = "stack samples of the training thread"
-Z90 = 1.645
 
 
 def by_samples(diagnosis: Diagnosis) -> Diagnosis:

@@ -117,17 +117,7 @@ def too_many_feeders(base: Scenario) -> bool:
 # Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
 # side is the one to look at, into however many causes it divides.
 SIDES = {
-    "input": (
-        "input.preprocess",
-        "input.collate",
-        "input.indexing",
-        "input.ipc",
-        "input.worker_startup",
-        "input.storage",
-        "input.network",
-        "input.wait",
-        "input.oversubscribed",
-    ),
+    "input": tuple(cause for cause in RESOURCE if cause.startswith("input.")),
     "model": ("model.compute", "host.launch"),
     "ranks": ("comm.allreduce", "comm.straggler"),
 }

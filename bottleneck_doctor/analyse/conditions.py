@@ -44,16 +44,16 @@ def parse_condition(text: str, known: Collection[str] = METRIC_NAMES, origin: st
     found = SHAPE.fullmatch(text[:LONGEST])
     if found is None:
         raise UsageError(f"{origin} {_shown(text)} is not METRIC OP VALUE: write it like {EXAMPLE}")
-    metric, sign, value = found.groups()
+    metric, sign, number = found.groups()
     if sign not in OPERATORS:
         hint = f"did you mean {MEANT[sign]}" if sign in MEANT else f"use one of {' '.join(OPERATORS)}"
         raise UsageError(f"{origin} {_shown(text)}: no operator {sign}, {hint}")
     if metric not in known:
         raise UsageError(f"{origin}: no metric {_shown(metric)}, {_nearest(metric, known)}")
     condition = Condition(
-        metric, sign, _number(value, is_fraction(metric), f"{origin} {_shown(text)}"), origin
+        metric, sign, _number(number, is_fraction(metric), f"{origin} {_shown(text)}"), origin
     )
-    if _never_fails(condition):
+    if not any(holds(value, condition) for value in _candidates(metric, [condition])):
         raise UsageError(f"{origin} {_shown(text)} can never be true of {metric}, so it would always pass")
     return condition
 
@@ -75,7 +75,7 @@ def refuse_contradictions(conditions: Iterable[Condition]) -> None:
     for condition in conditions:
         by_metric.setdefault(condition.metric, []).append(condition)
     for metric, together in by_metric.items():
-        if not any(_passes(value, together) for value in _candidates(metric, together)):
+        if all(any(holds(value, one) for one in together) for value in _candidates(metric, together)):
             said = " and ".join(f"{c.origin} '{c.metric} {c.op} {c.threshold:g}'" for c in together)
             raise UsageError(f"{said} would fail whatever {metric} is: drop or turn round one of them")
 
@@ -104,14 +104,6 @@ def _number(text: str, fraction: bool, where: str) -> float:
         hint = f", write {value / 100:g} for {value:g} %" if value <= 100 else ""
         raise UsageError(f"{where}: expected {expected}{hint}")
     return value
-
-
-def _never_fails(condition: Condition) -> bool:
-    return not any(holds(value, condition) for value in _candidates(condition.metric, [condition]))
-
-
-def _passes(value: float, conditions: list[Condition]) -> bool:
-    return not any(holds(value, condition) for condition in conditions)
 
 
 def _candidates(metric: str, conditions: list[Condition]) -> list[float]:

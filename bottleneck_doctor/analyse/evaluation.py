@@ -13,11 +13,10 @@ from ..model.code import FunctionSource, Location
 from ..model.loops import Loop, Outside, StepTable
 from ..model.profile import Profile
 from . import code
-from .intervals import SAMPLES_AT_LEAST
+from .intervals import SAMPLES_AT_LEAST, Z90
 from .loop_parts import LoopSample, samples_in, training_samples, users_path
 from .purpose import BESIDE, LOG, MEASURE, purpose_of
 
-CERTAIN = 1.65  # standard errors of a share, for its 90 % interval
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
 # What of a row passes between batches, and its part that does not.
 OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
@@ -51,7 +50,7 @@ class Evaluated:
         walls, steps = loop.table.wall_s, loop.table.steps
         longer, whole = _longer(walls, steps), sum(walls)
         taken = self.share * whole
-        error = CERTAIN * sqrt(self.share * (1 - self.share) / self.samples) if self.samples else 0.0
+        error = Z90 * sqrt(self.share * (1 - self.share) / self.samples) if self.samples else 0.0
         if abs(taken - sum(longer)) <= error * whole:
             taken = sum(longer)
         off = min(1.0, taken / sum(longer)) if sum(longer) > 0 else 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..model.diagnosis import Diagnosis, Inputs
+from ..model.diagnosis import Diagnosis
 from ..model.picture import LOOP_PIECES, Excerpt, Fetches, Lanes, Pieces
 from .inputs import UNSEEN, BlockedSplit, fetches_of, rows_within, split_blocked
 
@@ -204,10 +204,7 @@ def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> BlockedSplit:
         split = split_blocked(diagnosis.profile, table, rows, excerpt.start_s, excerpt.end_s)
         if split.samples or not diagnosis.inputs.blocked_samples:
             return split
-    return _mean_split(diagnosis.inputs)
-
-
-def _mean_split(inputs: Inputs) -> BlockedSplit:
+    inputs = diagnosis.inputs
     blocked = inputs.storage + inputs.network + inputs.wait
     if blocked <= 0:
         return UNSEEN

@@ -36,6 +36,7 @@ KNOWN = (
 )
 QUEUES = re.compile(r"(\w+\.)?(wait|get|put) \(.*/(threading|queue)\.py:")  # events and futures wait, too
 TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (ours)
+FEWEST = 3  # samples of a line, below which they may be torn (ours)
 MANY = 10  # samples, from which a single one among them may be torn (ours)
 OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
 

@@ -15,8 +15,9 @@ from ..model.loops import Epochs, Loop, LoopBody, Outside, StepTable
 from ..model.profile import Profile
 from . import code
 from .evaluation import find_evaluated
-from .intervals import SAMPLES_AT_LEAST
+from .intervals import SAMPLES_AT_LEAST, Z90
 from .loop_parts import (
+    FEWEST,
     OWN,
     TORN,
     LoopSample,
@@ -34,7 +35,6 @@ ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not
 NEARLY = 0.8  # of the gap that queues take, from which the rest of it is the looks' own (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
-FEWEST = 3  # samples that make a line one of these (ours)
 USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (ours)
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
@@ -289,7 +289,7 @@ def _running(part: Iterable[LoopSample], whole: Iterable[LoopSample]) -> float |
 def _share(part: int, whole: int) -> tuple[float, float]:
     """A share of samples and the half of its 90 % interval."""
     share = part / whole if whole > 0 else 0.0
-    return share, 1.65 * sqrt(share * (1 - share) / whole) if whole > 0 else 1.0
+    return share, Z90 * sqrt(share * (1 - share) / whole) if whole > 0 else 1.0
 
 
 def _interval(share: float, spread: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from .evaluation import find_evaluated
 from .host import rate
 from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import TIMED
-from .loop_parts import samples_in, training_samples
+from .loop_parts import FEWEST, samples_in, training_samples
 
 AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)
 AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (ours)
@@ -141,9 +141,6 @@ def _making(step: Step) -> float:
     """The share of the thread's CPU that getting the batch took."""
     whole = (step.cpu or 0.0) + (step.wait_cpu or 0.0)
     return (step.wait_cpu or 0.0) / whole if whole > 0 else 0.0
-
-
-FEWEST = 3  # samples, below which they may be torn (ours)
 
 
 def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:

@@ -106,7 +106,10 @@ def _apart(one: list[Losses], other: list[Losses]) -> _Apart | None:
         return None
     pairs = list(zip(one, other, strict=True))
     return _Apart(
-        max(_largest(a.values, b.values) for a, b in pairs),
+        max(
+            (_difference(x, y) for a, b in pairs for x, y in zip(a.values, b.values, strict=False)),
+            default=0.0,
+        ),
         min(_steps(process) for pair in pairs for process in pair),
         max((_batches(a.batches, b.batches) for a, b in pairs), key=WORSE),
     )
@@ -115,10 +118,6 @@ def _apart(one: list[Losses], other: list[Losses]) -> _Apart | None:
 def _steps(process: Losses) -> int:
     """A step may take several backward passes, and has one batch where a loader gives any."""
     return min(len(process.values), len(process.batches) or len(process.values))
-
-
-def _largest(one: Sequence[str], other: Sequence[str]) -> float:
-    return max((_difference(a, b) for a, b in zip(one, other, strict=False)), default=0.0)
 
 
 def _difference(one: str, other: str) -> float:

@@ -133,7 +133,8 @@ def judge_reads(
 ) -> Reads:
     """How storage serves the loader ``key``."""
     readers = readers_of(workers, inputs)
-    count = _device_reads(inputs)
+    # Reads per batch that memory did not answer; a page fault is a read that no call shows.
+    count = reads_per_batch("read", inputs) + inputs.major_faults
     each_bytes = inputs.storage_bytes / count if inputs.storage_bytes is not None and count else None
     curve = served(profile, key, inputs, readers)
     calls_per_s = count / step_s if step_s else 0.0
@@ -144,7 +145,8 @@ def judge_reads(
     elif curve:
         pace = "latency" if serves_more(curve, readers) >= MORE_AT_LEAST else "device"
     else:
-        pace = _pace_of_disks(each_bytes, host, _spins(profile, key))
+        spins = any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)
+        pace = _pace_of_disks(each_bytes, host, spins)
     return Reads(pace, readers, each_bytes, inputs.storage / count if count else None, curve)
 
 
@@ -187,12 +189,3 @@ def are_small_files(inputs: Inputs) -> bool:
     opens = inputs.opens or 0.0
     each_bytes = (inputs.read_bytes or 0.0) / max(opens, 1e-9)
     return opens >= OPENS_PER_SAMPLE * max(1.0, inputs.samples) and each_bytes < LARGE_READ_BYTES
-
-
-def _device_reads(inputs: Inputs) -> float:
-    """Reads per batch that memory did not answer; a page fault is a read that no call shows."""
-    return reads_per_batch("read", inputs) + inputs.major_faults
-
-
-def _spins(profile: Profile, key: str) -> bool:
-    return any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)

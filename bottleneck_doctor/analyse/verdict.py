@@ -213,10 +213,12 @@ def _beside(cause: str, base: Scenario, waits: float) -> str:
 
 def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
     """What can be said of a device whose step could not be divided; empty where that changes nothing."""
-    if device is not None and device.clock is not None:
-        return {"host.launch": AHEAD}.get(cause, UNDIVIDED if cause in UNCLOCKED else "")
-    known = host.device_busy is not None
-    return UNCLOCKED[cause] if known and cause in UNCLOCKED else UNASKED if cause in UNCLOCKED else ""
+    read = device is not None and device.clock is not None
+    if read and cause == "host.launch":
+        return AHEAD
+    if cause not in UNCLOCKED:
+        return ""
+    return UNDIVIDED if read else UNCLOCKED[cause] if host.device_busy is not None else UNASKED
 
 
 def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]:

@@ -11,7 +11,7 @@ from statistics import median
 
 from ..model.derived import Whole
 from ..model.diagnosis import Diagnosis
-from ..model.loops import Loop, Outside
+from ..model.loops import Loop, Outside, StepTable
 from ..model.profile import Profile
 from ..model.report import LedgerPart, Verdict
 from ..model.run import Elapsed
@@ -219,14 +219,13 @@ def _started_s(profile: Profile, pid: int) -> float:
 
 def _warmup_s(diagnosis: Diagnosis) -> float:
     """What the steps took that are set aside as warm-up, without rows that cross an epoch's end."""
-    table = diagnosis.loop.table if diagnosis.loop is not None else None
-    epochs = table.epoch if table is not None else []
+    table = diagnosis.loop.table if diagnosis.loop is not None else StepTable()
     seen, taken = 0, 0.0
-    for place, steps in enumerate(table.steps if table is not None else []):
+    for place, steps in enumerate(table.steps):
         seen += steps
-        if table is None or seen > diagnosis.quality.warmup_steps:
+        if seen > diagnosis.quality.warmup_steps:
             break
-        if not epochs or not place or epochs[place] == epochs[place - 1]:
+        if not table.epoch or not place or table.epoch[place] == table.epoch[place - 1]:
             taken += table.wall_s[place]
     return taken
 
