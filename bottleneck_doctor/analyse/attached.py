@@ -16,7 +16,10 @@ from ..model.report import Metric, Verdict
 from .causes import RESOURCE
 from .host import measure_host
 from .hot_lines import FETCH
+from .intervals import Z90
 from .loop_parts import is_queued, training_samples
+from .metrics import cpu_busy
+from .verdict import NO_GAINS
 
 SAMPLES_AT_LEAST = 100  # of a training's thread, below which a share is known to 8 points at best
 CLEARLY = 1.5  # times the second side, from which confidence is more than low (ours)
@@ -37,8 +40,6 @@ CAUSES = {
     "logging": "host.logging", "its own code": "host.python",
 }  # fmt: skip
 SOURCE = "stack samples of the training thread"
-UNKNOWN: dict[str, float | None] = {"cpu": None, "io": None, "gpu": None, "comm": None}  # no step is replayed
-Z90 = 1.645
 
 
 def by_samples(diagnosis: Diagnosis) -> Diagnosis:
@@ -50,9 +51,7 @@ def by_samples(diagnosis: Diagnosis) -> Diagnosis:
         side = "waiting for data" if is_queued(one.stack.frames) else SIDES.get(one.part, "its own code")
         seen[side] += one.stack.count
     host = measure_host(profile, 0.0, profile.run.duration_s, None)
-    busy = None if host.job_cores is None else min(1.0, host.job_cores / host.cores)
-    known = Metric(busy, "share", source="CPU seconds of the process tree over cores allowed")
-    metrics = diagnosis.metrics | {"cpu_busy_fraction": known}
+    metrics = diagnosis.metrics | {"cpu_busy_fraction": cpu_busy(host)}
     total = sum(seen.values())
     if total < SAMPLES_AT_LEAST:
         why = f"{total} stack samples of a training thread; {SAMPLES_AT_LEAST} are the least that is judged"
@@ -83,11 +82,11 @@ def _verdict(profile: Profile, trainer: int | None, seen: Counter[str], total: i
     why = f"of {total} samples of the training thread: {shares}; steps were not timed"
     if side != "waiting for data" and profile.machine.gpus:
         why += ", nor what the accelerator does meanwhile"
-        return Verdict("inconclusive", "none", why, "low", None, dict(UNKNOWN))
+        return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)
     cause = _why_late(profile, trainer) if side == "waiting for data" else CAUSES[side]
     bound = RESOURCE[cause] or "io"  # what is written to a disk, or over a network
     sure = "medium" if most >= CLEARLY * (others[0][1] if others else 0) else "low"
-    return Verdict(bound, cause, why, sure, None, dict(UNKNOWN))
+    return Verdict(bound, cause, why, sure, None, NO_GAINS)
 
 
 def _why_late(profile: Profile, trainer: int | None) -> str:

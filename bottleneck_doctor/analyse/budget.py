@@ -8,7 +8,7 @@ from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 from .intervals import SAMPLES_AT_LEAST
-from .loop_parts import LoopSample
+from .loop_parts import LoopSample, samples_in
 from .steps import seconds_in, steps_in
 
 UNDIVIDED = "forward and own code"  # what no hook times; stack samples divide it
@@ -81,7 +81,7 @@ def _named(parts: list[BudgetPart], samples: list[LoopSample]) -> list[BudgetPar
     rest = next((part for part in parts if part.part == UNDIVIDED), None)
     seen: Counter[str] = Counter()
     for name, group in _groups(samples).items():
-        seen[name] += sum(one.stack.count for one in group)
+        seen[name] += samples_in(group)
     total = sum(seen.values())
     if rest is None or total < SAMPLES_AT_LEAST:
         return parts
@@ -105,8 +105,7 @@ def _groups(samples: list[LoopSample]) -> dict[str, list[LoopSample]]:
             lines.setdefault(one.line, []).append(one)
     found: dict[str, list[LoopSample]] = {}
     for group in lines.values():
-        whole = sum(one.stack.count for one in group)
-        own = sum(one.stack.count for one in group if one.own)
+        whole, own = samples_in(group), samples_in(one for one in group if one.own)
         for one in group:
             name = one.part if not one.own and own < CALLS * whole else _name(one)
             found.setdefault(name, []).append(one)

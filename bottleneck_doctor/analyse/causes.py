@@ -15,9 +15,7 @@ from .replay import apply, one_thread_longer, step_seconds
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [catalogue F09]
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [catalogue F09]
-DEVICE_FILLED = (
-    0.7  # NVML busy share below which a device is underfilled [SageMaker Debugger, low utilisation]
-)
+DEVICE_FILLED = 0.7  # NVML busy share, below which a device is underfilled [SageMaker Debugger]
 ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (ours)
 KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are what is slow (ours)
 FUSED = 0.5  # of what calling small operators costs is left where they are merged (ours) [catalogue F34]
@@ -51,8 +49,13 @@ def gains(base: Scenario, host: HostLoad) -> dict[str, float | None]:
 
 
 def gain(base: Scenario, change: Change) -> float:
-    """Step time over predicted step time; capped, since nothing takes no time at all."""
-    before, after = step_seconds(base), step_seconds(apply(change, base))
+    """Step time over predicted step time."""
+    return _gain_of(base, apply(change, base))
+
+
+def _gain_of(base: Scenario, other: Scenario) -> float:
+    """The same of another scenario; capped, since nothing takes no time at all."""
+    before, after = step_seconds(base), step_seconds(other)
     return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
 
 
@@ -114,17 +117,7 @@ def too_many_feeders(base: Scenario) -> bool:
 # Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
 # side is the one to look at, into however many causes it divides.
 SIDES = {
-    "input": (
-        "input.preprocess",
-        "input.collate",
-        "input.indexing",
-        "input.ipc",
-        "input.worker_startup",
-        "input.storage",
-        "input.network",
-        "input.wait",
-        "input.oversubscribed",
-    ),
+    "input": tuple(cause for cause in RESOURCE if cause.startswith("input.")),
     "model": ("model.compute", "host.launch"),
     "ranks": ("comm.allreduce", "comm.straggler"),
 }
@@ -180,9 +173,7 @@ def _is_after_waits(view: DeviceView | None) -> bool:
 def unmoved(base: Scenario) -> float:
     """What free moving of batches would gain. Waiting for a core at each wake-up is the cores' shortage: a
     remedy that moves less wakes less often, but the cause is whoever keeps the cores busy."""
-    before = step_seconds(base)
-    after = step_seconds(replace(apply(Change(ipc=0), base), waking=base.waking))
-    return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
+    return _gain_of(base, replace(apply(Change(ipc=0), base), waking=base.waking))
 
 
 def uncrowded(base: Scenario, held: float) -> float:
@@ -200,9 +191,7 @@ def uncrowded(base: Scenario, held: float) -> float:
 def without_feeders(base: Scenario) -> float:
     """What the loop would gain if those that make its batches never had the core that it wants, where they
     are more than there are cores."""
-    if not too_many_feeders(base):
-        return 1.0
-    return step_seconds(base) / max(1e-12, step_seconds(replace(base, crowded=0.0)))
+    return _gain_of(base, replace(base, crowded=0.0)) if too_many_feeders(base) else 1.0
 
 
 def fewer_workers(base: Scenario) -> float:

@@ -36,15 +36,15 @@ NO_NAMES: Names = frozenset()
 
 
 @lru_cache(maxsize=64)
-def tree_of(source: FunctionSource) -> ast.Module | None:
-    """The parsed text, its lines numbered as in the file; None where it is no Python that we know."""
+def tree_of(source: FunctionSource) -> ast.Module:
+    """The parsed text, its lines numbered as in the file; empty where it is no Python that we know."""
     before = INDENTED if source.text[:1].isspace() else ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's escapes
             tree = ast.parse(before + source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+        return ast.Module([], [])
     ast.increment_lineno(tree, source.first - 1 - before.count("\n"))
     return tree
 
@@ -75,9 +75,7 @@ def statements_around(tree: ast.AST, line: int) -> list[ast.stmt]:
 
 def statement_at(source: FunctionSource, line: int) -> ast.stmt | None:
     """The statement that runs at a line."""
-    tree = tree_of(source)
-    around = statements_around(tree, line) if tree is not None else []
-    return around[-1] if around else None
+    return next(reversed(statements_around(tree_of(source), line)), None)
 
 
 def _inside(node: ast.AST) -> Iterator[ast.stmt]:
@@ -172,14 +170,12 @@ def is_output(call: ast.Call) -> bool:
 def trains(source: FunctionSource, also: Names = NO_NAMES) -> bool:
     """Whether a function runs a backward pass, or hands a loss to who runs it; ``also`` names functions that
     are known to."""
-    tree = tree_of(source)
-    return tree is not None and (source.function in RETURNS_LOSS or runs_backward(source, also))
+    return source.function in RETURNS_LOSS or runs_backward(source, also)
 
 
 def runs_backward(source: FunctionSource, also: Names = NO_NAMES) -> bool:
     """Whether a function runs a backward pass, or calls one of those that are known to."""
-    tree = tree_of(source)
-    return tree is not None and any(_sinks(tree, also))
+    return training_statement(source, also) is not None
 
 
 def _sinks(tree: ast.AST, also: Names) -> Iterator[ast.stmt]:
@@ -204,8 +200,6 @@ def _statements(tree: ast.AST) -> tuple[ast.stmt, ...]:
 def free_names(source: FunctionSource) -> Names:
     """Names that a function takes from the module around it."""
     tree = tree_of(source)
-    if tree is None:
-        return NO_NAMES
     nodes = list(ast.walk(tree))
     arguments = {one.arg for one in nodes if isinstance(one, ast.arg)}
     bound = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
@@ -214,9 +208,7 @@ def free_names(source: FunctionSource) -> Names:
 
 def calls(source: FunctionSource, function: str) -> bool:
     """Whether a function calls one of that name."""
-    tree = tree_of(source)
-    nodes = ast.walk(tree) if tree is not None else ()
-    return any(isinstance(one, ast.Call) and called(one) == function for one in nodes)
+    return any(isinstance(one, ast.Call) and called(one) == function for one in ast.walk(tree_of(source)))
 
 
 @lru_cache(maxsize=64)
@@ -224,8 +216,6 @@ def needed_to_train(source: FunctionSource, also: Names = NO_NAMES, elsewhere: N
     """Names whose values the losses of a function come from; ``elsewhere`` those that functions which it may
     call take from the module."""
     tree = tree_of(source)
-    if tree is None:
-        return NO_NAMES
     sinks = list(_sinks(tree, also))
     if source.function in RETURNS_LOSS:
         sinks += [one for one in _statements(tree) if isinstance(one, ast.Return)]
@@ -257,7 +247,6 @@ def feeds_training(
 ) -> bool:
     """Whether what a statement does becomes part of a loss, or decides what does."""
     tree, needed = tree_of(source), needed_to_train(source, also, elsewhere)
-    assert tree is not None, "a statement was found in it"
     sinks = set(_sinks(tree, also))
     below = [one for one in ast.walk(statement) if isinstance(one, ast.stmt)]
     if isinstance(statement, ast.Return) and source.function in RETURNS_LOSS:
@@ -285,11 +274,9 @@ def writes(statement: ast.stmt) -> bool:
 
 def is_written(source: FunctionSource, statement: ast.stmt) -> bool:
     """Whether what a statement does is written out for people, as often as it is done."""
-    tree = tree_of(source)
-    if tree is None:
-        return False
     if writes(statement):
         return True
+    tree = tree_of(source)
     mine = set(_branches(tree, statement))
     sinks = [one for one in _statements(tree) if writes(one) and set(_branches(tree, one)) <= mine]
     return bool(names_bound(statement) & _origins(tree, sinks))
@@ -300,17 +287,10 @@ def _branches(tree: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
     return [one for one in around if isinstance(one, BRANCHES) and one is not statement]
 
 
-def is_discarded(statement: ast.stmt) -> bool:
-    """Whether calls are made there for their effect alone."""
-    return isinstance(statement, ast.Expr)
-
-
 def is_repeated(source: FunctionSource, line: int, within: ast.stmt | None = None) -> bool:
     """Whether a line runs for one element after the other: in a loop or a comprehension of its function, but
     for loops around ``within``."""
     tree = tree_of(source)
-    if tree is None:
-        return False
     around = statements_around(tree, line)
     outer = set(statements_around(tree, within.lineno)) if within is not None else set()
     if any(isinstance(one, LOOPS) and one not in outer for one in around):
@@ -324,8 +304,7 @@ def is_repeated(source: FunctionSource, line: int, within: ast.stmt | None = Non
 
 def is_elementwise(source: FunctionSource, line: int) -> bool:
     """Whether a line of a function runs for every pair of two loops, and picks elements by their counters."""
-    tree = tree_of(source)
-    loops = [one for one in statements_around(tree, line) if isinstance(one, ast.For)] if tree else []
+    loops = [one for one in statements_around(tree_of(source), line) if isinstance(one, ast.For)]
     if len(loops) < 2:
         return False
     counters = [names_bound(one) for one in loops]
@@ -341,7 +320,6 @@ def is_seldom(source: FunctionSource, statement: ast.stmt, within: ast.stmt) -> 
     """Whether a statement is not done in each step: at every n-th, or between the loops of the steps, which
     are around ``within``."""
     tree = tree_of(source)
-    assert tree is not None, "a statement was found in it"
     around = statements_around(tree, statement.lineno)
     loops = [one for one in statements_around(tree, within.lineno) if isinstance(one, LOOPS)]
     nth = any(isinstance(one, ast.If) and _counts(one.test) for one in around)
@@ -354,24 +332,20 @@ def _counts(test: ast.expr) -> bool:
 
 def training_statement(source: FunctionSource, also: Names = NO_NAMES) -> ast.stmt | None:
     """The first statement of a function that runs a backward pass."""
-    tree = tree_of(source)
-    return next(_sinks(tree, also), None) if tree is not None else None
+    return next(_sinks(tree_of(source), also), None)
 
 
 def changes_arguments(source: FunctionSource) -> bool:
     """Whether a function changes what it is given: its caller's values are then not only read."""
-    tree = tree_of(source)
-    if tree is None:
-        return True
-    functions = (one for one in _statements(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (
+        one for one in _statements(tree_of(source)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
     function = next(functions, None)
     if function is None:
         return True
     arguments = function.args
-    given = {one.arg for one in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]} - {
-        "self",
-        "cls",
-    }
+    named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    given = {one.arg for one in named} - {"self", "cls"}
     return any(_changes(one, given) for one in _statements(function))
 
 

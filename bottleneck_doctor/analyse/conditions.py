@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
+import operator as op
 import re
 from collections.abc import Collection, Iterable
 
@@ -29,7 +30,7 @@ METRIC_NAMES = (
     "evaluation_step_time_s",
     "checkpoint_fraction",
 )
-OPERATORS = ("<", "<=", ">", ">=", "==", "!=")
+OPERATORS = {"<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge, "==": op.eq, "!=": op.ne}
 SHAPE = re.compile(r"\s*([A-Za-z_]\w*)\s*([<>=!~]+)\s*(\S+)\s*", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 MEANT = {"=": "==", "=>": ">=", "=<": "<=", "<>": "!=", "===": "==", "!": "!="}
@@ -43,14 +44,16 @@ def parse_condition(text: str, known: Collection[str] = METRIC_NAMES, origin: st
     found = SHAPE.fullmatch(text[:LONGEST])
     if found is None:
         raise UsageError(f"{origin} {_shown(text)} is not METRIC OP VALUE: write it like {EXAMPLE}")
-    metric, op, value = found.groups()
-    if op not in OPERATORS:
-        hint = f"did you mean {MEANT[op]}" if op in MEANT else f"use one of {' '.join(OPERATORS)}"
-        raise UsageError(f"{origin} {_shown(text)}: no operator {op}, {hint}")
+    metric, sign, number = found.groups()
+    if sign not in OPERATORS:
+        hint = f"did you mean {MEANT[sign]}" if sign in MEANT else f"use one of {' '.join(OPERATORS)}"
+        raise UsageError(f"{origin} {_shown(text)}: no operator {sign}, {hint}")
     if metric not in known:
         raise UsageError(f"{origin}: no metric {_shown(metric)}, {_nearest(metric, known)}")
-    condition = Condition(metric, op, _number(value, is_fraction(metric), f"{origin} {_shown(text)}"), origin)
-    if _never_fails(condition):
+    condition = Condition(
+        metric, sign, _number(number, is_fraction(metric), f"{origin} {_shown(text)}"), origin
+    )
+    if not any(holds(value, condition) for value in _candidates(metric, [condition])):
         raise UsageError(f"{origin} {_shown(text)} can never be true of {metric}, so it would always pass")
     return condition
 
@@ -72,7 +75,7 @@ def refuse_contradictions(conditions: Iterable[Condition]) -> None:
     for condition in conditions:
         by_metric.setdefault(condition.metric, []).append(condition)
     for metric, together in by_metric.items():
-        if not any(_passes(value, together) for value in _candidates(metric, together)):
+        if all(any(holds(value, one) for one in together) for value in _candidates(metric, together)):
             said = " and ".join(f"{c.origin} '{c.metric} {c.op} {c.threshold:g}'" for c in together)
             raise UsageError(f"{said} would fail whatever {metric} is: drop or turn round one of them")
 
@@ -84,15 +87,7 @@ def is_fraction(metric: str) -> bool:
 
 def holds(value: float, condition: Condition) -> bool:
     """Whether the failing state is true of this value."""
-    threshold = condition.threshold
-    return {
-        "<": value < threshold,
-        "<=": value <= threshold,
-        ">": value > threshold,
-        ">=": value >= threshold,
-        "==": value == threshold,
-        "!=": value != threshold,
-    }[condition.op]
+    return bool(OPERATORS[condition.op](value, condition.threshold))
 
 
 def _number(text: str, fraction: bool, where: str) -> float:
@@ -109,14 +104,6 @@ def _number(text: str, fraction: bool, where: str) -> float:
         hint = f", write {value / 100:g} for {value:g} %" if value <= 100 else ""
         raise UsageError(f"{where}: expected {expected}{hint}")
     return value
-
-
-def _never_fails(condition: Condition) -> bool:
-    return not any(holds(value, condition) for value in _candidates(condition.metric, [condition]))
-
-
-def _passes(value: float, conditions: list[Condition]) -> bool:
-    return not any(holds(value, condition) for condition in conditions)
 
 
 def _candidates(metric: str, conditions: list[Condition]) -> list[float]:

@@ -13,12 +13,10 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
 from .intervals import ratio_interval
-from .steps import seconds_in, steps_in
+from .steps import mean_in, share_interval
 
 LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
-PAIR_AT_MOST_S = (
-    5e-6  # that two marks next to each other take [CUDA Runtime API: events resolve 0.5 us; ours]
-)
+PAIR_AT_MOST_S = 5e-6  # for two marks next to each other [CUDA Runtime API: events resolve 0.5 us; ours]
 CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (ours)
 WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (ours)
 SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (ours)
@@ -44,13 +42,9 @@ class Aside:
 
 def look_aside(steps: list[Step]) -> Aside:
     """The means of the steady steps."""
-    count = max(1, steps_in(steps))
-    walls, waits = ([getattr(step, name) * step.steps for step in steps] for name in ("wall", "wait"))
-    share, low, high = ratio_interval(waits, walls)
-    other = sum((step.checkpoint + step.logging) * step.steps for step in steps)
-    collect = seconds_in(steps, "collect")
-    step_s = sum(walls) / count
-    return Aside(step_s, share * step_s, low, high, other / count, collect / count)
+    share, low, high = share_interval(steps, "wait")
+    step_s, other_s = mean_in(steps), mean_in(steps, "checkpoint") + mean_in(steps, "logging")
+    return Aside(step_s, share * step_s, low, high, other_s, mean_in(steps, "collect"))
 
 
 def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> DeviceClockStep | None:
@@ -177,7 +171,6 @@ def without_room(issue_s: float, device_s: float) -> float:
 
 BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (ours)
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
-FOREIGN = ("foreign_processes", "foreign_memory_bytes")
 HOST = (None, "", "cpu", "meta")  # where tensors are when no accelerator is used
 TIMED = ("cuda", "xpu")  # kinds of devices that torch can set timed marks on
 
@@ -274,7 +267,6 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
         link_width_max=once.get("pcie_width_max"),
         memory_bytes=once.get("memory_bytes"),
         sm_active_share=_mean(readings, "sm_active_share"),
-        partitioned=bool(once.get("mig")),
         **_shared(readings),
     )
 
@@ -312,8 +304,10 @@ def _shared(readings: list[Reading]) -> dict[str, float | None]:
     process of the job, strangers cannot be told from it."""
     if not any(one.get("job_processes", 0.0) >= 1 for one in readings):
         return {}
-    names = dict(zip(("foreign_processes", "foreign_bytes"), FOREIGN, strict=True))
-    found = {field: _mean(readings, name) for field, name in names.items()}
+    found = {
+        "foreign_processes": _mean(readings, "foreign_processes"),
+        "foreign_bytes": _mean(readings, "foreign_memory_bytes"),
+    }
     ours, theirs = _mean(readings, "job_busy_share"), _mean(readings, "foreign_busy_share")
     if ours is not None and theirs is not None and ours + theirs > 0:
         found["our_share"] = ours / (ours + theirs)

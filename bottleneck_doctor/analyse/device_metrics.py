@@ -40,7 +40,7 @@ class ArithmeticTime:
 
 def arithmetic(facts: DeviceFacts) -> ArithmeticTime | None:
     """What the recorded steps computed; None where the device's peak or all shapes are unknown."""
-    peak = _peak(facts.name)
+    peak = next((peak for model, peak in PEAKS.items() if re.fullmatch(model, facts.name)), None)
     counted: list[Product | Convolution] = [*(facts.products or []), *(facts.convolutions or [])]
     if peak is None or not counted or facts.kernels is None:
         return None
@@ -80,10 +80,6 @@ def operations(one: Product | Convolution) -> float:
     return (2 if one.backward else 1) * once * one.calls
 
 
-def _peak(name: str) -> dict[str, float] | None:
-    return next((peak for model, peak in PEAKS.items() if re.fullmatch(model, name)), None)
-
-
 LEAST = 0.02  # of the step: shorter waits are not worth a word (ours)
 CLOCK, WINDOW = "the accelerator's clock", "torch.profiler window"
 
@@ -101,68 +97,38 @@ def summarise(view: DeviceView | None, metrics: dict[str, Metric]) -> DeviceSumm
     """The device's name and what was measured of it; None where none was used."""
     if view is None:
         return None
-    told = [
-        *_metrics(metrics),
-        *_arithmetic(metrics),
-        *_idle(view),
-        *_kernels(view),
-        *_memory(view),
-        *_held_down(view),
-    ]
-    return DeviceSummary(
-        view.facts.name or f"accelerator ({view.facts.kind or 'unknown'})", view.facts.kind, told
-    )
+    name = view.facts.name or f"accelerator ({view.facts.kind or 'unknown'})"
+    return DeviceSummary(name, view.facts.kind, list(_told(view, metrics)))
 
 
-def _metrics(metrics: dict[str, Metric]) -> Iterator[Evidence]:
+def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
+    facts, beat, driver = view.facts, view.beat, view.driver
     for text, name in (("busy", "gpu_busy_fraction"), ("waits for data", "exposed_data_wait_fraction")):
         metric = metrics.get(name)
         if metric is not None and metric.value is not None:
             yield Evidence(text, name, metric.value, metric.source)
-
-
-def _arithmetic(metrics: dict[str, Metric]) -> Iterator[Evidence]:
-    metric = metrics.get("mfu")
-    if metric is not None and metric.low is not None:
-        text = "of its peak arithmetic" if metric.value is not None else "of its peak arithmetic at least"
-        yield Evidence(text, "mfu", metric.low, metric.source)
-
-
-def _idle(view: DeviceView) -> Iterator[Evidence]:
-    """The longest first."""
-    beat = view.beat
-    if beat is None or beat.wall_s <= 0:
-        return
-    known = [(getattr(beat, part) / beat.wall_s, text, name) for text, name, part in IDLE]
-    for share, text, name in sorted(known, reverse=True):
-        if share >= LEAST:
-            yield Evidence(text, name, share, CLOCK)
-
-
-def _kernels(view: DeviceView) -> Iterator[Evidence]:
-    window = view.facts.window
-    if window is None:
-        return
-    yield Evidence("kernels per step", "kernels", window.kernels_per_step, WINDOW)
-    if window.tensor_core_share is not None:
-        yield Evidence("of their time on tensor cores", "tensor_core_share", window.tensor_core_share, WINDOW)
-
-
-def _memory(view: DeviceView) -> Iterator[Evidence]:
-    allocator, whole = view.facts.allocator, view.facts.memory_bytes
-    if allocator is not None and allocator.peak_bytes and whole:
-        yield Evidence(
-            "peak of its memory", "device_peak_share", allocator.peak_bytes / whole, "torch's allocator"
-        )
-
-
-def _held_down(view: DeviceView) -> Iterator[Evidence]:
-    """Power and clock are worth a word only where something holds the clock down."""
-    if (loss := clock_loss(view)) is None:
-        return
-    yield Evidence("clock, of the highest", "clock_share", loss, "NVML, while busy")
-    if view.driver.power_share is not None:
-        yield Evidence("power, of the limit", "power_share", view.driver.power_share, "NVML, while busy")
+    mfu = metrics.get("mfu")
+    if mfu is not None and mfu.low is not None:
+        text = "of its peak arithmetic" if mfu.value is not None else "of its peak arithmetic at least"
+        yield Evidence(text, "mfu", mfu.low, mfu.source)
+    if beat is not None and beat.wall_s > 0:
+        known = [(getattr(beat, part) / beat.wall_s, text, name) for text, name, part in IDLE]
+        for share, text, name in sorted(known, reverse=True):
+            if share >= LEAST:
+                yield Evidence(text, name, share, CLOCK)
+    if facts.window is not None:
+        yield Evidence("kernels per step", "kernels", facts.window.kernels_per_step, WINDOW)
+        on_cores = facts.window.tensor_core_share
+        if on_cores is not None:
+            yield Evidence("of their time on tensor cores", "tensor_core_share", on_cores, WINDOW)
+    if facts.allocator is not None and facts.allocator.peak_bytes and facts.memory_bytes:
+        peak = facts.allocator.peak_bytes / facts.memory_bytes
+        yield Evidence("peak of its memory", "device_peak_share", peak, "torch's allocator")
+    loss = clock_loss(view)
+    if loss is not None:  # power and clock are worth a word only where something holds the clock down
+        yield Evidence("clock, of the highest", "clock_share", loss, "NVML, while busy")
+        if driver.power_share is not None:
+            yield Evidence("power, of the limit", "power_share", driver.power_share, "NVML, while busy")
 
 
 UNUSED = "the training uses no accelerator"
@@ -193,11 +159,8 @@ def gpu_busy(device: DeviceView | None) -> Metric:
     if device.driver.kernel_share is not None:
         source = "NVML: time in which some kernel was resident, however small"
         return Metric(device.driver.kernel_share, "share", source=source)
-    return Metric(None, "share", source=f"needs a profiler's window{_or_driver(device)}")
-
-
-def _or_driver(device: DeviceView) -> str:
-    return ", or NVML" if device.facts.kind in ("cuda", "") else ""
+    driver = ", or NVML" if device.facts.kind in ("cuda", "") else ""
+    return Metric(None, "share", source=f"needs a profiler's window{driver}")
 
 
 def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
@@ -206,8 +169,8 @@ def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
         return Metric(None, "share", source=UNUSED)
     facts = device.facts
     used, whole = (
-        max(_known(profile, f"gpu{facts.driver}_{name}"), default=None)
-        for name in ("memory_used_bytes", "memory_bytes")
+        max((one for one in profile.series.values.get(name, []) if one is not None), default=None)
+        for name in (f"gpu{facts.driver}_memory_used_bytes", f"gpu{facts.driver}_memory_bytes")
     )
     if used is not None and whole:
         return Metric(used / whole, "share", source="NVML")
@@ -216,7 +179,3 @@ def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
             facts.allocator.reserved_bytes / facts.memory_bytes, "share", source="torch's allocator"
         )
     return Metric(None, "share", source="neither NVML nor torch's allocator was asked")
-
-
-def _known(profile: Profile, name: str) -> list[float]:
-    return [value for value in profile.series.values.get(name, []) if value is not None]

@@ -71,11 +71,11 @@ def device_cost(
 def undivided_cost(clock: DeviceClockStep, checkpoint: float, logging: float, collect: float) -> StepCost:
     """The turn where it is not known how busy the device is: all that is no waiting of its own is taken for
     computing, unless it was seen to be done each time before the loop came back."""
+    launch, device = without_room(clock.issue_s, clock.rest_s), clock.rest_s
     if is_always_ahead(clock):
-        return StepCost(0.0, 0.0, checkpoint, logging, collect, launch=clock.rest_s, copying=clock.transfer_s)
-    issue = without_room(clock.issue_s, clock.rest_s)
+        launch, device = clock.rest_s, 0.0
     return StepCost(
-        0.0, 0.0, checkpoint, logging, collect, launch=issue, device=clock.rest_s, copying=clock.transfer_s
+        0.0, 0.0, checkpoint, logging, collect, launch=launch, device=device, copying=clock.transfer_s
     )
 
 

@@ -16,18 +16,17 @@ from .evaluation import find_evaluated
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NOBODY, find_feeders
 from .inputs import measure_inputs, rows_within, split_blocked, steady_fetches, works_of
-from .intervals import ratio_interval
 from .loop_cpu import is_logged, own_samples, with_written
 from .loop_without_loader import InputGap, as_loop, judge_gap
 from .memory import with_freed
-from .metrics import measure
+from .metrics import data_wait, measure
 from .own_inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
 from .phases import tell_apart
 from .replay import step_seconds
 from .rhythms import find_drift, find_rhythms
 from .scenario import build_scenario, held_share
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, steps_of
-from .steps import mean_in, seconds_in, share_in, steps_in
+from .steps import mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
 from .whole_run import evaluations_of, judge_whole, life_of, measure_whole
@@ -41,7 +40,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     if outside is not None and gap is not None:
         loop = as_loop(profile, outside, gap)
     if loop is not None:
-        loop = find_evaluated(profile, loop, None).set_aside(loop)
+        loop = find_evaluated(profile, loop).set_aside(loop)
     window = _window(loop, loader)
     stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]
     window = replace(window, stretches=stretches)
@@ -53,7 +52,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     main = _over_all_phases(main, window)
     whole = measure_whole(profile, loop, outside)
     found = replace(
-        judge_whole(_with_start(main, outside), whole, _evaluation(profile, loop, outside)),
+        judge_whole(_with_start(main, outside), whole, _evaluation(profile, loop)),
         outside=outside,
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
@@ -66,25 +65,18 @@ def diagnose(profile: Profile) -> Diagnosis:
 
 def _over_all_phases(main: Diagnosis, window: SteadyWindow) -> Diagnosis:
     """The data wait is that of the whole steady window, of however many phases: the verdict is about one."""
-    every = [step for stretch in window.stretches for step in stretch]
-    known = main.metrics.get("data_wait_fraction")
-    if len(window.stretches) < 2 or known is None or known.value is None:
+    if len(window.stretches) < 2:
         return main
-    pairs = [(step.wait * step.steps, step.wall * step.steps) for step in every]
-    low_high = ratio_interval([wait for wait, _ in pairs], [wall for _, wall in pairs])
-    steps = steps_in(every)
-    wait = Metric(
-        low_high[0], "share", low_high[1], low_high[2], steps, f"{known.source}; all phases together"
-    )
-    both = {"data_wait_fraction": wait}
-    if main.metrics["exposed_data_wait_fraction"] == known:
-        both["exposed_data_wait_fraction"] = wait
-    return replace(main, metrics={**main.metrics, **both})
+    known = main.metrics["data_wait_fraction"]
+    every = [step for stretch in window.stretches for step in stretch]
+    wait = replace(data_wait(every), source=f"{known.source}; all phases together")
+    same = {name: wait for name, metric in main.metrics.items() if metric is known}  # exposed, on a CPU
+    return replace(main, metrics=main.metrics | same)
 
 
 def _with_start(main: Diagnosis, outside: Outside | None) -> Diagnosis:
     """The start of a loop without a loader is told by its process's life."""
-    life = life_of(main.profile, None, outside) if outside is not None else None
+    life = life_of(main.profile, main.loop, outside) if outside is not None else None
     if life is None:
         return main
     start = Metric(life.first_s, "s", n=1, source="run start to first step")
@@ -103,7 +95,7 @@ def _judge(
     profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step], gap: InputGap | None
 ) -> Diagnosis:
     """The diagnosis of one stretch of steps."""
-    begin, end = (steps[0].t - steps[0].wall, steps[-1].t) if steps else (0.0, 0.0)
+    begin, end = span_of(steps)
     workers = loader.num_workers if loader is not None else 0
     table = steady_fetches(profile, loop, loader)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
@@ -126,7 +118,7 @@ def _judge(
     error = _model_error(scenario, step_s)
     held = held_share(steps)
     trust = Trust(steps_in(steps), seconds_in(steps), error,
-                  inputs.blocked_samples, _noise(steps), held * _workers_part(profile, loop, scenario),
+                  inputs.blocked_samples, held * _workers_part(profile, loop, scenario),
                   share_in(steps, "wait"), disagreement(profile, loop, steps),
                   unseen=loop is not None and bool(loop.loader) and loader is None)  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, held).factor[1]
@@ -140,14 +132,14 @@ def _judge(
         host=host, scenario=scenario, step_s=step_s,
         wait_s=mean_in(steps, "wait"),
         model_error=error, metrics=metrics, budget=budget_of(steps, device, step_s, samples),
-        quality=_empty_quality(), verdict=verdict,
+        quality=Quality(0, 0, None, Overhead(None, None, None)), verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip
 
 
-def _evaluation(profile: Profile, loop: Loop | None, outside: Outside | None) -> Diagnosis | None:
+def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
     """The diagnosis of the steps of the longest evaluation loop, by the same rules as the training's."""
-    longest = next(iter(evaluations_of(profile, loop, outside)), None)
+    longest = next(iter(evaluations_of(profile, loop)), None)
     if longest is None:
         return None
     kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
@@ -210,7 +202,3 @@ def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis) -> Quality
             main.steps, main.inputs, main.loader.num_workers if main.loader is not None else 0, main.host
         ),
     )
-
-
-def _empty_quality() -> Quality:
-    return Quality(0, 0, None, Overhead(None, None, None))

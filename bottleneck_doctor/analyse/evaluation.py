@@ -13,11 +13,10 @@ from ..model.code import FunctionSource, Location
 from ..model.loops import Loop, Outside, StepTable
 from ..model.profile import Profile
 from . import code
-from .intervals import SAMPLES_AT_LEAST
-from .loop_parts import LoopSample, training_samples
-from .purpose import BESIDE, LOG, MEASURE, purpose_of, users_path
+from .intervals import SAMPLES_AT_LEAST, Z90
+from .loop_parts import LoopSample, samples_in, training_samples, users_path
+from .purpose import BESIDE, LOG, MEASURE, purpose_of
 
-CERTAIN = 1.65  # standard errors of a share, for its 90 % interval
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
 # What of a row passes between batches, and its part that does not.
 OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
@@ -51,7 +50,7 @@ class Evaluated:
         walls, steps = loop.table.wall_s, loop.table.steps
         longer, whole = _longer(walls, steps), sum(walls)
         taken = self.share * whole
-        error = CERTAIN * sqrt(self.share * (1 - self.share) / self.samples) if self.samples else 0.0
+        error = Z90 * sqrt(self.share * (1 - self.share) / self.samples) if self.samples else 0.0
         if abs(taken - sum(longer)) <= error * whole:
             taken = sum(longer)
         off = min(1.0, taken / sum(longer)) if sum(longer) > 0 else 0.0
@@ -86,12 +85,11 @@ def _less(table: StepTable, seconds: list[float]) -> StepTable:
     return replace(table, **columns)
 
 
-def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None) -> Evaluated:
+def find_evaluated(profile: Profile, loop: Loop | Outside | None) -> Evaluated:
     """What the loop evaluates itself; nothing where its source was not kept."""
-    known = loop if loop is not None else outside
-    if known is None or known.thread != 0 or not profile.sources:
+    if loop is None or loop.thread != 0 or not profile.sources:
         return Evaluated()
-    samples = training_samples(profile, known.pid, known.body)
+    samples = training_samples(profile, loop.pid, loop.body)
     groups: dict[Call, list[LoopSample]] = {}
     for one in samples:
         groups.setdefault(_call(one), []).append(one)
@@ -99,12 +97,12 @@ def find_evaluated(profile: Profile, loop: Loop | None, outside: Outside | None)
     found = {call: group for call, group in groups.items() if _evaluates(profile, group, modular)}
     if not found:
         return Evaluated()
-    share = sum(map(_count, found.values())) / _count(samples)
-    (line, _), group = max(found.items(), key=lambda one: _count(one[1]))
-    body, place = known.body, group[0].called
+    share = sum(map(samples_in, found.values())) / samples_in(samples)
+    (line, _), group = max(found.items(), key=lambda one: samples_in(one[1]))
+    body, place = loop.body, group[0].called
     if body is not None:
         place = Location(body.file, line, body.function)
-    return Evaluated(share, place, frozenset(found), _count(samples))
+    return Evaluated(share, place, frozenset(found), samples_in(samples))
 
 
 def _call(one: LoopSample) -> Call:
@@ -114,8 +112,8 @@ def _call(one: LoopSample) -> Call:
 def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool:
     """Whether the samples of one call are an evaluation of the model, which is ``modular`` where modules were
     seen to be called."""
-    total = _count(group)
-    forwards = _count([one for one in group if one.part in ("forward", "loss")])
+    total = samples_in(group)
+    forwards = samples_in([one for one in group if one.part in ("forward", "loss")])
     if total < SAMPLES_AT_LEAST:
         return False
     stacks = [one.stack for one in group]
@@ -125,9 +123,8 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
     least = WRITTEN_FORWARDS if purpose.what == LOG else FORWARDS
     if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= least * total):
         return False
-    return any(
-        _says_so(profile.sources, place) for place in users_path(max(stacks, key=lambda one: one.count))
-    )
+    path = users_path(max(stacks, key=lambda one: one.count).frames)
+    return any(_says_so(profile.sources, place) for place in path)
 
 
 def _says_so(sources: list[FunctionSource], place: Location) -> bool:
@@ -136,11 +133,6 @@ def _says_so(sources: list[FunctionSource], place: Location) -> bool:
     source = code.source_at(sources, place)
     if source is None or not code.runs_backward(source):
         return source is not None and GRADIENTS_OFF.search(source.text) is not None
-    tree = code.tree_of(source)
-    around = code.statements_around(tree, place.line) if tree is not None else []
+    around = code.statements_around(code.tree_of(source), place.line)
     heads = [ast.unparse(part) for one in around if isinstance(one, ast.With) for part in code.header(one)]
     return any(GRADIENTS_OFF.search(head) is not None for head in heads)
-
-
-def _count(samples: list[LoopSample]) -> int:
-    return sum(one.stack.count for one in samples)

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..model.errors import UsageError as UsageError
 from ..model.gate import (
     CANNOT_SAY,
     EXCEEDED,
@@ -22,12 +21,7 @@ from ..model.gate import (
 )
 from ..model.report import Report
 from .compare import between, same_batches, samples_per_step
-from .conditions import METRIC_NAMES as METRIC_NAMES
-from .conditions import data_wait_condition as data_wait_condition
-from .conditions import holds
-from .conditions import parse_condition as parse_condition
-from .conditions import parse_fraction as parse_fraction
-from .conditions import refuse_contradictions as refuse_contradictions
+from .conditions import METRIC_NAMES, holds
 from .verdict import SECONDS_AT_LEAST, STEPS_AT_LEAST
 
 # Taken once per run, however few its steps.

@@ -172,7 +172,6 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
         foreign_cores=foreign,
         iowait=iowait / total if iowait is not None and total > 0 else None,
         disk_busy=rate(series, "disk_busy_s", begin, end),
-        disk_read_bytes_per_s=rate(series, "disk_read_bytes", begin, end),
         disk_queue=rate(series, "disk_queue_s", begin, end),
         job_read_bytes_per_s=rate(series, "job_read_bytes", begin, end),
         accelerated=device is not None,

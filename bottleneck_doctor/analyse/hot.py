@@ -9,13 +9,11 @@ from ..model.code import Location
 from ..model.derived import HotFunction, HotOperator
 from ..model.instruments import Operator, Stack
 from ..model.profile import Profile
-from .loop_parts import parse_frame
+from .intervals import SAMPLES_AT_LEAST
+from .loop_parts import is_ours, is_users, parse_frame
 
 LISTED = 20  # of each role's own and of its library functions: what a person reads, and no profile grows with
 LEAST = 0.005  # of the samples, below which a function is noise at the few hundred that a window takes
-TELLING = 20  # own samples, below which a share of them is a guess: 90 % intervals are wider than 0.18 (ours)
-FOREIGN = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.")
-OURS = ("/bottleneck_doctor/agent/", "/bottleneck_doctor/inject/")
 
 Key = tuple[str, str]  # function, file
 
@@ -56,11 +54,6 @@ def role_of(profile: Profile, stack: Stack) -> str:
     return "trainer" if stack.pid in trains | {one.pid for one in profile.outside} else "other"
 
 
-def is_ours(file: str) -> bool:
-    """Whether a file is a hook of this package's."""
-    return any(mark in file for mark in OURS)
-
-
 def _count(tally: SampleCounts, stack: Stack) -> None:
     tally.samples += stack.count
     places = [place for place in map(parse_frame, stack.frames) if place is not None]
@@ -72,28 +65,14 @@ def _count(tally: SampleCounts, stack: Stack) -> None:
         tally.total[key] += stack.count
     users = [(place.function, place.file) for place in places if is_users(place.file)]
     tally.users.update(users)
-    if users:
-        _own(tally, users[-1], stack)
+    own = users[-1:]
     if places and not is_users(places[-1].file):
-        _own(tally, (places[-1].function, places[-1].file), stack)
-
-
-def _own(tally: SampleCounts, key: Key, stack: Stack) -> None:
-    tally.own[key] += stack.count
-    if stack.running is not None:
-        tally.looked[key] += stack.count
-        tally.awake[key] += stack.running
-
-
-def _on_cpu(tally: SampleCounts, key: Key) -> float | None:
-    """The two looks are taken apart, so that chance may let the second see a little more than the first."""
-    looked = tally.looked[key]
-    return min(1.0, tally.awake[key] / looked) if looked >= TELLING else None
-
-
-def is_users(file: str) -> bool:
-    """Whether a file is the user's own: no library's, not Python's."""
-    return not file.startswith("<") and not any(mark in file for mark in FOREIGN)
+        own.append((places[-1].function, places[-1].file))
+    for key in own:
+        tally.own[key] += stack.count
+        if stack.running is not None:
+            tally.looked[key] += stack.count
+            tally.awake[key] += stack.running
 
 
 def _listed(tally: SampleCounts, role: str) -> list[HotFunction]:
@@ -108,6 +87,7 @@ def _listed(tally: SampleCounts, role: str) -> list[HotFunction]:
 def _function(tally: SampleCounts, key: Key, role: str) -> HotFunction:
     function, file = key
     (line, _), *_ = tally.lines[key].most_common(1)
+    looked = tally.looked[key]  # at other instants than the samples: chance may let it see a little more
     return HotFunction(
         function=function,
         location=Location(file, line, function),
@@ -116,7 +96,7 @@ def _function(tally: SampleCounts, key: Key, role: str) -> HotFunction:
         own_share=tally.own[key] / tally.samples,
         total_share=tally.total[key] / tally.samples,
         n=tally.samples,
-        on_cpu_share=_on_cpu(tally, key),
+        on_cpu_share=min(1.0, tally.awake[key] / looked) if looked >= SAMPLES_AT_LEAST else None,
     )
 
 

@@ -11,9 +11,8 @@ from ..model.diagnosis import Inputs
 from ..model.instruments import Stack
 from ..model.loops import Loader, Outside
 from ..model.profile import Profile
-from .hot import is_ours, is_users
 from .intervals import SAMPLES_AT_LEAST
-from .loop_parts import is_queued, parse_frame
+from .loop_parts import is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
 
 POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
@@ -121,7 +120,7 @@ def _making(stack: Stack) -> list[str]:
     path = stack.frames
     below = max((depth for depth, frame in enumerate(path) if any(one in frame for one in POOLS)), default=-1)
     for depth, place in enumerate(map(parse_frame, path)):
-        if depth > below and place is not None and is_users(place.file) and not is_ours(place.file):
+        if depth > below and place is not None and is_users(place.file):
             return path[depth:]
     return []
 

@@ -34,6 +34,7 @@ NETWORK = ("network", "remote")
 WAITS = ("sleep", "lock", "pipe", "poll", "other")
 MADE = "made"  # a wait for a thread that computes what is waited for
 READ_MARK_BYTES = 4096  # bytes from storage per batch below which nothing was read to speak of
+BUCKET_S = 0.5  # of looks: one that ended in the stretch began before it, or lies in it whole
 NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
 OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (ours)
 
@@ -48,6 +49,9 @@ class BlockedSplit:
     waits: dict[str, float]
     samples: int
     made: float | None = None
+
+
+UNSEEN = BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
 
 
 def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> FetchTable | None:
@@ -105,23 +109,30 @@ def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:
     return rows if len(rows) >= 4 else list(range(len(table.t)))
 
 
+def looks_at(profile: Profile, loader: str, pid: int, begin: float, end: float) -> Counter[str]:
+    """What threads that fetch for a loader were seen in between two instants or, without one, the training
+    loop's thread of a process."""
+    seen: Counter[str] = Counter()
+    for blocked in profile.blocked:
+        if blocked.loader == loader and (loader or blocked.pid == pid):
+            for t, counts in zip(blocked.t, blocked.counts, strict=True):
+                if begin <= t <= end:
+                    seen.update(counts)
+    return seen
+
+
 def split_blocked(
     profile: Profile, table: FetchTable, rows: list[int], begin: float, end: float
 ) -> BlockedSplit:
     """Shares of blocked time by class: what sleeping threads were seen in, else what the byte counts say."""
-    seen: Counter[str] = Counter()
-    for blocked in profile.blocked:
-        if blocked.loader == table.loader:
-            for t, counts in zip(blocked.t, blocked.counts, strict=True):
-                if begin - 0.5 <= t <= end:
-                    seen.update({name: n for name, n in counts.items() if name in STORAGE + NETWORK + WAITS})
-    if (known := shares_of(seen)) is not None:
+    known = shares_of(looks_at(profile, table.loader, 0, begin - BUCKET_S, end))
+    if known is not None:
         return known
     stored = fmean([table.storage_bytes[place] or 0 for place in rows])
     faults = fmean([table.major_faults[place] for place in rows])
     if stored > READ_MARK_BYTES or faults >= 1:
         return BlockedSplit(1.0, 0.0, {}, 0)
-    return BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
+    return UNSEEN
 
 
 def shares_of(seen: Mapping[str, int]) -> BlockedSplit | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-SAMPLES_AT_LEAST = (
-    20  # below which a share of them is a guess: 90 % intervals are then wider than 0.18 (ours)
-)
+SAMPLES_AT_LEAST = 20  # or a share of them is a guess: 90 % intervals are wider than 0.18 (ours)
 
+Z90 = 1.65  # standard errors of a share, for its 90 % interval
 RESAMPLES = 200
 SEED = 20_13
 BLOCKS = 24  # steps depend on their neighbours; blocks this coarse keep that dependence

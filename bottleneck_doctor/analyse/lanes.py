@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..model.diagnosis import Diagnosis, Inputs
+from ..model.diagnosis import Diagnosis
 from ..model.picture import LOOP_PIECES, Excerpt, Fetches, Lanes, Pieces
-from .inputs import BlockedSplit, fetches_of, rows_within, split_blocked
+from .inputs import UNSEEN, BlockedSplit, fetches_of, rows_within, split_blocked
 
 SHORTEST_S = 1e-8  # nothing shorter can be seen, and rounding leaves such
 
@@ -178,8 +178,8 @@ def _lay_out(excerpt: Excerpt, split: BlockedSplit, alone: bool) -> Lanes:
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
     own = _own_fetches(excerpt, split, waits)
     lanes = [_loop_lane(excerpt, spans, own, alone), *workers.values()]
-    rows = [(number, one) for number, lane in enumerate(lanes) for one in sorted(lane, key=_begin)]
-    rows = rows[:PIECES_AT_MOST]
+    ordered = (sorted(lane, key=lambda one: one.begin) for lane in lanes)
+    rows = [(number, one) for number, lane in enumerate(ordered) for one in lane][:PIECES_AT_MOST]
     return Lanes(
         begin_s=begin,
         end_s=end,
@@ -196,10 +196,6 @@ def _lay_out(excerpt: Excerpt, split: BlockedSplit, alone: bool) -> Lanes:
     )
 
 
-def _begin(piece: LanePiece) -> float:
-    return piece.begin
-
-
 def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> BlockedSplit:
     """How blocked time divides: as it was seen in these steps, else as in the whole steady window."""
     table = fetches_of(diagnosis.profile, excerpt.loader)
@@ -208,13 +204,10 @@ def _split(diagnosis: Diagnosis, excerpt: Excerpt) -> BlockedSplit:
         split = split_blocked(diagnosis.profile, table, rows, excerpt.start_s, excerpt.end_s)
         if split.samples or not diagnosis.inputs.blocked_samples:
             return split
-    return _mean_split(diagnosis.inputs)
-
-
-def _mean_split(inputs: Inputs) -> BlockedSplit:
+    inputs = diagnosis.inputs
     blocked = inputs.storage + inputs.network + inputs.wait
     if blocked <= 0:
-        return BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
+        return UNSEEN
     waits = {name: value / blocked for name, value in inputs.waits.items()}
     return BlockedSplit(inputs.storage / blocked, inputs.network / blocked, waits, inputs.blocked_samples)
 

@@ -20,8 +20,8 @@ from ..model.profile import Profile
 from . import code
 from .evaluation import find_evaluated
 from .intervals import SAMPLES_AT_LEAST
-from .loop_parts import LoopSample, data_samples, parse_frame, training_samples
-from .purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at, users_path
+from .loop_parts import LoopSample, data_samples, parse_frame, samples_in, training_samples, users_path
+from .purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at
 from .steps import seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
@@ -56,21 +56,21 @@ def split_of(
 ) -> LoopCpuSplit:
     """The split, or nothing where no step was profiled or where an accelerator makes clocks lie; ``stored``
     is the share of logging and checkpoint time in which the loop slept."""
-    anatomy = anatomy_of(profile, loop)
     own = own_cpu_s(steps, stored)
     if loop is None or host.accelerated or own <= 0:
         return NOTHING
+    anatomy, stacks = anatomy_of(profile, loop), own_stacks(profile, loop)
+    pure = _pure_python(profile, stacks)
     if anatomy is None or not _is_like(anatomy, own):
-        return LoopCpuSplit(python=max(_in_python(profile, loop) or 0.0, pure_python(profile, loop)))
-    python = min(_long_s(profile, loop, anatomy), witnessed(profile, loop) * own)
-    python = max(python, pure_python(profile, loop) * own)
-    seen = sum(stack.count for stack in own_stacks(profile, loop)) >= SAMPLES_AT_LEAST
+        return LoopCpuSplit(python=max(_in_python(profile, stacks) or 0.0, pure))
+    python = min(_long_s(profile, loop, anatomy, stacks), witnessed(profile, loop) * own)
+    python = max(python, pure * own)
+    seen = sum(stack.count for stack in stacks) >= SAMPLES_AT_LEAST
     least = max(_python_at_least(anatomy), 0.0 if seen else UNSEEN_AT_LEAST)
-    python = python if python > 0 and (python >= least * own or pure_python(profile, loop) > 0) else 0.0
+    python = python if python > 0 and (python >= least * own or pure > 0) else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
-    true = max(
-        0.0, 1 - PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
-    )  # less the profiler's part
+    profiled = PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
+    true = max(0.0, 1 - profiled)
     measured, left_over = anatomy.short_s + priced * true, own - python - anatomy.beyond_s * true
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
     if anatomy.operators < CROWD:
@@ -157,7 +157,7 @@ def host_cpu_s(step: Step, stored: float, collect_s: float) -> float:
     return (1 - stored) * (step.checkpoint + step.logging) + collect_s
 
 
-def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown) -> float:
+def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown, stacks: list[Stack]) -> float:
     """Long pauses on the CPU: what hooks saw inside the window, or stacks of logging, is taken off."""
     windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
     hooked = sum(
@@ -167,7 +167,6 @@ def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown) -> float:
         for t, taken in one.events
         for window in windows
     )
-    stacks = own_stacks(profile, loop)
     total = sum(stack.count for stack in stacks)
     written = sum(stack.count for stack in stacks if is_logged(profile, stack)) / total if total else 0.0
     return max(0.0, anatomy.long_s - max(hooked, written * anatomy.cpu_s))
@@ -178,11 +177,11 @@ def witnessed(profile: Profile, loop: Loop) -> float:
 
     Compiled code runs no operators that the profiler knows: there stacks must say that it was Python.
     """
-    held = _in_python(profile, loop)
+    stacks = own_stacks(profile, loop)
+    held = _in_python(profile, stacks)
     if held is not None:
         return held
     compiled = any(one.pid == loop.pid for one in profile.computing.compilations)
-    stacks = own_stacks(profile, loop)
     total = sum(stack.count for stack in stacks)
     if total < SAMPLES_AT_LEAST:
         return 0.0 if compiled else 1.0
@@ -190,16 +189,16 @@ def witnessed(profile: Profile, loop: Loop) -> float:
     return sum(stack.count for stack in python if not is_logged(profile, stack)) / total
 
 
-def _in_python(profile: Profile, loop: Loop) -> float | None:
+def _in_python(profile: Profile, stacks: list[Stack]) -> float | None:
     """The share of the loop's own CPU in which it held the interpreter's lock in code that is not torch's:
     operators let the lock go, as NumPy does. None where that was not seen, or too rarely."""
-    stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
+    stacks = [stack for stack in stacks if stack.holding is not None]
     running = sum(stack.running or 0 for stack in stacks)
     if running < SAMPLES_AT_LEAST:
         return None
     python = [stack for stack in stacks if not is_library(stack.frames[-1])]
     held = sum(
-        (stack.running if is_numpys(profile, stack) else stack.holding) or 0
+        (stack.running if _is_numpys(profile, stack) else stack.holding) or 0
         for stack in python
         if not is_logged(profile, stack)
     )
@@ -207,12 +206,12 @@ def _in_python(profile: Profile, loop: Loop) -> float | None:
     return share if share >= PYTHON_AT_LEAST else 0.0
 
 
-def pure_python(profile: Profile, loop: Loop) -> float:
+def _pure_python(profile: Profile, stacks: list[Stack]) -> float:
     """The share of the loop's own CPU in lines that hold the interpreter's lock nearly all of the time: those
     that call operators, however small, let it go again and again. Lines that compute with single elements
     of tensors, in two loops, count as well: what takes their time is the calling."""
     lines: dict[str, list[Stack]] = {}
-    stacks = [stack for stack in own_stacks(profile, loop) if stack.holding is not None]
+    stacks = [stack for stack in stacks if stack.holding is not None]
     for stack in stacks:
         if not is_library(stack.frames[-1]) and not is_logged(profile, stack):
             lines.setdefault(stack.frames[-1], []).append(stack)
@@ -236,9 +235,9 @@ def _picks_elements(profile: Profile, stack: Stack) -> bool:
     return source is not None and place is not None and code.is_elementwise(source, place.line)
 
 
-def is_numpys(profile: Profile, stack: Stack) -> bool:
+def _is_numpys(profile: Profile, stack: Stack) -> bool:
     """Whether its innermost function of the user's computes with NumPy and has no word of torch."""
-    place = next(iter(reversed(users_path(stack))), None)
+    place = next(reversed(users_path(stack.frames)), None)
     source = code.source_at(profile.sources, place) if place is not None else None
     return source is not None and NUMPYS.search(source.text) is not None and not TENSORS.search(source.text)
 
@@ -253,7 +252,7 @@ def own_samples(profile: Profile, loop: Loop | None) -> list[LoopSample]:
     if loop is None or loop.thread != 0:
         return []
     samples = training_samples(profile, loop.pid, loop.body)
-    samples = find_evaluated(profile, loop, None).without(samples)
+    samples = find_evaluated(profile, loop).without(samples)
     data = data_samples(samples, loop.body) if not loop.loader else []
     return saving([one for one in samples if one.part != "data" and one not in data and one.stack.frames])
 
@@ -268,8 +267,7 @@ def saving(samples: list[LoopSample]) -> list[LoopSample]:
             calls.setdefault((one.line, one.called.function), []).append(one)
     saved: set[tuple[int, str]] = set()
     for call, group in calls.items():
-        total = sum(one.stack.count for one in group)
-        hooked = sum(one.stack.count for one in group if one.part == "checkpoint")
+        total, hooked = samples_in(group), samples_in(one for one in group if one.part == "checkpoint")
         if total >= SAMPLES_AT_LEAST and hooked >= SAVES * total:
             saved.add(call)
     return [
@@ -309,7 +307,7 @@ class Logged:
 def logged(profile: Profile, loop: Loop | None) -> Logged:
     """What stacks prove; nothing from a few samples, or where no source is kept."""
     samples = own_samples(profile, loop) if loop is not None and profile.sources else []
-    total = sum(one.stack.count for one in samples)
+    total = samples_in(samples)
     found: Counter[Purpose] = Counter()
     asleep = 0
     for one in samples:
@@ -328,8 +326,7 @@ def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list
     """The steps with what stacks say of logging and saving called that, in place of the rest that nothing
     explains."""
     samples = [one for one in own_samples(profile, loop) if one.part not in TIMED]
-    total = sum(one.stack.count for one in samples)
-    saved = sum(one.stack.count for one in samples if one.part == "checkpoint")
+    total, saved = samples_in(samples), samples_in(one for one in samples if one.part == "checkpoint")
     steps = _moved(steps, "logging", logged(profile, loop).samples / max(total, 1))
     return _moved(steps, "checkpoint", saved / total if saved >= SAMPLES_AT_LEAST else 0.0)
 
@@ -339,8 +336,7 @@ def _moved(steps: list[Step], part: str, share: float) -> list[Step]:
 
     A look at the stacks takes a core, and threads that compute together wait for it: parts that compute hold
     more samples than time. Hooks know the time of some."""
-    rest = seconds_in(steps, "compute")
-    hooked = sum(getattr(step, part) * step.steps for step in steps)
+    rest, hooked = seconds_in(steps, "compute"), seconds_in(steps, part)
     more = min(1.0, max(0.0, share * (rest + hooked) - hooked) / rest) if rest > 0 else 0.0
     if not more:
         return steps

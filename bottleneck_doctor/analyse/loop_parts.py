@@ -17,7 +17,7 @@ from ..model.instruments import Stack
 from ..model.loops import LoopBody
 from ..model.profile import Profile
 
-LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "<")
+LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.")
 OURS = ("/bottleneck_doctor/agent/", "/bottleneck_doctor/inject/")
 # By the first frame below the loop that matches: part, the name of its function, parts of its file.
 KNOWN = (
@@ -36,6 +36,7 @@ KNOWN = (
 )
 QUEUES = re.compile(r"(\w+\.)?(wait|get|put) \(.*/(threading|queue)\.py:")  # events and futures wait, too
 TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (ours)
+FEWEST = 3  # samples of a line, below which they may be torn (ours)
 MANY = 10  # samples, from which a single one among them may be torn (ours)
 OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
 
@@ -141,10 +142,10 @@ def _sample(stack: Stack, body: LoopBody | None) -> LoopSample | None:
         depth = places[-1]  # a closure that the loop defines runs below its optimizer
         line = int(frames[depth].rstrip(")").rpartition(":")[2])
         frames = frames[depth + 1 :]
-    frames = [frame for frame in frames if not any(mark in frame for mark in OURS)]
+    frames = [frame for frame in frames if not is_ours(frame)]
     parts = [part for frame in frames if (part := _part(frame))]
     part = next((one for one in parts if one != "compiled"), "forward" if parts else "")
-    users = next((frame for frame in frames if not any(mark in frame for mark in LIBRARIES)), None)
+    users = next((frame for frame in frames if not any(mark in frame for mark in (*LIBRARIES, "<"))), None)
     called = parse_frame(users) if users is not None else None
     return LoopSample(part or ("user" if called is not None else "line"), line, called, stack, depth)
 
@@ -163,9 +164,29 @@ def _part(frame: str) -> str:
     return ""
 
 
+def samples_in(some: Iterable[LoopSample]) -> int:
+    """How many samples some call paths stand for."""
+    return sum(one.stack.count for one in some)
+
+
 def is_queued(frames: Iterable[str]) -> bool:
     """Whether the path waits for another thread, in a queue or for a future."""
     return any(map(QUEUES.match, frames))
+
+
+def is_ours(place: str) -> bool:
+    """Whether a file, or a frame, is a hook of this package's."""
+    return any(mark in place for mark in OURS)
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the user's own: no library's, not Python's, no hook."""
+    return not file.startswith("<") and not is_ours(file) and not any(mark in file for mark in LIBRARIES)
+
+
+def users_path(frames: Iterable[str]) -> list[Location]:
+    """The user's frames of a call path, outermost first."""
+    return [place for place in map(parse_frame, frames) if place is not None and is_users(place.file)]
 
 
 def parse_frame(frame: str) -> Location | None:

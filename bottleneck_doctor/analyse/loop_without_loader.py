@@ -15,9 +15,19 @@ from ..model.loops import Epochs, Loop, LoopBody, Outside, StepTable
 from ..model.profile import Profile
 from . import code
 from .evaluation import find_evaluated
-from .hot import is_ours, is_users
-from .intervals import SAMPLES_AT_LEAST
-from .loop_parts import OWN, TORN, LoopSample, data_samples, is_queued, parse_frame, training_samples
+from .intervals import SAMPLES_AT_LEAST, Z90
+from .loop_parts import (
+    FEWEST,
+    OWN,
+    TORN,
+    LoopSample,
+    data_samples,
+    is_queued,
+    parse_frame,
+    samples_in,
+    training_samples,
+    users_path,
+)  # fmt: skip
 
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
 SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
@@ -25,7 +35,6 @@ ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not
 NEARLY = 0.8  # of the gap that queues take, from which the rest of it is the looks' own (ours)
 INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
-FEWEST = 3  # samples that make a line one of these (ours)
 USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (ours)
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
@@ -62,13 +71,13 @@ def judge_gap(profile: Profile, outside: Outside) -> InputGap:
     trains = _usual([one for one in samples if one.part in TRAINS and one.line not in lines])
     begin, end = (min(trains), max(trains)) if trains else (0, -1)
     early = _before_model(profile, samples, data, (begin, end))
-    inside = _count(one for one in data if not begin <= one.line <= end)
-    later = _count(samples) - _count(early)
-    beside, loose = _share(_count(data) - inside, later) if later else (0.0, 0.0)
-    own = find_evaluated(profile, None, outside).without(samples)
+    inside = samples_in(one for one in data if not begin <= one.line <= end)
+    later = samples_in(samples) - samples_in(early)
+    beside, loose = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
+    own = find_evaluated(profile, outside).without(samples)
     if not timed or _is_elsewhere(outside, samples, of_step, inside) or _measured_before(own, data):
         # samples alone can tell
-        share, spread = _share(_count(data), _count(samples))
+        share, spread = _share(samples_in(data), samples_in(samples))
         return InputGap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
     measured = _late_share(outside, samples, data, end)
     if measured is not None:
@@ -76,19 +85,19 @@ def judge_gap(profile: Profile, outside: Outside) -> InputGap:
     least, most = (one * (1 - of_step) for one in _interval(beside, loose))
     if measured is not None and not inside:
         return InputGap(0.0, least, most, _hottest(data), beside)
-    if _count(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
+    if samples_in(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
         share = 0.5 if of_step < SLIGHT else 1.0
         if inside:
-            share = (inside + 0.5) / (_count(early) + 1)
-        elif body is not None and _count(samples) >= SAMPLES_AT_LEAST:  # a line never seen takes little
-            share = min(1.0, 0.5 / (_count(samples) + 1) / max(of_step, 1e-12))
+            share = (inside + 0.5) / (samples_in(early) + 1)
+        elif body is not None and samples_in(samples) >= SAMPLES_AT_LEAST:  # a line never seen takes little
+            share = min(1.0, 0.5 / (samples_in(samples) + 1) / max(of_step, 1e-12))
         return InputGap(share, 0.0, of_step + most, _hottest(data), beside)
     # A function that trains may do more before the model or after the backward pass: an update by hand, say.
     # As much of it is in the gap as the clock says more than the samples of other lines do.
     within = [one for one in samples if one.part in OWN and one.line in trains]
-    hidden = _count(one for one in within if len(one.stack.frames) > one.depth + 1)
-    more = min(hidden, max(0, round(of_step * _count(samples)) - _count(early)))
-    share, spread = _share(inside, _count(early) + more)
+    hidden = samples_in(one for one in within if len(one.stack.frames) > one.depth + 1)
+    more = min(hidden, max(0, round(of_step * samples_in(samples)) - samples_in(early)))
+    share, spread = _share(inside, samples_in(early) + more)
     low, high = (one * of_step for one in _interval(share, spread))
     return InputGap(share, low + least, high + most, _hottest(data), beside)
 
@@ -111,15 +120,14 @@ def _before_model(
 
 def _innermost(one: LoopSample) -> tuple[str, int] | None:
     """The line of the user's that a sample stands in: hooks time what is called there."""
-    places = (parse_frame(frame) for frame in reversed(one.stack.frames[one.depth :]))
-    users = (place for place in places if place and is_users(place.file) and not is_ours(place.file))
-    return next(((place.file, place.line) for place in users), None)
+    users = users_path(one.stack.frames[one.depth :])
+    return (users[-1].file, users[-1].line) if users else None
 
 
 def _is_elsewhere(outside: Outside, samples: list[LoopSample], of_step: float, inside: int) -> bool:
     """Whether the timed gap is not where the batch is got: a measure calls the model before, or the batch is
     got in a closure that the optimizer calls, of whose many passes looks meet one gap."""
-    seen, spread = _share(inside, _count(samples))
+    seen, spread = _share(inside, samples_in(samples))
     closures = not any(outside.optimizer_s) and any(one.part == "optimizer" for one in samples)
     return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
 
@@ -131,7 +139,7 @@ def _measured_before(samples: list[LoopSample], data: list[LoopSample]) -> bool:
     return (
         bool(updates)
         and max(updates) < max(forwards, default=0)
-        and _count(data) > 0
+        and samples_in(data) > 0
         and all(one.line < max(updates) for one in data)
     )
 
@@ -147,10 +155,10 @@ def _late_share(
     model = max((one.line for one in samples if one.part == "forward" and one.line < last), default=0)
     before = (*OWN, "forward", "loss")  # the line that trains may call the model itself, after another one
     between = [one for one in samples if model < one.line < last or (one.line == last and one.part in before)]
-    got = _count(one for one in data if model < one.line < last)
+    got = samples_in(one for one in data if model < one.line < last)
     if not model or not got or late_s <= 0 or rest_s <= 0:
         return None
-    return got / _count(between) * min(1.0, late_s / rest_s)
+    return got / samples_in(between) * min(1.0, late_s / rest_s)
 
 
 def gap_stacks(profile: Profile, outside: Outside) -> list[Stack]:
@@ -164,9 +172,9 @@ def body_of(profile: Profile, outside: Outside) -> LoopBody | None:
     """The innermost loop in which the training spends its time: where much of it passes outside of that, such
     as in collecting what the steps train on, the one around it."""
     chosen = body = outside.body
-    seen = _count(training_samples(profile, outside.pid, chosen))
+    seen = samples_in(training_samples(profile, outside.pid, chosen))
     while body is not None:
-        count = _count(training_samples(profile, outside.pid, body))
+        count = samples_in(training_samples(profile, outside.pid, body))
         if seen < INNER * count:
             chosen, seen = body, count
         body = body.outer
@@ -213,7 +221,7 @@ def _queued_for_data(profile: Profile, outside: Outside) -> float:
     body = body_of(profile, outside)
     samples = training_samples(profile, outside.pid, body)
     waiting, data = (
-        _count(one for one in some if is_queued(one.stack.frames[one.depth :]))
+        samples_in(one for one in some if is_queued(one.stack.frames[one.depth :]))
         for some in (samples, data_samples(samples, body))
     )
     return data / waiting if waiting else 1.0
@@ -272,10 +280,6 @@ def _total(column: list[float | None]) -> float:
     return sum(value for value in column if value is not None)
 
 
-def _count(samples: Iterable[LoopSample]) -> int:
-    return sum(one.stack.count for one in samples)
-
-
 def _running(part: Iterable[LoopSample], whole: Iterable[LoopSample]) -> float | None:
     """The part's share of the samples that were running; None where nobody saw which were."""
     one, all_of_it = (sum(sample.stack.running or 0 for sample in some) for some in (part, whole))
@@ -285,7 +289,7 @@ def _running(part: Iterable[LoopSample], whole: Iterable[LoopSample]) -> float |
 def _share(part: int, whole: int) -> tuple[float, float]:
     """A share of samples and the half of its 90 % interval."""
     share = part / whole if whole > 0 else 0.0
-    return share, 1.65 * sqrt(share * (1 - share) / whole) if whole > 0 else 1.0
+    return share, Z90 * sqrt(share * (1 - share) / whole) if whole > 0 else 1.0
 
 
 def _interval(share: float, spread: float) -> tuple[float, float]:
@@ -316,8 +320,7 @@ def is_fed_back(profile: Profile, outside: Outside | None) -> bool:
     lines = {one.frames[0] for one in gap_stacks(profile, outside) if one.frames} if outside else set()
     for place in map(parse_frame, lines):
         source = code.source_at(profile.sources, place) if place is not None else None
-        tree = code.tree_of(source) if source is not None else None
-        around = code.statements_around(tree, place.line) if tree is not None and place is not None else []
+        around = code.statements_around(code.tree_of(source), place.line) if source and place else []
         loops = [one for one in around if isinstance(one, ast.For | ast.While)]
         if not loops or loops[-1] is around[-1]:  # what a loop's head goes through is begun before its steps
             continue

@@ -12,7 +12,7 @@ from .evaluation import find_evaluated
 from .host import rate
 from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import TIMED
-from .loop_parts import training_samples
+from .loop_parts import FEWEST, samples_in, training_samples
 
 AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)
 AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (ours)
@@ -143,9 +143,6 @@ def _making(step: Step) -> float:
     return (step.wait_cpu or 0.0) / whole if whole > 0 else 0.0
 
 
-FEWEST = 3  # samples, below which they may be torn (ours)
-
-
 def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
     """The steps with the time in which that line frees the last batch as part of getting one.
 
@@ -155,11 +152,11 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
     """
     if loop is None or not loop.loader or loop.thread != 0 or loop.body is None:
         return steps
-    samples = find_evaluated(profile, loop, None).without(training_samples(profile, loop.pid, loop.body))
+    samples = find_evaluated(profile, loop).without(training_samples(profile, loop.pid, loop.body))
     asking = {one.line for one in samples if one.part == "data"}
     others = [one for one in samples if one.part not in ("data", *TIMED)]
-    freeing = sum(one.stack.count for one in others if one.part == "line" and one.line in asking)
-    total = sum(one.stack.count for one in others)
+    freeing = samples_in(one for one in others if one.part == "line" and one.line in asking)
+    total = samples_in(others)
     if freeing < FEWEST or total < SAMPLES_AT_LEAST:
         return steps
     return [_freed(step, freeing / total) for step in steps]

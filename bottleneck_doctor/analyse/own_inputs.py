@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
 from ..model.diagnosis import BatchCost, Inputs, Step
 from ..model.loops import Loop
 from ..model.profile import Profile
-from .inputs import BlockedSplit, shares_of
+from .inputs import BUCKET_S, UNSEEN, BlockedSplit, looks_at, shares_of
 from .memory import paging_s
 from .step_costs import spaced
-from .steps import seconds_in, steps_in
+from .steps import seconds_in, span_of, steps_in
 
 KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.7 to 0.9)
 SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
@@ -20,13 +19,8 @@ SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a
 
 def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> BlockedSplit:
     """How the blocked time of a loop's thread divides, by looks from outside."""
-    seen: Counter[str] = Counter()
-    for blocked in profile.blocked:
-        if not blocked.loader and blocked.pid == loop.pid:
-            for t, counts in zip(blocked.t, blocked.counts, strict=True):
-                if begin - 0.5 <= t <= end:
-                    seen.update(counts)
-    return shares_of(seen) or BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
+    seen = looks_at(profile, "", loop.pid, begin - BUCKET_S, end)
+    return shares_of(seen) or UNSEEN
 
 
 def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> float:
@@ -34,20 +28,14 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
     outside; 0 where either is not known."""
     if loop is None or not steps:
         return 0.0
-    begin, end = steps[0].t - steps[0].wall, steps[-1].t
-    running = other = 0
-    for blocked in profile.blocked:
-        if not blocked.loader and blocked.pid == loop.pid:
-            for t, counts in zip(blocked.t, blocked.counts, strict=True):
-                if begin <= t <= end - 0.5:
-                    running += counts.get("running", 0)
-                    other += sum(counts.values()) - counts.get("running", 0)
+    begin, end = span_of(steps)
+    seen = looks_at(profile, "", loop.pid, begin, end - BUCKET_S)
     known = [step for step in steps if step.cpu is not None and step.queue is not None]
     wall = seconds_in(known)
-    if running + other < SAMPLES_AT_LEAST or wall <= 0:
+    if seen.total() < SAMPLES_AT_LEAST or wall <= 0:
         return 0.0
-    awake = sum(((step.cpu or 0) + (step.wait_cpu or 0) + (step.queue or 0)) * step.steps for step in known)
-    return abs(min(1.0, awake / wall) - running / (running + other))
+    awake = sum(seconds_in(known, part) for part in ("cpu", "wait_cpu", "queue"))
+    return abs(min(1.0, awake / wall) - seen["running"] / seen.total())
 
 
 def with_feeders(split: BlockedSplit, busy: float) -> BlockedSplit:

@@ -28,6 +28,12 @@ OTHER_BATCHES = "the loop was given other batches: shuffled otherwise, or other 
 REDRAWN = "the same samples with other random numbers in them, as random augmentation draws"
 SAME_BATCHES = "the same batches"
 BATCHES_UNKNOWN = "the batches themselves could not be compared"
+# The best first.
+BATCHES = {
+    "same": SAME_BATCHES, "unknown": BATCHES_UNKNOWN, "order": OTHER_ORDER, "redrawn": REDRAWN,
+    "other": OTHER_BATCHES,
+}  # fmt: skip
+WORSE = list(BATCHES).index
 ONLY_LAST_DIGITS = "in the last digits only"
 NOT_A_NUMBER = "a loss is not a finite number in one of them only"
 
@@ -58,7 +64,7 @@ def parity(baselines: Sequence[Trial], treated: Sequence[Trial]) -> Parity:
 
 def _judged(own: list[_Apart], ours: list[_Apart], steps: int) -> Parity:
     """``own``: how the baseline's other runs differ from its first; ``ours``: how the treated ones do."""
-    worst = max(ours, key=lambda one: (one.largest, _BADNESS.index(one.batches)))
+    worst = max(ours, key=lambda one: (one.largest, WORSE(one.batches)))
     drift = max((one.largest for one in own), default=0.0)
     largest = worst.largest if math.isfinite(worst.largest) else None
     if drift:
@@ -77,24 +83,11 @@ def _although(worst: _Apart, own: list[_Apart]) -> str:
     """Equal losses on other batches: a loss that hardly moves yet hides them, and later ones may not."""
     alike = worst.batches in ("same", "unknown")
     by_itself = any(one.batches not in ("same", "unknown") for one in own)
-    return "" if alike or by_itself or not own else _batches_were(worst.batches)
-
-
-_BADNESS = ("same", "unknown", "order", "redrawn", "other")
-
-
-def _batches_were(word: str) -> str:
-    return {
-        "same": SAME_BATCHES,
-        "order": OTHER_ORDER,
-        "redrawn": REDRAWN,
-        "other": OTHER_BATCHES,
-        "unknown": BATCHES_UNKNOWN,
-    }[word]
+    return "" if alike or by_itself or not own else BATCHES[worst.batches]
 
 
 def _change(apart: _Apart) -> str:
-    what = _batches_were(apart.batches)
+    what = BATCHES[apart.batches]
     if not math.isfinite(apart.largest):
         return f"{what}; {NOT_A_NUMBER}"
     return f"{what}; losses differ {ONLY_LAST_DIGITS}" if apart.largest <= LAST_DIGITS else what
@@ -113,19 +106,18 @@ def _apart(one: list[Losses], other: list[Losses]) -> _Apart | None:
         return None
     pairs = list(zip(one, other, strict=True))
     return _Apart(
-        max(_largest(a.values, b.values) for a, b in pairs),
+        max(
+            (_difference(x, y) for a, b in pairs for x, y in zip(a.values, b.values, strict=False)),
+            default=0.0,
+        ),
         min(_steps(process) for pair in pairs for process in pair),
-        max((_batches(a.batches, b.batches) for a, b in pairs), key=_BADNESS.index),
+        max((_batches(a.batches, b.batches) for a, b in pairs), key=WORSE),
     )
 
 
 def _steps(process: Losses) -> int:
     """A step may take several backward passes, and has one batch where a loader gives any."""
     return min(len(process.values), len(process.batches) or len(process.values))
-
-
-def _largest(one: Sequence[str], other: Sequence[str]) -> float:
-    return max((_difference(a, b) for a, b in zip(one, other, strict=False)), default=0.0)
 
 
 def _difference(one: str, other: str) -> float:

@@ -42,14 +42,10 @@ def _same(one: Diagnosis, other: Diagnosis) -> bool:
     return same or "inconclusive" in bounds
 
 
-def _seconds(steps: list[Step]) -> float:
-    return seconds_in(steps)
-
-
 def _main(judged: list[Diagnosis], beginning: bool) -> int:
     """The last phase, which the training goes on with; where it is short, the longest."""
     later = list(range(1 if beginning else 0, len(judged)))
-    walls = {place: _seconds(judged[place].steps) for place in later}
+    walls = {place: seconds_in(judged[place].steps) for place in later}
     if walls[later[-1]] >= LAST_SHARE * sum(walls.values()):
         return later[-1]
     return max(later, key=lambda place: walls[place])

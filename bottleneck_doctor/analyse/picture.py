@@ -8,9 +8,9 @@ from ..model.diagnosis import Diagnosis
 from ..model.instruments import Stack
 from ..model.picture import CallPath, CallPaths, Picture
 from ..model.profile import Profile
-from .hot import is_ours, role_of
+from .hot import role_of
 from .lanes import lanes_of
-from .loop_parts import parse_frame
+from .loop_parts import is_ours, parse_frame
 from .timeline import course_of
 
 ROLES = ("trainer", "worker", "other")
@@ -47,17 +47,12 @@ def call_paths(profile: Profile) -> list[CallPaths]:
 
 def _frames(stack: Stack) -> Frames:
     """Without our own hooks, and without what is no frame."""
-    frames = [frame for frame in stack.frames if _shown(frame)]
+    frames = [frame for frame in stack.frames if parse_frame(frame) is not None and not is_ours(frame)]
     cut = len(frames) - MOST_FRAMES
     if cut > 0:
         half = MOST_FRAMES // 2
         frames = [*frames[:half], f"{cut} frames left out (<recursion>:0)", *frames[-half:]]
     return tuple(frames)
-
-
-def _shown(frame: str) -> bool:
-    place = parse_frame(frame)
-    return place is not None and not is_ours(place.file)
 
 
 def picture_of(diagnosis: Diagnosis) -> Picture:

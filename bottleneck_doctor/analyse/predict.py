@@ -42,16 +42,16 @@ def candidates(scenario: Scenario) -> list[int]:
 
 def best_setting(scenario: Scenario) -> LoaderSetting:
     """The fewest workers within 3 % of the best predicted step; deeper prefetch only if it pays."""
-    tried = [LoaderSetting(count, 2, step_after(scenario, Change(workers=count, prefetch=2, startup=0.0)))
-             for count in candidates(scenario)]  # fmt: skip
-    least = min(setting.step_s for setting in tried)
-    chosen = next(setting for setting in tried if setting.step_s <= CLOSE_ENOUGH * least)
+
+    def setting(workers: int, prefetch: int) -> LoaderSetting:
+        change = Change(workers=workers, prefetch=prefetch, startup=0.0)
+        return LoaderSetting(workers, prefetch, step_after(scenario, change))
+
+    tried = [setting(count, PREFETCHES[0]) for count in candidates(scenario)]
+    least = min(one.step_s for one in tried)
+    chosen = next(one for one in tried if one.step_s <= CLOSE_ENOUGH * least)
     for depth in PREFETCHES[1:]:
-        deeper = LoaderSetting(
-            chosen.workers,
-            depth,
-            step_after(scenario, Change(workers=chosen.workers, prefetch=depth, startup=0.0)),
-        )
+        deeper = setting(chosen.workers, depth)
         if deeper.step_s * CLOSE_ENOUGH < chosen.step_s:
             chosen = deeper
     return chosen

@@ -12,8 +12,7 @@ from ..model.code import FunctionSource, Location
 from ..model.instruments import Stack
 from . import code
 from .code import Names
-from .hot import is_ours, is_users
-from .loop_parts import parse_frame
+from .loop_parts import users_path
 
 READS_VALUES = frozenset("item tolist numpy argmax topk detach".split())
 MEASURES = re.compile(
@@ -62,13 +61,7 @@ def purpose_of(sources: list[FunctionSource], stacks: list[Stack]) -> Purpose:
 
 def purpose_at(sources: list[FunctionSource], stack: Stack) -> Purpose:
     """What one call path is for."""
-    return _purpose(tuple(sources), tuple(users_path(stack)))
-
-
-def users_path(stack: Stack) -> list[Location]:
-    """The user's frames of a call path, outermost first."""
-    places = [place for place in map(parse_frame, stack.frames) if place is not None]
-    return [place for place in places if is_users(place.file) and not is_ours(place.file)]
+    return _purpose(tuple(sources), tuple(users_path(stack.frames)))
 
 
 @lru_cache(maxsize=4)
@@ -130,7 +123,7 @@ def _at_training(
     within = code.training_statement(source, training)
     repeats = code.is_repeated(source, place.line, within)
     seldom = within is not None and code.is_seldom(source, statement, within)
-    if (below is not None and _last(below) in training) or code.feeds_training(
+    if (below is not None and below.function.rpartition(".")[2] in training) or code.feeds_training(
         source, statement, training, shared
     ):
         what = TRAINING
@@ -143,10 +136,6 @@ def _at_training(
     else:
         what = MEASURE if _measures(statement) else BESIDE
     return Purpose(what, repeats, seldom, place)
-
-
-def _last(place: Location) -> str:
-    return place.function.rpartition(".")[2]
 
 
 def _may_change(
@@ -163,7 +152,7 @@ def _may_change(
     if not needed & set(given):
         return False
     if below is None:  # something that is not written in Python, or a library
-        return code.is_discarded(statement) and not _measures(statement)
+        return isinstance(statement, ast.Expr) and not _measures(statement)
     called = code.source_at(sources, below)
     return called is None or code.changes_arguments(called)
 
@@ -174,9 +163,8 @@ def _below(what: str, source: FunctionSource, statement: ast.stmt, place: Locati
         return what
     if code.is_written(source, statement):
         return LOG
-    tree = code.tree_of(source)
     named = MEASURES.search(place.function.lower()) is not None
-    return MEASURE if what == MEASURE or named or (tree is not None and _measures(tree)) else BESIDE
+    return MEASURE if what == MEASURE or named or _measures(code.tree_of(source)) else BESIDE
 
 
 def _measures(node: ast.AST) -> bool:
@@ -192,7 +180,7 @@ SHRINKS = re.compile(r"crop|resi[zs]e|shr[iu]nk|thumbnail|downs(?:ample|cale)", 
 def is_shrunk_later(source: FunctionSource, line: int) -> bool:
     """Whether a later statement of the function crops or resizes what the one at the line has made."""
     tree, made = code.tree_of(source), code.statement_at(source, line)
-    if tree is None or made is None:
+    if made is None:
         return False
     statements = sorted(
         (one for one in ast.walk(tree) if isinstance(one, ast.stmt)), key=lambda one: one.lineno

@@ -117,39 +117,48 @@ class Reads:
     """How the data set's reads are served. ``pace``: limit (a control group's), device (the disk gives all it
     can), latency (each read's own), unsure (large reads, nobody asked for more), unseen (no counters).
 
-    ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk.
+    ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk;
+    ``curve`` is what ``served`` gives.
     """
 
     pace: str
     readers: float
     each_bytes: float | None
     each_s: float | None
+    curve: Curve = ()
 
 
 def judge_reads(
     profile: Profile, key: str, workers: int, inputs: Inputs, host: HostLoad, step_s: float
 ) -> Reads:
-    """How storage serves the loader ``key``, in the order of how surely it can be told."""
+    """How storage serves the loader ``key``."""
     readers = readers_of(workers, inputs)
-    count = _device_reads(inputs)
+    # Reads per batch that memory did not answer; a page fault is a read that no call shows.
+    count = reads_per_batch("read", inputs) + inputs.major_faults
     each_bytes = inputs.storage_bytes / count if inputs.storage_bytes is not None and count else None
-    each_s = inputs.storage / count if count else None
-    rate = host.job_read_bytes_per_s or 0.0
-    calls = count / step_s if step_s else 0.0
-    limits = ((rate, profile.machine.read_limit_bytes_per_s), (calls, profile.machine.read_limit_iops))
-    if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
-        return Reads("limit", readers, each_bytes, each_s)
     curve = served(profile, key, inputs, readers)
-    if curve:
+    calls_per_s = count / step_s if step_s else 0.0
+    machine, bytes_per_s = profile.machine, host.job_read_bytes_per_s or 0.0
+    limits = ((bytes_per_s, machine.read_limit_bytes_per_s), (calls_per_s, machine.read_limit_iops))
+    if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
+        pace = "limit"
+    elif curve:
         pace = "latency" if serves_more(curve, readers) >= MORE_AT_LEAST else "device"
-        return Reads(pace, readers, each_bytes, each_s)
+    else:
+        spins = any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)
+        pace = _pace_of_disks(each_bytes, host, spins)
+    return Reads(pace, readers, each_bytes, inputs.storage / count if count else None, curve)
+
+
+def _pace_of_disks(each_bytes: float | None, host: HostLoad, spins: bool) -> str:
+    """By how long the queue of requests is, where nothing was timed."""
     if each_bytes is None or host.disk_busy is None:
-        return Reads("unseen", readers, each_bytes, each_s)
+        return "unseen"
     large, queue = each_bytes >= LARGE_READ_BYTES, host.disk_queue or 0.0
-    crowded = queue >= (LARGE_QUEUE if large else SMALL_QUEUE) or (not large and _spins(profile, key))
+    crowded = queue >= (LARGE_QUEUE if large else SMALL_QUEUE) or (not large and spins)
     if host.disk_busy >= DISK_BUSY and crowded:
-        return Reads("device", readers, each_bytes, each_s)
-    return Reads("unsure" if large else "latency", readers, each_bytes, each_s)
+        return "device"
+    return "unsure" if large else "latency"
 
 
 def readers_of(workers: int, inputs: Inputs) -> float:
@@ -180,12 +189,3 @@ def are_small_files(inputs: Inputs) -> bool:
     opens = inputs.opens or 0.0
     each_bytes = (inputs.read_bytes or 0.0) / max(opens, 1e-9)
     return opens >= OPENS_PER_SAMPLE * max(1.0, inputs.samples) and each_bytes < LARGE_READ_BYTES
-
-
-def _device_reads(inputs: Inputs) -> float:
-    """Reads per batch that memory did not answer; a page fault is a read that no call shows."""
-    return reads_per_batch("read", inputs) + inputs.major_faults
-
-
-def _spins(profile: Profile, key: str) -> bool:
-    return any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)

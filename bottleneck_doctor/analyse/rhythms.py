@@ -15,6 +15,7 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from .steady import blocks_of, fit_line, is_straight
 from .steps import seconds_in
+from .whole_run import evaluations_of
 
 LONG = 2.0  # median steps on top of the usual one, from which a step is a stall (ours)
 UNUSUAL = 6.0  # median deviations that it must lie outside of, besides: a wide spread is no stall (ours)
@@ -132,8 +133,7 @@ def _evaluations(profile: Profile, loop: Loop | None) -> Rhythm | None:
     """Evaluation between training steps, by the loops that did it."""
     if loop is None or not loop.table.t:
         return None
-    others = [one for one in profile.loops if one.role == "evaluation" and one.pid == loop.pid]
-    longest = max(others, key=lambda one: one.wall_s, default=None)
+    longest = next(iter(evaluations_of(profile, loop)), None)
     if longest is None or not longest.epochs.t:
         return None
     counts = [0, *accumulate(loop.table.steps)]

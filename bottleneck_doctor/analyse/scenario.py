@@ -14,15 +14,16 @@ from ..model.profile import Profile
 from .device_replay import runs_ahead
 from .host import crowding, strangers
 from .hot_lines import NOBODY, Feeders
-from .inputs import epoch_draws_s, making_of
+from .inputs import UNSEEN, epoch_draws_s, making_of
 from .interpreter_lock import held_by_lock
 from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
+from .own_inputs import own_works
 from .ranks import exchange_shares
-from .reads import Curve, Reads, held, judge_reads, served, streams_of
+from .reads import Curve, Reads, held, judge_reads
 from .replay import cost_seconds, step_seconds
-from .step_costs import Beside, costs_of, spaced
-from .steps import mean_in, seconds_in, steps_in
+from .step_costs import Beside, costs_of
+from .steps import mean_in, seconds_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
@@ -68,11 +69,7 @@ def _turned(base: Scenario, own: float) -> Scenario:
     longest = own + base.hand_over + base.sampling
     if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
-    low, high = FREE, 1.0
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if cost_seconds(_scaled(base, middle)) > longest else (middle, high)
-    return _scaled(base, low)
+    return _scaled(base, _halved(FREE, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
 
 
 def _sped(base: Scenario, measured: float) -> Scenario:
@@ -96,13 +93,17 @@ def _slowed(
         return base
     most = step_seconds(at(high))
     if most <= measured:
-        return (
-            at(high) if most > TELLS * step_seconds(base) else base
-        )  # what changes nothing explains nothing
+        # What changes nothing explains nothing.
+        return at(high) if most > TELLS * step_seconds(base) else base
+    return at(_halved(low, high, lambda value: step_seconds(at(value)) > measured))
+
+
+def _halved(low: float, high: float, is_too_much: Callable[[float], bool]) -> float:
+    """The largest value in the range that is not too much."""
     for _ in range(ROUNDS):
         middle = (low + high) / 2
-        low, high = (low, middle) if step_seconds(at(middle)) > measured else (middle, high)
-    return at(low)
+        low, high = (low, middle) if is_too_much(middle) else (middle, high)
+    return low
 
 
 # Receiving a batch from a worker, and each tensor in it, which is passed by descriptor: the loop's CPU, the
@@ -116,9 +117,7 @@ MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth 
 BULKY_PIPE_BYTES = 1e6
 WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (ours)
 DELAY_S = 2e-4  # from a finished batch to a woken loop (ours)
-COLLAPSED = (
-    0.5  # of the model's CPU is spun, from which it is more than the replay of a crowd explains (ours)
-)
+COLLAPSED = 0.5  # of the model's CPU is spun: that is more than the replay of a crowd explains (ours)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
 
@@ -137,8 +136,9 @@ def build_scenario(
     fetches for itself."""
     workers = _workers(loop, loader)
     threads = _threads(profile, steps, inputs, workers, host.trainers)
-    hand_over, serialise = _moving(profile, loader, steps, workers)
-    stored, release = _stored_share(profile, loop), RELEASE_S * _tensors(profile, loader)
+    payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
+    hand_over, serialise = _moving(payload, steps, workers)
+    stored, release = _stored_share(profile, loop), RELEASE_S * payload.tensors
     beside = Beside(
         accelerated=host.accelerated,
         device=device,
@@ -152,7 +152,9 @@ def build_scenario(
     )
     costs = costs_of(steps if workers else without_making(steps, inputs), beside)
     making, step_s = making_of(profile, loader), mean_in(steps)
-    reads = _reads(profile, loader, inputs, host, step_s)
+    reads = None
+    if loader is not None and inputs.storage > 0:
+        reads = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
     base = Scenario(
         works=_works(works, steps, crowding(inputs, workers, serialise)),
         costs=with_stalls(costs, _stall_s(profile, inputs, steps)),
@@ -169,17 +171,19 @@ def build_scenario(
         serialise=serialise,
         transfer=0.0 if workers else ASLEEP_S,
         delay=DELAY_S,
-        waking=WAKE_S * (1 + _tensors(profile, loader)),
+        waking=WAKE_S * (1 + payload.tensors),
         epoch_steps=_epoch_steps(loop),
-        epoch_start=_epoch_start(loop, inputs, workers) if workers else epoch_draws_s(making, loop),
+        epoch_start=_epoch_start(loop, inputs) if workers else epoch_draws_s(making, loop),
         stored=stored,
-        streams=_streams(reads),
-        served=_served(profile, loader, inputs, reads),
+        streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
+        served=_served(reads) if reads is not None else (),
+        ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
+        undivided=device is not None and device.clock is not None and device.beat is None,
     )
-    base = base if device is None else _on_device(base, device, steps)
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
-    base = fitted(base, step_s, _own_s(steps), _is_bulky(profile, loader))
+    bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
+    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     return _fed(base, feeders, steps, host) if feeders.count else base
 
@@ -187,7 +191,7 @@ def build_scenario(
 def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:
     """What batches cost alone, though makers crowd the cores; of a loop without a loader, the waits."""
     alone = tuple(replace(work, cpu=work.cpu * crowd) for work in works)
-    return alone or tuple(_work_from(step) for step in spaced(steps))
+    return alone or own_works(steps, UNSEEN, 0.0)
 
 
 def _workers(loop: Loop | None, loader: Loader | None) -> int:
@@ -195,12 +199,6 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenario:
-    """The scenario with an accelerator that works beside the loop."""
-    undivided = device.clock is not None and device.beat is None
-    return replace(base, ahead=runs_ahead(device, fmean([step.wait for step in steps])), undivided=undivided)
 
 
 def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
@@ -228,59 +226,30 @@ def held_share(steps: list[Step]) -> float:
     return held / walls if walls > 0 else 0.0
 
 
-def _tensors(profile: Profile, loader: Loader | None) -> float:
-    """Tensors in a batch, each of which the worker hands over by a descriptor of its own."""
-    payload = next((one for one in profile.payloads if loader and one.loader == loader.key), None)
-    return payload.tensors if payload is not None else 0.0
-
-
-def _is_bulky(profile: Profile, loader: Loader | None) -> bool:
-    payload = next((one for one in profile.payloads if loader and one.loader == loader.key), None)
-    return payload is not None and (payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES)
-
-
-def _own_s(steps: list[Step]) -> float:
-    """Mean seconds of a step outside of ``next``."""
-    return mean_in([replace(step, wall=step.wall - step.wait) for step in steps])
-
-
 def _copied(profile: Profile, loop: Loop | None) -> float:
     """CPU per backward pass after its last own gradient: copying back what was exchanged."""
     mine = (one for one in profile.ranks.passes if loop is not None and one.pid == loop.pid and one.shared)
     return next((one.exchange_cpu_s for one in mine), 0.0)
 
 
-def _work_from(step: Step) -> BatchCost:
-    cpu = min(step.wait, step.wait_cpu or 0.0)
-    return BatchCost(cpu=cpu, wait=max(0.0, step.wait - cpu - step.wait_queue))
-
-
 def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, trainers: int) -> float:
     """On how many cores the loop computes: process CPU over loop-thread CPU, fetches apart; at most on its
     part of those that several trainers share."""
-    mine = sum((step.cpu or 0.0) * step.steps for step in steps)
-    inside = sum((step.wait_cpu or 0.0) * step.steps for step in steps)
-    everything = sum((step.process_cpu or 0.0) * step.steps for step in steps)
+    mine, inside, everything = (seconds_in(steps, part) for part in ("cpu", "wait_cpu", "process_cpu"))
     if workers == 0:  # nor is what a fetch's own helper threads compute, or OpenMP's spin meanwhile
         everything -= inputs.other_cpu * steps_in(steps)
     if mine <= 0 or everything <= 0:
         return 1.0
-    if any(step.exchange for step in steps) and _single(profile):
+    single = all(one.torch_threads == 1 for one in profile.processes if one.role == "trainer")
+    if single and any(step.exchange for step in steps):
         return 1.0  # what else the process computes is the exchange: it adds up gradients in its own threads
     ratio = (everything - inside) / mine
     most = profile.machine.affinity_cores or profile.machine.cores  # a quota stops threads, it forbids none
     return max(1.0, min(most / trainers, ratio)) if ratio >= THREADS_MARK else 1.0
 
 
-def _single(profile: Profile) -> bool:
-    """Whether every trainer computes with one thread."""
-    trainers = [one for one in profile.processes if one.role == "trainer"]
-    return all(one.torch_threads == 1 for one in trainers)
-
-
-def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers: int) -> tuple[float, float]:
+def _moving(payload: Payload, steps: list[Step], workers: int) -> tuple[float, float]:
     """(loop CPU, worker CPU) per batch for moving it: measured with workers, else from its content."""
-    payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
     pickled = PICKLED_S_PER_BYTE * payload.other_bytes
     estimate = HAND_OVER_S + TENSOR_S * payload.tensors + pickled
     if workers == 0:
@@ -292,48 +261,27 @@ def _moving(profile: Profile, loader: Loader | None, steps: list[Step], workers:
 def _stall_s(profile: Profile, inputs: Inputs, steps: list[Step]) -> float:
     """Seconds per step that the loop waits for memory."""
     step_s = mean_in(steps)
-    begin, end = steps[0].t - steps[0].wall, steps[-1].t
-    return loop_stall_s(measure_shortage(profile, inputs, begin, end, step_s), step_s)
+    return loop_stall_s(measure_shortage(profile, inputs, *span_of(steps), step_s), step_s)
 
 
 def _epoch_steps(loop: Loop | None) -> int:
     """Batches per epoch, when the loop began more than once."""
     if loop is None or len(loop.epochs.batches) < 2:
         return 0
-    whole = loop.epochs.batches[:-1]
-    return max(1, round(fmean(whole)))
+    return max(1, round(fmean(loop.epochs.batches[:-1])))
 
 
-def _epoch_start(loop: Loop | None, inputs: Inputs, workers: int) -> float:
+def _epoch_start(loop: Loop | None, inputs: Inputs) -> float:
     """Seconds that an epoch's beginning costs beyond making its first batch."""
-    if loop is None or workers == 0 or len(loop.epochs.t) < 2:
+    if loop is None or len(loop.epochs.t) < 2:
         return 0.0
     later = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
     return max(0.0, median([build + first for build, first in later]) - inputs.wall)
 
 
-def _reads(
-    profile: Profile, loader: Loader | None, inputs: Inputs, host: HostLoad, step_s: float
-) -> Reads | None:
-    """How storage serves the loader; None where nothing is read from it."""
-    if loader is None or inputs.storage <= 0:
-        return None
-    return judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
-
-
-def _streams(reads: Reads | None) -> float:
-    """How many reads the storage serves side by side; 0 where nothing limits that."""
-    if reads is None or reads.pace not in ("limit", "device"):
-        return 0.0
-    return max(1.0, streams_of(reads) or 0.0)
-
-
-def _served(profile: Profile, loader: Loader | None, inputs: Inputs, reads: Reads | None) -> Curve:
+def _served(reads: Reads) -> Curve:
     """How storage serves more reads at once, where that was timed."""
-    if loader is None or reads is None:
-        return ()
-    curve = served(profile, loader.key, inputs, reads.readers)
-    return held(curve, reads.readers) if reads.pace == "limit" else curve
+    return held(reads.curve, reads.readers) if reads.pace == "limit" else reads.curve
 
 
 def _stored_share(profile: Profile, loop: Loop | None) -> float:

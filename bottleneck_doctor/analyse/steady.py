@@ -96,14 +96,10 @@ def _level(values: list[float]) -> float:
     return fmean(kept)
 
 
-def _misfit(levels: list[float]) -> float:
-    centre = median(levels)
-    return sum(abs(level - centre) for level in levels)
-
-
 def _broken(levels: list[float], cut: int) -> float:
     """What two levels leave unexplained."""
-    return _misfit(levels[:cut]) + _misfit(levels[cut:])
+    sides = [(side, median(side)) for side in (levels[:cut], levels[cut:])]
+    return sum(sum(abs(level - centre) for level in side) for side, centre in sides)
 
 
 def _is_jump(levels: list[float], cut: int, least: float) -> bool:
@@ -271,7 +267,7 @@ def _step(table: StepTable, place: int) -> Step:
     parts = {
         "checkpoint": per(table.checkpoint_s), "logging": per(table.logging_s),
         "collect": per(table.collect_s), "copy": per(table.copy_s), "backward": per(table.backward_s),
-        "optimizer": per(table.optimizer_s), "exchange": per(_exchange(table)),
+        "optimizer": per(table.optimizer_s), "exchange": per(table.exchange_s) if table.exchange_s else 0.0,
     }  # fmt: skip
     room = max(0.0, wall - wait)
     scale = min(1.0, room / sum(parts.values())) if sum(parts.values()) > 0 else 1.0
@@ -292,8 +288,3 @@ def _step(table: StepTable, place: int) -> Step:
         faults=known(table.minor_faults) if table.minor_faults else None,
         **parts,
     )
-
-
-def _exchange(table: StepTable) -> list[float | None]:
-    """The column of exchanges; a run that was seen by an older agent has none."""
-    return table.exchange_s or [None] * len(table.t)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 from statistics import fmean, quantiles
 
 from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
@@ -16,11 +17,12 @@ from . import code
 from .causes import gain
 from .host import busy_workers, strangers
 from .hot_lines import hot_lines
+from .inputs import looks_at
 from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import anatomy_of, is_logged, own_samples
 from .loop_parts import LoopSample
 from .replay import step_seconds
-from .steps import seconds_in
+from .steps import seconds_in, share_in
 
 TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 
@@ -33,9 +35,8 @@ def making_threads(profile: Profile, loader: Loader | None, steps: list[Step], i
         return 1.0
     if inputs.cpu > 0 and inputs.other_cpu > 0:
         return 1 + inputs.other_cpu / inputs.cpu
-    own = sum(((step.cpu or 0.0) + (step.wait_cpu or 0.0)) * step.steps for step in steps)
-    whole = sum((step.process_cpu or 0.0) * step.steps for step in steps)
-    return max(1.0, whole / own) if own > 0 else 1.0
+    own = seconds_in(steps, "cpu") + seconds_in(steps, "wait_cpu")
+    return max(1.0, seconds_in(steps, "process_cpu") / own) if own > 0 else 1.0
 
 
 def _is_torchs(profile: Profile, loader: Loader | None) -> bool:
@@ -65,9 +66,8 @@ def spinning_share(
     surplus = threads > base.cores + 0.5  # they are in each other's way
     if not makers or threads == 1 or surplus or makers + threads <= base.cores + 0.5:
         return 0.0
-    queued = sum((step.queue or 0.0) * step.steps for step in steps)
     single = [step for step in steps if step.steps == 1 and step.cpu and step.backward > 0]
-    if len(single) < STEPS_AT_LEAST or queued < QUEUED * seconds_in(steps):
+    if len(single) < STEPS_AT_LEAST or share_in(steps, "queue") < QUEUED:
         return 0.0
     pairs = list(combinations(single, 2))
     both = sum((a.compute - b.compute) * (a.backward - b.backward) > 0 for a, b in pairs)
@@ -215,12 +215,9 @@ def asleep_share(profile: Profile, loop: Loop | None) -> float:
 def resting_share(profile: Profile, loop: Loop | None) -> float:
     """The share of the same in what the loop's own lines call, such as a request to a server. Of sleep in
     locks nothing: it may be for other threads of the model."""
-    looks = Counter[str]()
-    for blocked in profile.blocked:
-        if loop is not None and not blocked.loader and blocked.pid == loop.pid:
-            for counts in blocked.counts:
-                looks.update({name: count for name, count in counts.items() if name != "running"})
-    locked = looks["lock"] / looks.total() if looks.total() >= SAMPLES_AT_LEAST else 1.0
+    looks = looks_at(profile, "", loop.pid, -inf, inf) if loop is not None else Counter[str]()
+    asleep = looks.total() - looks["running"]
+    locked = looks["lock"] / asleep if asleep >= SAMPLES_AT_LEAST else 1.0
     rests = _share_asleep(profile, loop, lambda one: one.own and not is_logged(profile, one.stack))
     return (1 - locked) * rests
 

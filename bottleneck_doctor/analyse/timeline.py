@@ -13,7 +13,7 @@ from ..model.loops import Loop
 from ..model.picture import Curve, Mark, Timeline
 from .inputs import fetches_of
 from .steady import steps_of
-from .steps import seconds_in, steps_in
+from .steps import mean_in, seconds_in, share_in, steps_in
 from .whole_run import evaluations_of
 
 MARKS_AT_MOST = 200  # of one kind
@@ -23,10 +23,11 @@ PIXELS = 1000  # marks of one kind that are no further apart than one of these a
 def marks_of(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
     """All marks, by kind and then by time. ``steps`` are all rows of the loop."""
     pixel = diagnosis.profile.run.duration_s / PIXELS
+    evaluations = evaluations_of(diagnosis.profile, diagnosis.loop)
     return [
         *_warmup(diagnosis, steps),
         *_phases(diagnosis, steps),
-        *_joined(_evaluations(diagnosis), pixel),
+        *_joined([mark for loop in evaluations for mark in _passes(loop)], pixel),
         *_joined(_checkpoints(diagnosis), pixel),
         *(
             Mark("instrument", max(0.0, one.start_s), max(0.0, one.end_s), one.instrument)
@@ -68,11 +69,6 @@ def _phases(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
             label = f"{phase.label}: {phase.verdict.bound}"
             marks.append(Mark("phase", _begin(mine[0]), mine[-1].t, label))
     return marks
-
-
-def _evaluations(diagnosis: Diagnosis) -> list[Mark]:
-    loops = evaluations_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
-    return [mark for loop in loops for mark in _passes(loop)]
 
 
 def _passes(loop: Loop) -> Iterable[Mark]:
@@ -133,18 +129,12 @@ Rates = dict[str, list[float | None]]
 
 def course_of(diagnosis: Diagnosis) -> Timeline:
     """Curves of everything that was measured, and marks of what happened meanwhile."""
-    steps, duration = all_steps(diagnosis), diagnosis.profile.run.duration_s
+    steps = steps_of(diagnosis.loop.table) if diagnosis.loop is not None else []
+    duration = diagnosis.profile.run.duration_s
     curves = [*_step_curves(steps, duration), *_worker_curve(diagnosis, steps), *_machine_curves(diagnosis)]
     known = [one for one in curves if any(value is not None for value in one.value)]
     ends = [one.t[-1] for one in known] + [duration]
     return Timeline(max(ends), known, marks_of(diagnosis, steps))
-
-
-def all_steps(diagnosis: Diagnosis) -> list[Step]:
-    """Every row of the loop that the report is about, warm-up and all."""
-    if diagnosis.loop is not None:
-        return steps_of(diagnosis.loop.table)
-    return []
 
 
 def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
@@ -155,14 +145,11 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
     length = max(duration, steps[-1].t if steps else 0.0)
     ended = None
     for group in _buckets(steps, length / POINTS_AT_MOST):
-        count = steps_in(group)
-        wall = seconds_in(group)
-        waited = seconds_in(group, "wait")
         begin, end = group[0].t - group[0].wall * group[0].steps, group[-1].t
         for curve, value in (
-            (mean, wall / count),
-            (high, max(step.wall for step in group) if count <= LOOSE * len(group) else None),
-            (wait, min(1.0, waited / wall) if wall > 0 else None),
+            (mean, mean_in(group)),
+            (high, max(step.wall for step in group) if steps_in(group) <= LOOSE * len(group) else None),
+            (wait, share_in(group, "wait")),
         ):
             if ended is not None and begin - ended > APART * length:
                 _lift(curve, ended, begin, value)

@@ -35,6 +35,7 @@ NEAR, NEARER = 0.5, 0.7
 ALIKE = 0.85  # of the same, from which both are told (ours)
 
 WRITES = ("host.checkpoint", "host.logging")
+NO_GAINS: dict[str, float | None] = {"cpu": None, "io": None, "gpu": None, "comm": None}  # nothing replayed
 # Judged below, beside the cause that they would be mistaken for.
 APART = ("input.oversubscribed", "model.threads")
 
@@ -106,7 +107,6 @@ class Trust:
     seconds: float
     model_error: float
     blocked_samples: int
-    noise: float
     held: float = 0.0
     waits: float = 0.0
     disagreement: float = 0.0
@@ -198,34 +198,27 @@ def bound_of_writing(stored: float) -> str:
 
 
 def _beside(cause: str, base: Scenario, waits: float) -> str:
-    """What else is to be said of a cause."""
+    """What else is to be said of a cause: of the data beside a slow model, and why an input that is hardly
+    waited for is the bottleneck."""
     if cause in ("model.compute", "host.launch", "model.threads"):
-        return _input_beside(waits, base.workers)
-    return _core_taken(base) if cause == "input.preprocess" else ""
-
-
-def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
-    """What can be said of a device whose step could not be divided; empty where that changes nothing."""
-    if device is not None and device.clock is not None:
-        return {"host.launch": AHEAD}.get(cause, UNDIVIDED if cause in UNCLOCKED else "")
-    known = host.device_busy is not None
-    return UNCLOCKED[cause] if known and cause in UNCLOCKED else UNASKED if cause in UNCLOCKED else ""
-
-
-def _core_taken(base: Scenario) -> str:
-    """Why an input that is hardly waited for is the bottleneck."""
+        if waits < IN_TIME:
+            return "; data is there in time"
+        taking = "input and model take turns" if base.workers == 0 else "the loop also waits for data"
+        return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
     share = base.crowded / step_seconds(base)
-    if share < IN_TIME:
+    if cause != "input.preprocess" or share < IN_TIME:
         return ""
     return f"; what feeds the loop keeps a core or Python's lock from it for {100 * share:.0f} % of the step"
 
 
-def _input_beside(waits: float, workers: int) -> str:
-    """What is to be said of the data beside a slow model."""
-    if waits < IN_TIME:
-        return "; data is there in time"
-    taking = "input and model take turns" if workers == 0 else "the loop also waits for data"
-    return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
+def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
+    """What can be said of a device whose step could not be divided; empty where that changes nothing."""
+    read = device is not None and device.clock is not None
+    if read and cause == "host.launch":
+        return AHEAD
+    if cause not in UNCLOCKED:
+        return ""
+    return UNDIVIDED if read else UNCLOCKED[cause] if host.device_busy is not None else UNASKED
 
 
 def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]:
@@ -283,6 +276,4 @@ def _inconclusive(trust: Trust) -> Verdict:
         why = f"{trust.waits:.0%} of the step waits for batches, of a loader that could not be looked into"
     else:
         why = "the steady window is too short to be judged"
-    return Verdict(
-        "inconclusive", "none", why, "low", None, {"cpu": None, "io": None, "gpu": None, "comm": None}
-    )
+    return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)

@@ -11,13 +11,13 @@ from statistics import median
 
 from ..model.derived import Whole
 from ..model.diagnosis import Diagnosis
-from ..model.loops import Loader, Loop, Outside
+from ..model.loops import Loop, Outside, StepTable
 from ..model.profile import Profile
 from ..model.report import LedgerPart, Verdict
-from ..model.run import Elapsed, Process
+from ..model.run import Elapsed
 from .causes import gains
 from .evaluation import find_evaluated
-from .verdict import BALANCED, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
+from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
 HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced [catalogue F50]
 SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
@@ -29,21 +29,19 @@ TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving ch
 TAKES = "evaluation takes more of the run than anything that could be saved in training"
 
 
-def evaluations_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> list[Loop]:
+def evaluations_of(profile: Profile, loop: Loop | None) -> list[Loop]:
     """The evaluation loops of the training's own process, the longest first."""
-    pid = loop.pid if loop is not None else outside.pid if outside is not None else None
-    found = [one for one in profile.loops if one.role == "evaluation" and one.pid == pid]
+    found = [one for one in profile.loops if loop and one.role == "evaluation" and one.pid == loop.pid]
     return sorted(found, key=lambda one: -one.wall_s)
 
 
 def measure_whole(profile: Profile, loop: Loop | None, outside: Outside | None) -> Whole:
     """How the run's time divides. The first start of the workers is no part of what a run that was cut short
     would have taken."""
-    training = loop.wall_s if loop is not None else sum(outside.wall_s) if outside is not None else 0.0
-    loops = evaluations_of(profile, loop, outside)
+    training = loop.wall_s if loop is not None else 0.0
+    loops = evaluations_of(profile, loop)
     times = sum(len(one.epochs.t) for one in loops)
-    life = life_of(profile, loop, outside)
-    beside = find_evaluated(profile, loop, outside)
+    life, beside = life_of(profile, loop, outside), find_evaluated(profile, loop)
     evaluating = sum(one.wall_s for one in loops) + beside.share * training
     training *= 1 - beside.share
     if life is None:
@@ -65,19 +63,21 @@ def evaluation_share(whole: Whole) -> float:
 
 def with_evaluation(whole: Whole, speedup: float) -> float:
     """What a speedup of the training's steps brings training and evaluation together."""
-    left = 1 - evaluation_share(whole)
-    return 1 / (1 - left * (1 - 1 / max(speedup, 1e-9)))
+    return _amdahl(1 - evaluation_share(whole), speedup)
 
 
 def in_run(whole: Whole, speedup: float) -> float:
     """What it brings the whole run, its start included."""
-    share = min(1.0, whole.training_s / whole.run_s) if whole.run_s > 0 else 1.0
-    return 1 / (1 - share * (1 - 1 / max(speedup, 1e-9)))
+    return _amdahl(min(1.0, whole.training_s / whole.run_s) if whole.run_s > 0 else 1.0, speedup)
 
 
 def with_faster_evaluation(whole: Whole, speedup: float) -> float:
     """What a speedup of the evaluation brings training and evaluation together."""
-    share = evaluation_share(whole)
+    return _amdahl(evaluation_share(whole), speedup)
+
+
+def _amdahl(share: float, speedup: float) -> float:
+    """What a speedup of such a share of the time brings all of it."""
     return 1 / max(1 - share * (1 - 1 / max(speedup, 1e-9)), 1e-3)
 
 
@@ -139,7 +139,7 @@ def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdic
     stored = main.scenario.stored if main.scenario is not None else 0.0
     bound = bound_of_writing(stored) if cause == SAVING else "cpu"
     rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
-    gain = dict.fromkeys(("cpu", "io", "gpu", "comm")) | main.verdict.gain
+    gain = NO_GAINS | main.verdict.gain
     gain[bound] = max(gain[bound] or 1.0, min(1e3, rest / max(rest - taken_s, 1e-3 * rest)))
     sure = "medium" if taken_s >= SURE * whole.steps_s else "low"
     words = f"{TAKING[cause]} takes more of the run than the training's steps"
@@ -169,7 +169,7 @@ def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
 def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
     """Seconds by name, in the order of time."""
     profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
-    started = min(run_s, process.started_s if (process := _process(profile, life.pid)) is not None else 0.0)
+    started = min(run_s, _started_s(profile, life.pid))
     alone = profile.run.pid == life.pid  # no launcher goes on after it
     warmup = min(life.training_s, _warmup_s(diagnosis))
     exit_s = min(run_s, life.exit_s) if life.exit_s is not None else None
@@ -197,37 +197,35 @@ def life_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Ela
     life = _told(profile, loop, outside)
     if life is None:
         return None
-    moved = find_evaluated(profile, loop, outside).share * life.training_s
+    moved = find_evaluated(profile, loop).share * life.training_s
     return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
 
 
 def _told(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
     """What the process told; of a profile without it, what its tables tell."""
-    pid = loop.pid if loop is not None else outside.pid if outside is not None else None
-    if pid is None:
+    if loop is None:
         return max(profile.elapsed, key=lambda one: one.training_s, default=None)
-    told = next((one for one in profile.elapsed if one.pid == pid), None)
+    told = next((one for one in profile.elapsed if one.pid == loop.pid), None)
     if told is not None:
         return told
     if outside is not None:
         return _told_by_steps(profile, outside) if outside.t else None
-    return _told_by_loops(profile, loop) if loop is not None else None
+    return _told_by_loops(profile, loop)
 
 
-def _process(profile: Profile, pid: int) -> Process | None:
-    return next((one for one in profile.processes if one.pid == pid), None)
+def _started_s(profile: Profile, pid: int) -> float:
+    return next((one.started_s for one in profile.processes if one.pid == pid), 0.0)
 
 
 def _warmup_s(diagnosis: Diagnosis) -> float:
     """What the steps took that are set aside as warm-up, without rows that cross an epoch's end."""
-    table = diagnosis.loop.table if diagnosis.loop is not None else None
-    epochs = table.epoch if table is not None else []
+    table = diagnosis.loop.table if diagnosis.loop is not None else StepTable()
     seen, taken = 0, 0.0
-    for place, steps in enumerate(table.steps if table is not None else []):
+    for place, steps in enumerate(table.steps):
         seen += steps
-        if table is None or seen > diagnosis.quality.warmup_steps:
+        if seen > diagnosis.quality.warmup_steps:
             break
-        if not epochs or not place or epochs[place] == epochs[place - 1]:
+        if not table.epoch or not place or table.epoch[place] == table.epoch[place - 1]:
             taken += table.wall_s[place]
     return taken
 
@@ -243,12 +241,11 @@ def _told_by_loops(profile: Profile, loop: Loop) -> Elapsed | None:
     first = min(one.epochs.t[0] for one in trained if one.epochs.t)
     begin = 0.0 if first_start else loop.epochs.build_s[0] + loop.epochs.first_wait_s[0]
     saved = sum(sum(one.table.checkpoint_s) for one in trained)
-    process = _process(profile, loop.pid)
     return Elapsed(
         pid=loop.pid,
         first_s=max(0.0, first),
         last_s=max([0.0, *(one.table.t[-1] for one in [*trained, *evaluated] if one.table.t)]),
-        preparing_s=max(0.0, first - (process.started_s if process is not None else 0.0)),
+        preparing_s=max(0.0, first - _started_s(profile, loop.pid)),
         training_s=max(0.0, sum(one.wall_s for one in trained) + begin - later - saved),
         evaluation_s=sum(one.wall_s for one in evaluated),
         starting_s=first_start + later,
@@ -270,7 +267,7 @@ def one_after_another(loops: list[Loop]) -> list[Loop]:
 
 def _starts(profile: Profile, loop: Loop) -> tuple[float, float]:
     """Seconds of the first beginning and of all later ones, of a loader with workers."""
-    loader: Loader | None = next((one for one in profile.loaders if one.key == loop.loader), None)
+    loader = next((one for one in profile.loaders if one.key == loop.loader), None)
     if loader is None or not loader.num_workers:
         return 0.0, 0.0
     fetches = next((one.wall_s for one in profile.fetches if one.loader == loop.loader and one.t), None)
@@ -283,11 +280,10 @@ def _starts(profile: Profile, loop: Loop) -> tuple[float, float]:
 def _told_by_steps(profile: Profile, outside: Outside) -> Elapsed:
     """The same of a loop without a loader."""
     first = max(0.0, outside.t[0] - outside.wall_s[0])
-    process = _process(profile, outside.pid)
     return Elapsed(
         pid=outside.pid,
         first_s=first,
         last_s=outside.t[-1],
-        preparing_s=max(0.0, first - (process.started_s if process is not None else 0.0)),
+        preparing_s=max(0.0, first - _started_s(profile, outside.pid)),
         training_s=sum(outside.wall_s),
     )

@@ -78,14 +78,14 @@ def functions(names: list[str], _: str) -> list[str]:
 
 def data_wait_limits(given: list[str] | float, origin: str) -> list[Condition]:
     """Imports the gate, as ``failing`` does: the training waits for it only where there is one."""
-    from ..analyse.gate import data_wait_condition
+    from ..analyse.conditions import data_wait_condition
 
     return data_wait_condition(given if isinstance(given, list) else [repr(given)], origin)
 
 
 def failing(texts: list[str], origin: str, known: Collection[str] = ()) -> list[Condition]:
     """The states that fail the gate; ``known`` are the metrics that there are, where more than usual."""
-    from ..analyse.gate import METRIC_NAMES, parse_condition
+    from ..analyse.conditions import METRIC_NAMES, parse_condition
 
     return [parse_condition(text, known or METRIC_NAMES, origin) for text in texts]
 
@@ -94,7 +94,7 @@ def thresholds(data_wait: list[Condition], fail_if: list[Condition]) -> list[Con
     """Both together, each once; refuses what no run could hold."""
     found = [*data_wait, *fail_if]
     if found:
-        from ..analyse.gate import refuse_contradictions
+        from ..analyse.conditions import refuse_contradictions
 
         refuse_contradictions(found)
     return list(dict.fromkeys(found))
@@ -102,7 +102,7 @@ def thresholds(data_wait: list[Condition], fail_if: list[Condition]) -> list[Con
 
 def regression(given: str | float, origin: str) -> float:
     """The share by which a step may get slower than the baseline's."""
-    from ..analyse.gate import parse_fraction
+    from ..analyse.conditions import parse_fraction
 
     return parse_fraction(given if isinstance(given, str) else repr(given), origin)
 

@@ -94,7 +94,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     whole = diagnosis.whole
     if diagnosis.loop is None and diagnosis.outside is None:
         return Abstention(ID, "a training loop")
-    loops = evaluations_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
+    loops = evaluations_of(diagnosis.profile, diagnosis.loop)
     share = evaluation_share(whole)
     if share <= HEAVY:
         return None
@@ -103,13 +103,16 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     main = loops[0]
     forwards, recorded = (sum(getattr(one, name) for one in loops) for name in FORWARDS)
     loader = next((one for one in diagnosis.profile.loaders if one.key == main.loader), None)
+    own = diagnosis.evaluation
+    waits = own.metrics["data_wait_fraction"].value if own is not None else None
     known = [
         ("share of training and evaluation that evaluation takes", "evaluation_fraction", share),
         ("time in evaluation", "evaluation_s", whole.evaluation_s),
         ("evaluations seen", "evaluations", float(whole.evaluations)),
-        ("share of their time that waits for data", "evaluation_data_wait_share", main.wait_s / main.wall_s),
+        ("share of their time that waits for data", "evaluation_data_wait_share", waits),
     ]
-    evidence = [Evidence(*one, LOOPS) for one in known] + rhythm_evidence(diagnosis, "evaluation")
+    evidence = [Evidence(*one, LOOPS) for one in known if one[2] is not None]
+    evidence += rhythm_evidence(diagnosis, "evaluation")
     if forwards:
         text, hook = "share of their forward passes that record for a backward one", "hook on forward passes"
         evidence.append(Evidence(text, "recorded_share", recorded / forwards, hook))

@@ -38,7 +38,7 @@ from ..model.diagnosis import BatchCost, Diagnosis, Finding, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence
 from ..model.run import Process
-from .parts.advice import step_share, waited
+from .parts.advice import data_wait_evidence, step_share
 from .parts.case import Case, patient
 from .parts.computing import PROFILER
 from .parts.entry import Entry, given, loader_loop
@@ -51,8 +51,7 @@ def examine(diagnosis: Diagnosis) -> Finding | None:
     """Fires when the model on the CPU is the verdict's cause."""
     if diagnosis.verdict.cause != "model.compute":
         return None
-    evidence = [Evidence("share of the step that the loop waits for data", "data_wait_fraction",
-                         step_share(diagnosis, "wait"), waited(diagnosis))]  # fmt: skip
+    evidence = [data_wait_evidence(diagnosis)]
     for name, text in PARTS:
         share = step_share(diagnosis, name)
         if share > 0:

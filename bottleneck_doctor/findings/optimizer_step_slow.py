@@ -41,7 +41,7 @@ from ..model.computing import Computing, Optimizer
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import spread, step_share, waited
+from .parts.advice import data_wait_evidence, spread, step_share
 from .parts.case import Case
 from .parts.computing import Factor, built_at, case_of, optimizer_s, optimizers, spared
 from .parts.entry import Entry, cpu_loop, given
@@ -98,9 +98,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step in the optimizer", "optimizer_share", share, "hooks around step"),
         Evidence("tensors that it updates one by one", "optimizer_tensors", float(slow[0].tensors), SOURCE),
         Evidence("numbers in them", "optimizer_elements", float(slow[0].elements), SOURCE),
-        Evidence("share of the step that the loop waits for data", "data_wait_fraction",
-                 step_share(diagnosis, "wait"), waited(diagnosis)),
-    ]  # fmt: skip
+        data_wait_evidence(diagnosis),
+    ]
     return Finding(ID, "host.launch", evidence, [proposal], built_at(slow[0]))
 
 

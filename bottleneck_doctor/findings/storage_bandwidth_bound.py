@@ -96,9 +96,7 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
 
 WORK = BatchCost(0.002, storage=0.06)
 LARGE = inputs_of(WORK, 4, 0.0155, storage_bytes=16e6, read_bytes=16e6, reads=4.0)
-FULL = HostLoad(
-    cores=4.0, disk_busy=1.0, disk_queue=20.0, disk_read_bytes_per_s=1e9, job_read_bytes_per_s=1e9
-)
+FULL = HostLoad(cores=4.0, disk_busy=1.0, disk_queue=20.0, job_read_bytes_per_s=1e9)
 
 
 def _case(workers: int = 4, inputs: Inputs = LARGE, host: HostLoad = FULL) -> Diagnosis:

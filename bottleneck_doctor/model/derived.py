@@ -81,7 +81,6 @@ class DriverView:
     foreign_processes: float | None = None
     our_share: float | None = None
     sm_active_share: float | None = None
-    partitioned: bool = False
 
 
 @dataclass(frozen=True)

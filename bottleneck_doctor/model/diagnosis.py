@@ -253,7 +253,6 @@ class HostLoad:
     foreign_cores: float | None = None
     iowait: float | None = None
     disk_busy: float | None = None
-    disk_read_bytes_per_s: float | None = None
     disk_queue: float | None = None
     job_read_bytes_per_s: float | None = None
     throttled: float | None = None

@@ -32,7 +32,7 @@ def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:
     loader = loader_of(profile, loop, outside)
     if outside is not None:
         loop = as_loop(profile, outside, judge_gap(profile, outside))
-        loop = find_evaluated(profile, loop, None).set_aside(loop)
+        loop = find_evaluated(profile, loop).set_aside(loop)
     every = steps_of(loop.table) if loop is not None else []
     steps = _within(every, span)
     if not steps:

@@ -190,24 +190,15 @@ class BlockedSampler:
         """What the sampler could not see, and why."""
         gaps = []
         if self._refused:
-            gaps.append(
-                Gap(
-                    "what blocked threads wait for",
-                    f"/proc/<pid>/syscall cannot be read: {self._refused}; only their state letter was used",
-                    what_allows(self._refuser, self._root),
-                )
-            )
+            why = f"/proc/<pid>/syscall cannot be read: {self._refused}; only their state letter was used"
+            do = what_allows(self._refuser, self._root)
+            gaps.append(Gap("what blocked threads wait for", why, do))
         if self._ignored_threads > 0:
-            gaps.append(
-                Gap(
-                    "blocked threads",
-                    f"{self._ignored_threads} fetching threads more than the {MOST_THREADS} of one look",
-                )
-            )
+            why = f"{self._ignored_threads} fetching threads more than the {MOST_THREADS} of one look"
+            gaps.append(Gap("blocked threads", why))
         if not self._calls:
-            gaps.append(
-                Gap("system calls of blocked threads", "the numbers of this architecture are not known")
-            )
+            why = "the numbers of this architecture are not known"
+            gaps.append(Gap("system calls of blocked threads", why))
         return gaps
 
     def close(self) -> None:

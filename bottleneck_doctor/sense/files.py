@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from .proc_files import read_number, read_text
 from .wait_channels import Descriptor
@@ -136,43 +137,52 @@ INTERNET = ("TCP", "UDP", "MPTCP", "SCTP", "SMC")
 LISTENING = "0A"  # a server's socket brings no data by itself
 
 
+Key = TypeVar("Key")
+Answer = TypeVar("Answer")
+
+
+class _Remembered(Generic[Key, Answer]):
+    """Answers that are looked up again once they are so old."""
+
+    def __init__(self, keep_ns: int, most: int = MOST_REMEMBERED) -> None:
+        self._keep_ns, self._most = keep_ns, most
+        self._known: dict[Key, tuple[int, Answer]] = {}
+
+    def get(self, key: Key, now_ns: int, look: Callable[[], Answer]) -> Answer:
+        """The answer known, or what a look gives."""
+        known = self._known.get(key)
+        if known is not None and now_ns - known[0] < self._keep_ns:
+            return known[1]
+        if len(self._known) >= self._most:
+            self._known.clear()
+        answer = look()
+        self._known[key] = (now_ns, answer)
+        return answer
+
+
 class Descriptors:
     """Looks descriptors up in /proc; every answer is a guess of the moment, and none raises."""
 
     def __init__(self, mounts: Sequence[Mount], root: Path = Path("/")) -> None:
         self._mounts = mounts
         self._proc = root / "proc"
-        self._links: dict[tuple[int, int], tuple[int, Descriptor | None]] = {}
-        self._sockets: dict[int, tuple[int, bool]] = {}
-        self._connections: dict[str, tuple[int, frozenset[str]]] = {}
+        self._links: _Remembered[tuple[int, int], Descriptor | None] = _Remembered(KEEP_LINK_NS)
+        self._sockets: _Remembered[int, bool] = _Remembered(KEEP_SOCKETS_NS)
+        # Of one network namespace, in which a job lives; two would take turns.
+        self._connections: _Remembered[str, frozenset[str]] = _Remembered(KEEP_SOCKETS_NS, most=1)
 
     def resolve(self, pid: int, number: int, now_ns: int) -> Descriptor | None:
         """What descriptor ``number`` of ``pid`` leads to; None when it cannot be seen."""
-        known = self._links.get((pid, number))
-        if known is not None and now_ns - known[0] < KEEP_LINK_NS:
-            return known[1]
-        if len(self._links) >= MOST_REMEMBERED:
-            self._links.clear()
-        found = self._look(pid, number, now_ns)
-        self._links[pid, number] = (now_ns, found)
-        return found
+        return self._links.get((pid, number), now_ns, lambda: self._look(pid, number))
 
     def has_inet(self, pid: int, now_ns: int) -> bool:
         """Whether ``pid`` holds a connected internet socket, looked up at most once a second."""
-        known = self._sockets.get(pid)
-        if known is not None and now_ns - known[0] < KEEP_SOCKETS_NS:
-            return known[1]
-        if len(self._sockets) >= MOST_REMEMBERED:
-            self._sockets.clear()
-        found = self._look_for_inet(pid, now_ns)
-        self._sockets[pid] = (now_ns, found)
-        return found
+        return self._sockets.get(pid, now_ns, lambda: self._look_for_inet(pid, now_ns))
 
-    def _look(self, pid: int, number: int, now_ns: int) -> Descriptor | None:
+    def _look(self, pid: int, number: int) -> Descriptor | None:
         link = self._proc / str(pid) / "fd" / str(number)
-        try:
-            target = os.readlink(link)
-        except OSError:
+        target = _target(link)
+        if not target:
             return None
         if target.startswith("socket:["):
             return Descriptor("inet" if _protocol(link).startswith(INTERNET) else "unix")
@@ -207,12 +217,7 @@ class Descriptors:
     def _connected(self, pid: int, now_ns: int) -> frozenset[str]:
         """Inodes of the internet sockets in the process's network namespace, listeners left out."""
         namespace = _target(self._proc / str(pid) / "ns" / "net")
-        known = self._connections.get(namespace)
-        if known is not None and now_ns - known[0] < KEEP_SOCKETS_NS:
-            return known[1]
-        found = self._read_connections(pid)
-        self._connections = {namespace: (now_ns, found)}  # a job lives in one namespace; two would take turns
-        return found
+        return self._connections.get(namespace, now_ns, lambda: self._read_connections(pid))
 
     def _read_connections(self, pid: int) -> frozenset[str]:
         inodes: set[str] = set()

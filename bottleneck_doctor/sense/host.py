@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from ..model.run import Gap
 from .cgroup import find_cgroups, memory_limit_hits, memory_used_bytes, pressure_folder, throttling
 from .machine import shm_free_bytes
-from .proc_files import read_text
+from .proc_files import PAGE_BYTES, TICKS_PER_S, read_text
 
 SECTOR_BYTES = 512  # the kernel's unit in diskstats, whatever the disk's own is
 WHOLE_DISK = re.compile(r"^((sd|vd|xvd|hd)[a-z]+|nvme\d+n\d+|mmcblk\d+)$")
@@ -92,10 +91,6 @@ class Traffic:
 
 def _sums(rows: Iterable[Sequence[int]]) -> list[int]:
     return [sum(column) for column in zip(*rows, strict=True)]
-
-
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class HostSensor:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 LONGEST_BYTES = 1 << 20  # /proc/net/tcp of a busy server grows without bound; nothing we parse needs more
 
 
@@ -23,6 +26,24 @@ def read_number(path: Path) -> int | None:
         return None if text is None else int(text)
     except ValueError:
         return None
+
+
+def read_stat(proc: Path, pid: int) -> list[str]:
+    """The fields of a process's ``stat`` from its state on, the third of proc(5); none where it has ended.
+    The name before them may hold any character."""
+    _, bracket, rest = (read_text(proc / str(pid) / "stat") or "").rpartition(")")
+    return rest.split() if bracket else []
+
+
+def children_of(proc: Path, pid: int) -> list[int]:
+    """By the kernel's lists of the children of each thread."""
+    folder = proc / str(pid) / "task"
+    try:
+        threads = os.listdir(folder)
+    except OSError:
+        return []
+    texts = [read_text(folder / thread / "children") for thread in threads]
+    return [int(word) for text in texts if text for word in text.split()]
 
 
 def read_pairs(path: Path) -> dict[str, int]:

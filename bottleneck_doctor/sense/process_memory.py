@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .host import Values
-from .proc_files import read_pairs, read_text
+from .proc_files import read_pairs, read_stat, read_text
 
 PERIOD_NS = 2_000_000_000
 MOST_PROCESSES = 16  # the walk over one process's page tables takes milliseconds per gigabyte
@@ -117,8 +117,7 @@ class Numa:
 
     def _home(self, pid: int) -> int | None:
         """The node of the core that the main thread last ran on."""
-        text = read_text(self._proc / str(pid) / "stat") or ""
-        words = text[text.rfind(")") + 2 :].split()
+        words = read_stat(self._proc, pid)
         return self._node_of.get(int(words[36])) if len(words) > 36 else None
 
 

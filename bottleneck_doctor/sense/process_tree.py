@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from .proc_files import read_pairs, read_text
+from .proc_files import PAGE_BYTES, TICKS_PER_S, children_of, read_pairs, read_stat
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 FIND_PERIOD_NS = 1_000_000_000
 MOST_PROCESSES = 4_096
 
@@ -77,12 +74,12 @@ class Tree:
         self._living, self._members = living, set(living)
         if not living:
             return None
-        total = Usage(processes=0)
+        total = replace(self._orphans, rss_bytes=0, processes=0, threads=0)
         for usage in living.values():
             total = _add(total, usage)
-        self._best = _never_less(
-            _add(total, replace(self._orphans, rss_bytes=0, processes=0, threads=0)), self._best
-        )
+        # Counters only grow: a child that ends between two reads would be missing for one reading.
+        grown = {name: max(getattr(total, name), getattr(self._best, name)) for name in COUNTERS}
+        self._best = replace(total, **grown)
         return self._best
 
     def _descendants(self) -> set[int]:
@@ -92,26 +89,14 @@ class Tree:
         seen = set(self._members)
         queue = list(seen)
         while queue and len(seen) < MOST_PROCESSES:
-            for child in self._children(queue.pop()):
+            for child in children_of(self._proc, queue.pop()):
                 if child not in seen:
                     seen.add(child)
                     queue.append(child)
         return seen
 
-    def _children(self, pid: int) -> list[int]:
-        folder = self._proc / str(pid) / "task"
-        try:
-            threads = os.listdir(folder)
-        except OSError:
-            return []
-        texts = [read_text(folder / thread / "children") for thread in threads]
-        return [int(word) for text in texts if text for word in text.split()]
-
     def _read_one(self, pid: int) -> Usage | None:
-        text = read_text(self._proc / str(pid) / "stat")
-        if not text or ")" not in text:
-            return None
-        words = text[text.rindex(")") + 2 :].split()
+        words = read_stat(self._proc, pid)
         if len(words) < 40 or words[0] == "X":
             return None
         number = [int(word) for word in words[1:40]]  # number[n] is field n + 4 of proc(5)
@@ -151,11 +136,6 @@ def _add(left: Usage, right: Usage) -> Usage:
     return Usage(**{name: getattr(left, name) + getattr(right, name) for name in ALL})
 
 
-def _never_less(now: Usage, best: Usage) -> Usage:
-    """Counters only grow: a child that ends between two reads would be missing for one reading."""
-    return replace(now, **{name: max(getattr(now, name), getattr(best, name)) for name in COUNTERS})
-
-
 MARK = b"BDOC_RUN="
 DEEPEST = 64  # ancestors that are asked
 
@@ -173,7 +153,8 @@ class Strays:
         self._mark = self._mark or self._mark_of(self._root_pid)
         if not self._mark:
             return set()
-        orphans = {child for parent in self._ancestors() for child in self._children(parent)} - members
+        orphans = {child for parent in self._ancestors() for child in children_of(self._proc, parent)}
+        orphans -= members
         fresh = orphans - self._asked
         self._asked = orphans  # the others are gone; their numbers may come again
         return {pid for pid in fresh if self._mark_of(pid) == self._mark}
@@ -190,13 +171,8 @@ class Strays:
         found: list[int] = []
         pid = self._root_pid
         while pid > 1 and len(found) < DEEPEST:
-            text = read_text(self._proc / str(pid) / "stat")
-            words = text[text.rindex(")") + 2 :].split() if text and ")" in text else []
+            words = read_stat(self._proc, pid)
             pid = int(words[1]) if len(words) > 1 else 0
             if pid > 0:
                 found.append(pid)
         return found
-
-    def _children(self, pid: int) -> list[int]:
-        text = read_text(self._proc / str(pid) / "task" / str(pid) / "children")
-        return [int(word) for word in text.split()] if text else []

@@ -41,6 +41,9 @@ from .process_tree import Tree
 
 MOST_FAILURES = 5  # in a row, after which a sensor is left alone
 NOTHING_DUE_NS = 1_000_000_000
+# Of what the process tree used (``Usage``), as ``job_user_s`` and so on.
+JOB = ("user_s", "system_s", "rss_bytes", "processes", "threads", "major_faults", "block_delay_s")
+JOB_IO = ("rchar_bytes", "reads", "read_bytes", "write_bytes")
 
 
 @dataclass
@@ -163,23 +166,9 @@ class Sensors:
         usage = self._tree.read(now_ns)
         if usage is None:
             return []
-        values = {
-            "job_cpu_s": usage.user_s + usage.system_s,
-            "job_user_s": usage.user_s,
-            "job_system_s": usage.system_s,
-            "job_rss_bytes": usage.rss_bytes,
-            "job_processes": usage.processes,
-            "job_threads": usage.threads,
-            "job_major_faults": usage.major_faults,
-            "job_block_delay_s": usage.block_delay_s,
-        }
-        if not self._tree.io_refused:
-            values |= {
-                "job_rchar_bytes": usage.rchar_bytes,
-                "job_reads": usage.reads,
-                "job_read_bytes": usage.read_bytes,
-                "job_write_bytes": usage.write_bytes,
-            }
+        names = JOB if self._tree.io_refused else JOB + JOB_IO
+        values = {f"job_{name}": getattr(usage, name) for name in names}
+        values["job_cpu_s"] = usage.user_s + usage.system_s
         return [Sample(now_ns, "job", values)]
 
     def _read_holdings(self, now_ns: int) -> Sequence[Sample]:

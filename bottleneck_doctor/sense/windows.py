@@ -71,7 +71,7 @@ class Windows:
     def _profiled(self, progress: list[Progress], now_ns: int) -> bool:
         """Whether torch.profiler is done, in every process, or will never be."""
         return not any(one.profiled for one in progress) and (
-            progress[0].windows > 0 or _late(self._asked_ns, now_ns)
+            progress[0].windows > 0 or now_ns - self._asked_ns > PROFILER_S * 1e9
         )
 
     def _file(self, now_ns: int, origin_ns: int) -> None:
@@ -99,7 +99,3 @@ def stacks_hz(processes: int, cores: int) -> int:
     slices of time to it. A pool with ten of them on two cores took 42 and 32 s at 100 Hz, 27 and 28 s at 30,
     25 s without bdoc (a training by others that is not in the repository)."""
     return STACKS_HZ if processes <= CROWDED * cores else CROWDED_HZ
-
-
-def _late(asked_ns: int, now_ns: int) -> bool:
-    return now_ns - asked_ns > PROFILER_S * 1e9

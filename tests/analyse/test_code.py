@@ -14,4 +14,4 @@ def test_what_python_says_of_the_users_escapes_is_not_said_again() -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert code.tree_of(source) is not None
+        assert code.tree_of(source).body

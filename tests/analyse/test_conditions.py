@@ -11,7 +11,7 @@ from bottleneck_doctor.analyse.conditions import (
     parse_fraction,
     refuse_contradictions,
 )
-from bottleneck_doctor.analyse.gate import UsageError
+from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.gate import Condition
 
 

@@ -52,7 +52,7 @@ def told(evaluate: str, train: str = "loss = model(get_batch())", written: int =
         FunctionSource("train.py", "forward", 40, FORWARD),
     ]
     profile = replace(run_of(), stacks=stacks, sources=sources)
-    return find_evaluated(profile, None, own_loop(10, BODY, wall_s=0.01))
+    return find_evaluated(profile, own_loop(10, BODY, wall_s=0.01))
 
 
 def stack(count: int, *frames: str) -> Stack:
@@ -111,4 +111,4 @@ def test_a_model_of_plain_functions_is_evaluated_now_and_then() -> None:
         ]
         rest = [stack(40, "main (train.py:6)", "backward (/x/site-packages/torch/_tensor.py:1)")]
         profile = replace(run_of(), stacks=quiet + rest, sources=sources)
-        assert find_evaluated(profile, None, own_loop(10, BODY, wall_s=0.01)).share == share
+        assert find_evaluated(profile, own_loop(10, BODY, wall_s=0.01)).share == share

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.gate import check, judge, known_metrics, parse_condition, worst
+from bottleneck_doctor.analyse.conditions import parse_condition
+from bottleneck_doctor.analyse.gate import check, judge, known_metrics, worst
 from bottleneck_doctor.model.gate import Condition, Repeat
 from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.hot import LISTED, TELLING, hot_functions, hot_operators, is_users
+from bottleneck_doctor.analyse.hot import LISTED, hot_functions, hot_operators
+from bottleneck_doctor.analyse.intervals import SAMPLES_AT_LEAST
+from bottleneck_doctor.analyse.loop_parts import is_users
 from bottleneck_doctor.model.instruments import Operator, Stack
 from bottleneck_doctor.model.loops import Outside
 from bottleneck_doctor.model.profile import Profile
@@ -95,7 +97,10 @@ def test_a_second_look_may_see_more_than_the_first_but_no_share_is_above_one() -
 
 
 def test_too_few_samples_or_no_second_look_say_nothing_of_the_cpu() -> None:
-    assert states((TELLING - 1, 5, [ITEM]), (200, None, [MAIN])) == {"Photos.__getitem__": None, "main": None}
+    assert states((SAMPLES_AT_LEAST - 1, 5, [ITEM]), (200, None, [MAIN])) == {
+        "Photos.__getitem__": None,
+        "main": None,
+    }
 
 
 def test_noise_and_length_are_bounded() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.timeline import MARKS_AT_MOST, all_steps, marks_of
+from bottleneck_doctor.analyse.steady import steps_of
+from bottleneck_doctor.analyse.timeline import MARKS_AT_MOST, marks_of
 from bottleneck_doctor.model.instruments import InstrumentWindow, Operation
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.picture import Mark
@@ -19,7 +20,8 @@ RUN = run_of(workers=2, cpu=0.03, compute=0.01, noise=0.0)  # 300 steps of 20 ms
 
 def marks(profile: Profile, kind: str) -> list[Mark]:
     diagnosis = diagnose(profile)
-    return [mark for mark in marks_of(diagnosis, all_steps(diagnosis)) if mark.kind == kind]
+    steps = steps_of(diagnosis.loop.table) if diagnosis.loop is not None else []
+    return [mark for mark in marks_of(diagnosis, steps) if mark.kind == kind]
 
 
 def step_s(profile: Profile) -> float:

@@ -7,7 +7,7 @@ import pytest
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
 
-SEEN = Trust(steps=200, seconds=10.0, model_error=0.02, blocked_samples=0, noise=0.02)
+SEEN = Trust(steps=200, seconds=10.0, model_error=0.02, blocked_samples=0)
 
 
 def cause(cost: StepCost) -> str:

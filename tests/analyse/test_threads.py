@@ -158,7 +158,7 @@ def test_strangers_are_left_their_part_of_the_blame() -> None:
 
 
 def test_threads_are_the_verdict_when_they_gain_enough() -> None:
-    trust = Trust(400, 8.0, 0.05, 100, 0.02)
+    trust = Trust(400, 8.0, 0.05, 100)
     host = replace(IDLE, foreign_cores=None)
     verdict, causes = decide(BASE, Inputs(), None, host, trust, threads=1.6)
     assert (verdict.bound, verdict.cause, causes["model.threads"]) == ("cpu", "model.threads", 1.6)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense.host import TICKS_PER_S, HostSensor
+from bottleneck_doctor.sense.host import HostSensor
+from bottleneck_doctor.sense.proc_files import TICKS_PER_S
 from tests.sense.conftest import Plant
 
 MACHINE = {

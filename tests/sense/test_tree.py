@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.sense import process_tree as tree_module
-from bottleneck_doctor.sense.process_tree import PAGE_BYTES, TICKS_PER_S, Tree
+from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
+from bottleneck_doctor.sense.process_tree import Tree
 from tests.sense.conftest import Plant, Start
 
 S = 1_000_000_000

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ...analyse import reads
 from ...analyse.causes import gain
-from ...analyse.hot import is_users
+from ...analyse.loop_parts import is_users
 from ...analyse.predict import WORTH, best_setting, step_after
 from ...analyse.reads import UNSURE, Reads, serves_more
-from ...analyse.steps import seconds_in
+from ...analyse.steps import share_in
 from ...model.code import Location
 from ...model.derived import Rhythm
 from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal, Scenario
@@ -40,18 +40,16 @@ LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each 
 LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
 
 
-def waited(diagnosis: Diagnosis) -> str:
-    """By what the data wait is known: the hook on a loader, or what a loop without one tells."""
-    known = diagnosis.metrics.get("data_wait_fraction")
-    return known.source if known is not None and known.source else HOOK
+def data_wait_evidence(diagnosis: Diagnosis) -> Evidence:
+    """The report's own data wait."""
+    known = diagnosis.metrics["data_wait_fraction"]
+    text = "share of the step that the loop waits for data"
+    return Evidence(text, "data_wait_fraction", known.value, known.source)
 
 
 def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """How long the loop waits, and where the making of a batch spends its time."""
     inputs = diagnosis.inputs
-    share = diagnosis.wait_s / diagnosis.step_s if diagnosis.step_s else None
-    text = "share of the step that the loop waits for data"
-    found = [Evidence(text, "data_wait_fraction", share, waited(diagnosis))]
     parts = (
         ("CPU time to make a batch", "fetch_cpu_s", inputs.cpu, BOOKS),
         ("time a batch's maker waits for a core", "fetch_queue_s", inputs.queue, "schedstat"),
@@ -65,10 +63,7 @@ def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
         ("time a batch's maker sleeps on something else", "fetch_wait_s", inputs.wait, "wait channels"),
     )
     whole = max(inputs.wall, 1e-12)
-    found += [
-        Evidence(text, metric, value, source) for text, metric, value, source in parts if value > 0.05 * whole
-    ]
-    return found
+    return [data_wait_evidence(diagnosis), *(Evidence(*one) for one in parts if one[2] > 0.05 * whole)]
 
 
 def starved(diagnosis: Diagnosis, cause: str, seconds: float) -> bool:
@@ -288,8 +283,7 @@ def remembering(inputs: Inputs, sample_bytes: float, spared_s: float) -> Change:
 
 def step_share(diagnosis: Diagnosis, part: str) -> float:
     """The share of the steady step that one of its parts takes, by the name of its field."""
-    whole = seconds_in(diagnosis.steps)
-    return sum(getattr(step, part) * step.steps for step in diagnosis.steps) / whole if whole > 0 else 0.0
+    return share_in(diagnosis.steps, part)
 
 
 def operations_of(diagnosis: Diagnosis, kind: str) -> list[Operation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, replace
 
 from ...analyse.device_replay import device_cost, runs_ahead
+from ...analyse.metrics import data_wait
 from ...analyse.replay import step_seconds
 from ...analyse.verdict import Trust, decide
 from ...model.code import Location
@@ -60,9 +61,7 @@ def patient(
     source = loader or photos
     source = replace(source, num_workers=workers, prefetch_factor=2 if workers else None)
     made = inputs or inputs_of(work, workers, step_s)
-    verdict, causes = decide(
-        scene, made, source, HostLoad(cores), Trust(steps, steps * step_s, 0.05, 100, 0.02)
-    )
+    verdict, causes = decide(scene, made, source, HostLoad(cores), Trust(steps, steps * step_s, 0.05, 100))
     run = Run(["python", "train.py"], "train.py", "/", "", 60.0, 0)
     facts = profile or Profile(run, Machine("", "", "", int(cores), cores))
     processes = facts.processes or [Process(1, 0, "trainer", 0.0)]
@@ -71,7 +70,8 @@ def patient(
         profile=facts, loop=loop_of(steps), outside=None, source=None, loader=source, steps=[row] * steps,
         inputs=made, host=HostLoad(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene,
         step_s=step_s, wait_s=wait,
-        model_error=0.05, metrics={}, budget=[], quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
+        model_error=0.05, metrics={"data_wait_fraction": data_wait([row])}, budget=[],
+        quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
         verdict=verdict, causes=causes,
     )  # fmt: skip
 
@@ -118,7 +118,7 @@ def accelerated(
     host = HostLoad(
         4.0, job_cores=1.0, foreign_cores=0.0, accelerated=True, device_busy=view.driver.kernel_share
     )
-    trust = Trust(400, 400 * step_seconds(scene), 0.05, 100, 0.02)
+    trust = Trust(400, 400 * step_seconds(scene), 0.05, 100)
     verdict, causes = decide(scene, base.inputs, base.loader, host, trust, device=view)
     trainer = [replace(base.profile.processes[0], device="cuda")]
     profile = replace(base.profile, processes=trainer, device=view.facts)
