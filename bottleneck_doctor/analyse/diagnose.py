@@ -6,9 +6,9 @@ from dataclasses import replace
 from statistics import median
 
 from ..model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, Step
-from ..model.loops import Loader, Loop, Outside
+from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from ..model.report import Metric, Overhead, Quality
+from ..model.report import Overhead, Quality
 from .attached import by_samples
 from .budget import budget_of
 from .device import find_gaps, look_aside, view_device
@@ -17,9 +17,9 @@ from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NOBODY, find_feeders
 from .inputs import measure_inputs, rows_within, split_blocked, steady_fetches, works_of
 from .loop_cpu import is_logged, own_samples, with_written
-from .loop_without_loader import InputGap, as_loop, judge_gap
+from .loop_without_loader import as_loop, judge_gap
 from .memory import with_freed
-from .metrics import data_wait, measure
+from .metrics import measure
 from .own_inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
 from .phases import tell_apart
 from .replay import step_seconds
@@ -29,7 +29,7 @@ from .steady import SteadyWindow, choose_loop, find_window, loader_of, steps_of
 from .steps import mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
-from .whole_run import evaluations_of, judge_whole, life_of, measure_whole
+from .whole_run import evaluations_of, judge_whole, measure_whole
 
 
 def diagnose(profile: Profile) -> Diagnosis:
@@ -44,16 +44,12 @@ def diagnose(profile: Profile) -> Diagnosis:
     window = _window(loop, loader)
     stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]
     window = replace(window, stretches=stretches)
-
-    def judge(steps: list[Step]) -> Diagnosis:
-        return _judge(profile, loop, loader, steps, gap)
-
-    main, phases = tell_apart(window, judge)
-    main = _over_all_phases(main, window)
-    whole = measure_whole(profile, loop, outside)
+    main, phases = tell_apart(window, lambda steps: _judge(profile, loop, loader, steps))
+    main = replace(main, outside=outside)
+    main = judge_whole(main, measure_whole(profile, loop, outside), _evaluation(profile, loop))
     found = replace(
-        judge_whole(_with_start(main, outside), whole, _evaluation(profile, loop)),
-        outside=outside,
+        main,
+        metrics=measure(main, stretches, (gap.low, gap.high) if gap is not None else None),
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main),
         phases=phases,
@@ -61,26 +57,6 @@ def diagnose(profile: Profile) -> Diagnosis:
         drift=find_drift(main.steps),
     )
     return by_samples(found) if profile.run.attached else found
-
-
-def _over_all_phases(main: Diagnosis, window: SteadyWindow) -> Diagnosis:
-    """The data wait is that of the whole steady window, of however many phases: the verdict is about one."""
-    if len(window.stretches) < 2:
-        return main
-    known = main.metrics["data_wait_fraction"]
-    every = [step for stretch in window.stretches for step in stretch]
-    wait = replace(data_wait(every), source=f"{known.source}; all phases together")
-    same = {name: wait for name, metric in main.metrics.items() if metric is known}  # exposed, on a CPU
-    return replace(main, metrics=main.metrics | same)
-
-
-def _with_start(main: Diagnosis, outside: Outside | None) -> Diagnosis:
-    """The start of a loop without a loader is told by its process's life."""
-    life = life_of(main.profile, main.loop, outside) if outside is not None else None
-    if life is None:
-        return main
-    start = Metric(life.first_s, "s", n=1, source="run start to first step")
-    return replace(main, metrics={**main.metrics, "startup_s": start})
 
 
 def _window(loop: Loop | None, loader: Loader | None) -> SteadyWindow:
@@ -91,10 +67,8 @@ def _window(loop: Loop | None, loader: Loader | None) -> SteadyWindow:
     return find_window(steps_of(loop.table), loop.table.set_aside, slots, second)
 
 
-def _judge(
-    profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step], gap: InputGap | None
-) -> Diagnosis:
-    """The diagnosis of one stretch of steps."""
+def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step]) -> Diagnosis:
+    """The diagnosis of one stretch of steps, without what is told of all of them."""
     begin, end = span_of(steps)
     workers = loader.num_workers if loader is not None else 0
     table = steady_fetches(profile, loop, loader)
@@ -123,15 +97,13 @@ def _judge(
                   unseen=loop is not None and bool(loop.loader) and loader is None)  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
-    loose = (gap.low, gap.high) if gap else None
-    metrics = measure(profile, loop, loader, steps, inputs, host, loose, device)
     samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)
     samples = [one for one in samples if not is_logged(profile, one.stack)]
     return Diagnosis(
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
         wait_s=mean_in(steps, "wait"),
-        model_error=error, metrics=metrics, budget=budget_of(steps, device, step_s, samples),
+        model_error=error, metrics={}, budget=budget_of(steps, device, step_s, samples),
         quality=Quality(0, 0, None, Overhead(None, None, None)), verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip
@@ -144,7 +116,8 @@ def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
         return None
     kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
     steps = [_forward_only(step) for step, flag in kept if flag != "instrument"]
-    return _judge(profile, longest, loader_of(profile, longest, None), steps, None)
+    judged = _judge(profile, longest, loader_of(profile, longest, None), steps)
+    return replace(judged, metrics=measure(judged, [steps]))
 
 
 def _forward_only(step: Step) -> Step:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..model.derived import DeviceView
-from ..model.diagnosis import HostLoad, Inputs, Step
-from ..model.loops import Loader, Loop
+from dataclasses import replace
+
+from ..model.diagnosis import Diagnosis, HostLoad, Step
 from ..model.profile import Profile
 from ..model.report import Metric
 from ..model.run import Process
 from .device_metrics import exposed_wait, gpu_busy, gpu_memory, utilisation
 from .intervals import mean_interval
 from .steps import share_in, share_interval, steps_in
-from .whole_run import evaluation_share, measure_whole
+from .whole_run import evaluation_share, life_of
 
 UNSEEN = "no training step was seen"
 
@@ -59,23 +59,23 @@ def data_wait(steps: list[Step], loose: tuple[float, float] | None = None) -> Me
 
 
 def measure(
-    profile: Profile,
-    loop: Loop | None,
-    loader: Loader | None,
-    steps: list[Step],
-    inputs: Inputs,
-    host: HostLoad,
-    loose: tuple[float, float] | None,
-    device: DeviceView | None = None,
+    main: Diagnosis, stretches: list[list[Step]], loose: tuple[float, float] | None = None
 ) -> dict[str, Metric]:
-    """All metrics that the contract promises; ``value`` is None where nothing was measured."""
+    """All metrics that the contract promises; ``value`` is None where nothing was measured.
+
+    The data wait is that of all ``stretches`` of the steady window: the verdict is about one phase of them.
+    """
+    steps, inputs, loader, device = main.steps, main.inputs, main.loader, main.device
     wait, step = data_wait(steps, loose), Metric(None, "s", source=UNSEEN)
+    if len(stretches) > 1:
+        every = data_wait([one for stretch in stretches for one in stretch])
+        wait = replace(every, source=f"{wait.source}; all phases together")
     if steps:
         times = mean_interval([one.wall for one in steps], [float(one.steps) for one in steps])
         step = Metric(times[0], "s", times[1], times[2], steps_in(steps), "time between batches")
     per_batch = inputs.samples or (loader.batch_size if loader is not None else None)
-    whole = measure_whole(profile, loop, None)
-    evaluating = evaluation_share(whole) if whole.training_s + whole.evaluation_s > 0 else None
+    trained = main.whole.training_s + main.whole.evaluation_s > 0
+    evaluating = evaluation_share(main.whole) if trained else None
     saving = share_in(steps, "checkpoint") if steps else None
     return {
         "data_wait_fraction": wait,
@@ -85,13 +85,13 @@ def measure(
         "samples_per_s": _per_s(step, float(per_batch))
         if per_batch
         else Metric(None, "1/s", source="batch size unknown"),
-        "cpu_busy_fraction": cpu_busy(host),
-        "iowait_fraction": Metric(host.iowait, "share", source="/proc/stat; corroborates only"),
+        "cpu_busy_fraction": cpu_busy(main.host),
+        "iowait_fraction": Metric(main.host.iowait, "share", source="/proc/stat; corroborates only"),
         "gpu_busy_fraction": gpu_busy(device),
-        "gpu_memory_fraction": gpu_memory(profile, device),
+        "gpu_memory_fraction": gpu_memory(main.profile, device),
         **({"mfu": utilisation(device)} if device is not None else {}),
         "worker_busy_fraction": Metric(inputs.busy, "share", n=inputs.batches, source="time inside fetches"),
-        "startup_s": _startup(loop),
+        "startup_s": _startup(main),
         "evaluation_fraction": Metric(evaluating, "share", source="loops without backward passes"),
         "checkpoint_fraction": Metric(saving, "share", source="torch.save and its like"),
     }
@@ -110,8 +110,13 @@ def _per_s(step: Metric, times: float) -> Metric:
     return Metric(times / step.value, "1/s", *ends, step.n, step.source)
 
 
-def _startup(loop: Loop | None) -> Metric:
-    """From the run's start to the first batch in the training loop."""
+def _startup(main: Diagnosis) -> Metric:
+    """From the run's start to the first batch in the training loop; by its process's life where no loader
+    tells of batches."""
+    loop = main.loop
+    life = life_of(main.profile, loop, main.outside) if main.outside is not None else None
+    if life is not None:
+        return Metric(life.first_s, "s", n=1, source="run start to first step")
     if loop is None or not loop.epochs.t:
         return Metric(None, "s", source="no training loop was seen")
     first = loop.epochs.t[0] + loop.epochs.build_s[0] + loop.epochs.first_wait_s[0]

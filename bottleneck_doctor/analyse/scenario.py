@@ -132,8 +132,7 @@ def build_scenario(
     device: DeviceView | None = None,
     feeders: Feeders = NOBODY,
 ) -> Scenario:
-    """The loop as the replay sees it. ``works`` empty = the waits themselves are the work of a loop that
-    fetches for itself."""
+    """The loop as the replay sees it. Without ``works`` the waits themselves are the making of batches."""
     workers = _workers(loop, loader)
     threads = _threads(profile, steps, inputs, workers, host.trainers)
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
@@ -152,9 +151,7 @@ def build_scenario(
     )
     costs = costs_of(steps if workers else without_making(steps, inputs), beside)
     making, step_s = making_of(profile, loader), mean_in(steps)
-    reads = None
-    if loader is not None and inputs.storage > 0:
-        reads = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
+    reads = _reads(profile, loader, inputs, host, step_s)
     base = Scenario(
         works=_works(works, steps, crowding(inputs, workers, serialise)),
         costs=with_stalls(costs, _stall_s(profile, inputs, steps)),
@@ -177,13 +174,11 @@ def build_scenario(
         stored=stored,
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
         served=_served(reads) if reads is not None else (),
-        ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
-        undivided=device is not None and device.clock is not None and device.beat is None,
     )
+    base = base if device is None else _on_device(base, device, steps)
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
-    bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
-    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
+    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), _is_bulky(payload))
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     return _fed(base, feeders, steps, host) if feeders.count else base
 
@@ -199,6 +194,25 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
+
+
+def _reads(
+    profile: Profile, loader: Loader | None, inputs: Inputs, host: HostLoad, step_s: float
+) -> Reads | None:
+    """How storage serves the loader; None where nothing is read from it."""
+    if loader is None or inputs.storage <= 0:
+        return None
+    return judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
+
+
+def _is_bulky(payload: Payload) -> bool:
+    return payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
+
+
+def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenario:
+    """The scenario with an accelerator that works beside the loop."""
+    undivided = device.clock is not None and device.beat is None
+    return replace(base, ahead=runs_ahead(device, fmean([step.wait for step in steps])), undivided=undivided)
 
 
 def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
