@@ -15,6 +15,7 @@ from itertools import pairwise
 from ..agent import wire
 from ..model.code import Location
 from ..model.loops import LoopBody, Outside
+from .facts import LoopFact
 from .iterators import Iteration
 from .loop_body import read_body
 from .loops import pieces
@@ -59,14 +60,12 @@ def read_outside(
 
 def find_body(log: ProcessLog, cwd: str) -> LoopBody | None:
     """The innermost loop around the backward pass, where its source could be read."""
-    return read_body(places_told(log, "loop"), cwd)
+    return read_body(places_told(log, LoopFact), cwd)
 
 
-def places_told(log: ProcessLog, fact: str) -> list[Location]:
+def places_told(log: ProcessLog, kind: type[LoopFact]) -> list[Location]:
     """The lines in which the training stood, the innermost first."""
-    chains = [one.get("chain") for one in log.facts if one.get("fact") == fact]
-    calls = [call for chain in chains if isinstance(chain, list) for call in chain]
-    return [Location(str(file), int(line), str(name)) for file, line, name in calls]
+    return [Location(*call) for one in log.told(kind) for call in one.chain]
 
 
 def _evaluated(thread: int, iterations: list[Iteration]) -> Sums:
