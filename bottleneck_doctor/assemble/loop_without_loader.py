@@ -86,7 +86,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Gap:
+class LoopGap:
     """Nanoseconds in which a step got its batch, of these on the CPU, and waiting for one."""
 
     taken: int
@@ -105,7 +105,7 @@ class SamplingInterval:
     wall: int
     whole: Used
     first: Used | None
-    gap: Gap | None
+    gap: LoopGap | None
     late: int | None
     queued: int
 
@@ -156,11 +156,11 @@ def _late(returned: Row | None, backwards: list[int]) -> int | None:
     return backwards[place] - returned.t if returned is not None and place < len(backwards) else None
 
 
-def _gap_of(row: Row, marks: Marks) -> Gap:
+def _gap_of(row: Row, marks: Marks) -> LoopGap:
     """A FORWARD row without what has rows of its own."""
     hooked = _hooked(marks, row.t, row.end) + marks.zeroed.between(row.t, row.end)
     left = max(0, row.duration - hooked)
-    return Gap(left, min(row.cpu_ns, left) if hooked else row.cpu_ns, row.run_queue_ns)
+    return LoopGap(left, min(row.cpu_ns, left) if hooked else row.cpu_ns, row.run_queue_ns)
 
 
 def _hooked(marks: Marks, begin: int, end: int) -> int:
@@ -190,7 +190,7 @@ class Unseen:
         return cls(line("on"), line("off"))
 
 
-def _gap(one: SamplingInterval, unseen: Unseen | None) -> Gap | None:
+def _gap(one: SamplingInterval, unseen: Unseen | None) -> LoopGap | None:
     """The gaps of all steps in a stretch; None without a module."""
     gap, steps = one.gap, one.steps
     if gap is None:
@@ -202,7 +202,7 @@ def _gap(one: SamplingInterval, unseen: Unseen | None) -> Gap | None:
         taken = on + max(0, gap.taken - gap.cpu) + round(unseen.off.estimate(rest.off, steps - 1))
     taken = max(0, min(taken, one.wall))
     on = max(0, min(on, taken))
-    return Gap(taken, on, max(0, min(gap.queue * steps, taken - on)))
+    return LoopGap(taken, on, max(0, min(gap.queue * steps, taken - on)))
 
 
 def _append(result: Outside, one: SamplingInterval, unseen: Unseen | None, marks: Marks, origin: int) -> None:
