@@ -91,17 +91,10 @@ def patch_graphs(module: Any) -> None:
 
 def _noted(original: Callable[..., Any]) -> Callable[..., Any]:
     def capture_begin(*args: Any, **kwargs: Any) -> Any:
-        if not state.graphs:
-            _note()
+        state.graphs = True
         return original(*args, **kwargs)
 
     return capture_begin
-
-
-@quiet
-def _note() -> None:
-    state.graphs = True
-    state.writer.fact(fact="cuda_graphs")
 
 
 def may_profile(cuda: str | None) -> bool:

@@ -360,8 +360,7 @@ def watch_opens() -> None:
                 state.opens += 1
                 if len(seen) < FILES_AT_MOST and args[0] not in seen:
                     seen.add(args[0])
-                    thing = state.inside.loader if state.inside else 0
-                    state.writer.fact(fact="file", path=args[0], thing=thing, direct=bool(args[2] & direct))
+                    state.writer.fact(fact="file", path=args[0], direct=bool(args[2] & direct))
         except BaseException:
             pass
 

@@ -48,7 +48,7 @@ def _name_decoder(module: str) -> None:
     """Write down once in each process which decoder runs."""
     if _decoders_named.get(module) is not state.writer:
         _decoders_named[module] = state.writer
-        state.writer.fact(fact="decoder", module=module, thing=state.inside.loader if state.inside else 0)
+        state.writer.fact(fact="decoder", module=module)
 
 
 def _timed_decoder(module: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -182,7 +182,7 @@ def _say(args: tuple[Any, ...]) -> None:
     path = os.fsdecode(args[1])
     if path not in opened.files and len(opened.files) < FILES_AT_MOST:
         opened.files.add(path)
-        state.writer.fact(fact="file", path=path, thing=state.inside.loader if state.inside else 0)
+        state.writer.fact(fact="file", path=path)
 
 
 def note(start_ns: int, thing: int) -> None:

@@ -22,7 +22,7 @@ def introduce() -> None:
     """Write down who this process is."""
     environ = os.environ
     state.writer.fact(
-        fact="process", pid=os.getpid(), parent=os.getppid(), python="%d.%d.%d" % sys.version_info[:3],
+        fact="process", python="%d.%d.%d" % sys.version_info[:3],
         executable=sys.executable,
         rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
     )  # fmt: skip

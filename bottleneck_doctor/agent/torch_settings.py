@@ -29,7 +29,7 @@ def note_shapes(loss: Any) -> None:
     for kind, at_most in SHAPES_AT_MOST.items():
         mine = [one for one in shapes if one["kind"] == kind]
         for one in sorted(mine, key=lambda shape: -shape["calls"] * _work(shape))[:at_most]:
-            state.writer.fact(fact="shape", **one)
+            state.writer.fact(fact=kind, **{name: value for name, value in one.items() if name != "kind"})
 
 
 def nodes(loss: Any) -> Iterator[Any]:

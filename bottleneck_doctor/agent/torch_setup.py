@@ -28,7 +28,6 @@ def torch_arrived(torch: Any) -> None:
     """torch is complete: say which one it is and install what needs all of it."""
     state.writer.fact(
         fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
-        accelerator=torch.version.cuda or getattr(torch.version, "hip", None) or "",
         since_start_ns=now() - state.writer.start_ns,
     )  # fmt: skip
     startup.torch_ends()
@@ -65,7 +64,6 @@ def settled() -> None:
     cuda = torch.version.cuda is not None and torch.cuda.is_initialized()
     state.writer.fact(
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
-        interop=torch.get_num_interop_threads(),
     )  # fmt: skip
     torch_settings.note_settings(torch)
 

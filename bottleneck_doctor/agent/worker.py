@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from threading import get_ident
 from time import monotonic_ns as now
@@ -64,8 +63,7 @@ def _born(args: tuple[Any, ...]) -> None:
 
     pickler: Any = reduction.ForkingPickler
     state.worker = True
-    number, of, seed = args[10], args[11], args[8]
-    state.writer.fact(fact="worker", worker=number, workers=of, seed=seed, parent=os.getppid())
+    state.writer.fact(fact="worker", worker=args[10])
     original = pickler.__dict__["dumps"].__func__
     pickler.dumps = classmethod(_timed(original))
     fetch = sys.modules.get("torch.utils.data._utils.fetch")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from ..agent import wire
-from ..model.codec import as_type
 from ..model.computing import (
     AttentionShape,
     Compilation,
@@ -25,6 +24,7 @@ from ..model.computing import (
 from ..model.instruments import Operator
 from ..model.loops import Loop, Outside
 from ..model.run import Gap
+from .facts import Fact, GraphFact, NoticedFact
 from .fetches import Fetcher, rows_of
 from .rows import ProcessLog, S, append
 
@@ -93,10 +93,6 @@ def hold_up(
 AT_MOST = 64  # of each kind in a profile
 COMPILATIONS_AT_MOST = 512  # rows of one process
 
-Fact = TypeVar("Fact", DispatchBreakdown, Denormals, GradientRows, Optimizer)
-Shape = TypeVar("Shape", ProductShape, ConvolutionShape, AttentionShape)
-Made = TypeVar("Made")
-
 
 def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]], origin: int) -> Computing:
     """Facts of the training processes, and the padding in what their loaders gave them."""
@@ -105,59 +101,37 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
     compilations = [_compilation(log, origin) for log in trainers]
     return Computing(
         switches=[one for one in switches if one is not None][:AT_MOST],
-        optimizers=_facts(trainers, "optimizer", Optimizer),
-        anatomies=_facts(trainers, "anatomy", DispatchBreakdown),
-        denormals=_facts(trainers, "denormals", Denormals),
-        gradient_rows=_facts(trainers, "gradient_rows", GradientRows),
+        optimizers=_told(trainers, Optimizer),
+        anatomies=_told(trainers, DispatchBreakdown),
+        denormals=_told(trainers, Denormals),
+        gradient_rows=_told(trainers, GradientRows),
         paddings=[one for one in paddings if one is not None][:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],
-        shapes=_shapes(trainers),
+        shapes=Shapes(
+            products=_told(trainers, ProductShape),
+            convolutions=_told(trainers, ConvolutionShape),
+            attentions=_told(trainers, AttentionShape),
+        ),
     )
 
 
-def _shapes(trainers: list[ProcessLog]) -> Shapes:
-    return Shapes(
-        products=_of_kind(trainers, "product", ProductShape),
-        convolutions=_of_kind(trainers, "convolution", ConvolutionShape),
-        attentions=_of_kind(trainers, "attention", AttentionShape),
-    )
-
-
-def _of_kind(trainers: list[ProcessLog], name: str, kind: type[Shape]) -> list[Shape]:
-    found = [
-        (log.pid, fact) for log in trainers for fact in log.facts
-        if fact.get("fact") == "shape" and fact.get("kind") == name
-    ]  # fmt: skip
-    return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
-
-
-def _facts(trainers: list[ProcessLog], name: str, kind: type[Fact]) -> list[Fact]:
-    found = [(log.pid, fact) for log in trainers for fact in log.facts if fact.get("fact") == name]
-    return [one for pid, fact in found[:AT_MOST] if (one := _made(kind, pid, fact)) is not None]
-
-
-def _made(kind: type[Made], pid: int, fact: dict[str, Any]) -> Made | None:
-    """The fact as its type; None where it lacks a field, or has one of another type."""
-    return as_type(kind, {"pid": pid, **_known(fact, kind)})
-
-
-def _known(fact: dict[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a fact that its type has; an agent of another version may say more."""
-    names = {one.name for one in fields(kind)} - {"pid"}
-    return {name: value for name, value in fact.items() if name in names}
+def _told(trainers: list[ProcessLog], kind: type[Fact]) -> list[Fact]:
+    return [one for log in trainers for one in log.told(kind)][:AT_MOST]
 
 
 def _switches(log: ProcessLog) -> ScriptSettings | None:
-    first = log.first("switches")
-    if not first:
+    """What was set, what was noticed to be on later, and whether autocast was."""
+    said = log.told(ScriptSettings)
+    if not said:
         return None
-    noticed = sorted({str(fact.get("switch")) for fact in log.facts if fact.get("fact") == "noticed"})
-    casts = log.first("graph").get("casts_weights")
-    said = _known(first, ScriptSettings) | {"noticed": noticed}
-    said["autocast"] = (
-        None if casts is None and not first.get("autocast") else bool(casts or first.get("autocast"))
-    )
-    return as_type(ScriptSettings, {"pid": log.pid, **said})
+    noticed = sorted({one.switch for one in log.told(NoticedFact)})
+    return replace(said[0], noticed=noticed, autocast=uses_autocast(log))
+
+
+def uses_autocast(log: ProcessLog) -> bool | None:
+    """By the switch or by a graph in which weights were cast; None where neither can tell."""
+    switched, casts = log.told(ScriptSettings)[0].autocast, log.first(GraphFact).casts_weights
+    return None if casts is None and not switched else bool(casts or switched)
 
 
 def _padding(key: str, fetchers: list[Fetcher]) -> Padding | None:

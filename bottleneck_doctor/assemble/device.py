@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..agent import wire
+from ..model.computing import ScriptSettings
 from ..model.device import Allocator, DeviceFacts, TorchSettings
 from ..model.instruments import InstrumentWindow, Sample
 from ..model.run import Gap, Process
+from .computing import uses_autocast
 from .device_steps import SampledStep, emptied, read_copies, read_looks, read_syncs, tabulate
+from .facts import DeviceFact, DeviceSilentFact, TraceFact, TraceRefusedFact
 from .iterators import Iteration
 from .kernels import passing_shapes
 from .rows import ProcessLog, S
@@ -62,7 +64,7 @@ def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
     times = Counter(uuid for _, uuid, _ in named)
     of_wholes = {uuid: number for whole, uuid, number in named if whole and times[uuid] == 1}
     own = {uuid: number for whole, uuid, number in named if not whole}
-    ranks = [log for log in logs if log.first("device")]
+    ranks = [log for log in logs if log.told(DeviceFact)]
     return Drivers({**of_wholes, **own}, len(ranks) > 1)
 
 
@@ -97,7 +99,7 @@ def read_devices(
     aside = [(origin + int(one.start_s / S), origin + int(one.end_s / S)) for one in windows]
     found = []
     for log in trainers:
-        if log.first("device") or log.first("device_silent"):
+        if any((log.told(DeviceFact), log.told(DeviceSilentFact))):
             key, looks = _longest(read_looks(log, iterations[log.pid], aside))
             found.append((sum(look.steps for look in looks), log, key, looks))
     found.sort(key=lambda one: -one[0])
@@ -120,14 +122,13 @@ def _longest(loops: dict[str, list[SampledStep]]) -> tuple[str, list[SampledStep
 def _facts(
     log: ProcessLog, key: str, looks: list[SampledStep], drivers: Drivers, trace: TraceTable | None
 ) -> DeviceFacts:
-    said = log.first("device")
-    kind, uuid, index = str(said.get("kind", "")), str(said.get("uuid") or ""), _count(said.get("index")) or 0
+    said = log.first(DeviceFact)
     warm = looks[_settled(looks) :]
     return DeviceFacts(
-        index=index,
-        name=str(said.get("name", "")),
-        capability=_pair(said.get("capability")) if not said.get("hip") else None,
-        memory_bytes=_count(said.get("memory_bytes")),
+        index=said.index,
+        name=said.name,
+        capability=said.capability if not said.hip else None,
+        memory_bytes=said.memory_bytes,
         copies=read_copies(log, warm),
         syncs=read_syncs(log, warm, trace.idle_by_site if trace is not None else None),
         kernels=trace.kernels if trace is not None else None,
@@ -137,14 +138,14 @@ def _facts(
         switches=_switches(log, trace),
         recompute_s=trace.recompute_s if trace is not None else None,
         sm_active_share=trace.window.sm_active_share if trace is not None else None,
-        kind=kind,
-        uuid=uuid,
-        multiprocessors=_count(said.get("multiprocessors")),
-        driver=drivers.find(kind if not said.get("hip") else "hip", uuid, index),
+        kind=said.kind,
+        uuid=said.uuid,
+        multiprocessors=said.multiprocessors,
+        driver=drivers.find("hip" if said.hip else said.kind, said.uuid, said.index),
         pid=log.pid,
         loader=key,
         least_pair_s=max(0, min((look.row.wait_ns for look in looks), default=0)) * S,
-        silent=str(log.first("device_silent").get("why", "")),
+        silent=log.first(DeviceSilentFact).why,
         window=trace.window if trace is not None else None,
     )
 
@@ -180,29 +181,17 @@ def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
 
 
 def _switches(log: ProcessLog, trace: TraceTable | None) -> TorchSettings | None:
-    said = log.first("switches")
-    if not said:
+    said = next(iter(log.told(ScriptSettings)), None)
+    if said is None:
         return None
-    casts = log.first("graph").get("casts_weights")
-    mixed = None if casts is None and not said.get("autocast") else bool(casts or said.get("autocast"))
     seen = trace.convolutions if trace is not None else []
-    precision, tuned = said.get("matmul_precision"), said.get("cudnn_benchmark")
     return TorchSettings(
-        matmul_precision=None if precision is None else str(precision),
-        autocast={None: None, True: "on", False: ""}[mixed],
+        matmul_precision=said.matmul_precision,
+        autocast={None: None, True: "on", False: ""}[uses_autocast(log)],
         compiled=bool(log.of(wire.COMPILED)),
-        cudnn_benchmark=None if tuned is None else bool(tuned),
+        cudnn_benchmark=said.cudnn_benchmark,
         convolution_shapes=passing_shapes(seen, trace.window.steps) if trace is not None and seen else None,
     )
-
-
-def _pair(value: Any) -> tuple[int, int] | None:
-    known = isinstance(value, list) and len(value) == 2 and all(isinstance(one, int) for one in value)
-    return (value[0], value[1]) if known else None
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 TRACES_BYTES_AT_MOST = 256 << 20  # of a run: four seconds to read; ranks are many, and much alike
@@ -223,22 +212,21 @@ def read_traces(logs: list[ProcessLog], folder: Path | None) -> dict[int, Traced
     if folder is None:
         return found
     for log in logs:
-        for fact in (fact for fact in log.facts if fact.get("fact") == "trace"):
-            file = folder / os.path.basename(str(fact.get("file")))
+        for fact in log.told(TraceFact):
+            file = folder / os.path.basename(fact.file)
             left -= os.path.getsize(file) if os.path.isfile(file) else 0
             if left < 0 or log.pid in found:
                 break
             table = read_window(file)
             if table is not None:
-                loader = fact.get("loader")
-                found[log.pid] = Traced(loader if isinstance(loader, int) else 0, table)
+                found[log.pid] = Traced(fact.loader, table)
     return found
 
 
 def find_untraced(logs: list[ProcessLog], traces: dict[int, Traced]) -> list[Gap]:
     """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
-    whys = [str(log.first("trace_refused").get("why", "")) for log in logs]
-    if any(log.first("trace") for log in logs):
+    whys = [log.first(TraceRefusedFact).why for log in logs]
+    if any(log.told(TraceFact) for log in logs):
         whys.append(
             "the trace holds no two whole steps, or is too large to be read, or times the device by a clock "
             "that disagrees with the host's"

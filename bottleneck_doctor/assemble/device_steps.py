@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from ..agent import wire
 from ..model.device import DeviceCopy, DeviceSync, DeviceTable
+from .facts import SiteFact
 from .iterators import Iteration, SampledArrival
 from .rows import ProcessLog, Row, S
 
@@ -172,7 +172,7 @@ def read_copies(log: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] |
         groups.setdefault((row.site, row.bits & KEPT_BITS, row.dtype), []).append((steps, row))
     found = []
     for (site, bits, dtype), rows in groups.items():
-        file, line = _place(log, site)
+        place = _site(log, site)
         found.append(DeviceCopy(
             bytes=sum(steps * max(0, row.bytes) for steps, row in rows) / whole,
             count=sum(steps for steps, _ in rows) / whole,
@@ -181,8 +181,8 @@ def read_copies(log: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] |
             pinned=bool(bits & PINNED),
             blocking=bool(bits & BLOCKING),
             dtype=wire.DTYPES[dtype] if 0 <= dtype < len(wire.DTYPES) else "",
-            file=file,
-            line=line,
+            file=place.file,
+            line=place.line,
             side_stream=bool(bits & OTHER_STREAM),
             made=bool(bits & JUST_MADE),
         ))  # fmt: skip
@@ -197,7 +197,7 @@ def read_syncs(
     whole = sum(look.steps for look in looks if look.heard)
     if not whole or idle_s is None:
         return None
-    groups: dict[int, list[Weighted]] = {site: [] for site in idle_s if not _is_copy(log, site)}
+    groups: dict[int, list[Weighted]] = {site: [] for site in idle_s if _site(log, site).kind != "copy"}
     for steps, row in _heard(looks, wire.DEVICE_WAIT):
         groups.setdefault(row.site, []).append((steps, row))
     found = []
@@ -205,8 +205,8 @@ def read_syncs(
         inside = sum(steps * row.duration for steps, row in rows) * S / whole
         which = rows[0][1].call if rows else -1
         call = wire.WAITS[which] if 0 <= which < len(wire.WAITS) else ""
-        count = sum(steps for steps, _ in rows) / whole
-        found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), *_place(log, site)))
+        count, place = sum(steps for steps, _ in rows) / whole, _site(log, site)
+        found.append(DeviceSync(call, count, inside, idle_s.get(site, 0.0), place.file, place.line))
     return sorted(found, key=lambda one: -max(one.inside_s, one.idle_s))[:LINES_AT_MOST]
 
 
@@ -220,15 +220,5 @@ def _heard(looks: list[SampledStep], kind: int) -> Iterator[Weighted]:
     return ((look.steps, row) for look in looks if look.heard for row in look.within if row.kind == kind)
 
 
-def _place(log: ProcessLog, site: int) -> tuple[str, int]:
-    fact = _site(log, site)
-    return str(fact.get("file", "")), int(fact.get("line") or 0)
-
-
-def _is_copy(log: ProcessLog, site: int) -> bool:
-    return _site(log, site).get("kind") == "copy"
-
-
-def _site(log: ProcessLog, site: int) -> dict[str, Any]:
-    facts = (fact for fact in log.facts if fact.get("fact") == "site" and fact.get("site") == site)
-    return next(facts, {})
+def _site(log: ProcessLog, site: int) -> SiteFact:
+    return next((one for one in log.told(SiteFact) if one.site == site), SiteFact())

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..agent import wire
 from ..model.loops import Loader
 from ..model.run import Elapsed, Startup
+from .facts import ExitFact, LoaderFact, StartupFact
 from .fetches import Fetcher
 from .iterators import Iteration
 from .rows import ProcessLog, S
@@ -72,23 +73,18 @@ def read_startups(logs: list[ProcessLog], origin: int) -> list[Startup]:
 
 
 def _read(log: ProcessLog, origin: int) -> Startup | None:
-    told = log.first("startup")
-    instants = [told.get(name) for name in ("torch_begin_ns", "torch_end_ns", "first_batch_ns")]
-    begin, end, batch = (value if isinstance(value, int) else 0 for value in instants)
+    told = log.first(StartupFact)
+    begin, end, batch = told.torch_begin_ns, told.torch_end_ns, told.first_batch_ns
     learning = (row.t for row in log.of(wire.BACKWARD, wire.OPTIMIZER))
     batch = min(batch or NEVER, next(learning, NEVER))  # the first step may have no batch of a loader
     if not begin or not end or batch == NEVER:
         return None
-    built = [fact.get("at_ns") for fact in log.facts if fact.get("fact") == "loader"]
-    loader = min((at for at in built if isinstance(at, int)), default=batch)
+    built = [one.at_ns for one in log.told(LoaderFact) if one.at_ns is not None]
+    loader = min(built, default=batch)
     marks = [origin, log.start_ns, begin, end, min(loader, batch), batch]
     launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
-    imports, late = (_seconds(told.get(name)) for name in ("imports_ns", "torch_late_ns"))
-    return Startup(log.pid, launch, before, torch, loading, first, imports, late)
-
-
-def _seconds(value: object) -> float:
-    return max(0, value) * S if isinstance(value, int) else 0.0
+    others = told.imports_ns * S, told.torch_late_ns * S
+    return Startup(log.pid, launch, before, torch, loading, first, *others)
 
 
 # Where stretches overlap, the later kind is what the time is counted as.
@@ -142,9 +138,8 @@ def read_elapsed(
 ) -> Elapsed | None:
     """None for a process in which nothing was seen to be trained."""
     thread = _thread(log, iterations)
-    told = log.first("exit")
-    at = told.get("at_ns")
-    exit_ns = at if isinstance(at, int) and at > log.start_ns else None
+    told = log.first(ExitFact)
+    exit_ns = told.at_ns if told.at_ns is not None and told.at_ns > log.start_ns else None
     until = exit_ns or run_end
     mine = [one for one in iterations if one.thread == thread and one.role in ("train", "evaluation")]
     passes = list(_passes(mine, _tails(mine, told, until)))
@@ -225,7 +220,7 @@ def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[TimedSpan]
                 yield TimedSpan(t, later, EVALUATION)
 
 
-def _tails(mine: list[Iteration], told: dict[str, object], until: int) -> dict[int, int]:
+def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
     """What a pass without an end took after its last batch that was looked at: as many steps as lie between
     two looks, and not into the next pass. Where the process counted its batches, as many as it counted, each
     pass having the share of them that it has room for."""
@@ -237,10 +232,9 @@ def _tails(mine: list[Iteration], told: dict[str, object], until: int) -> dict[i
         after = begins[place] if (place := bisect_right(begins, one.finish)) < len(begins) else until
         room = max(0, after - one.finish) / step if step > 0 else 0.0
         rooms[one.number] = step, min(room, SPREAD * (apart + 1.0))
-    counted = told.get("arrivals")
     scale = 1 / SPREAD
-    if isinstance(counted, int):
-        steps = counted - sum(one.batches for one in mine) + len(left)  # and what came after the last batch
+    if told.arrivals is not None:
+        steps = told.arrivals - sum(one.batches for one in mine) + len(left)  # and after the last batch
         scale = min(1.0, max(0, steps) / max(1e-9, sum(room for _, room in rooms.values())))
     return {number: round(step * room * scale) for number, (step, room) in rooms.items()}
 
@@ -254,7 +248,7 @@ def _pace(one: Iteration) -> tuple[float, int]:
     return each, max(0, last.next.arrivals - before.next.arrivals - 1)
 
 
-def _alone(log: ProcessLog, thread: int, passes: bool, told: dict[str, object]) -> list[TimedSpan]:
+def _alone(log: ProcessLog, thread: int, passes: bool, told: ExitFact) -> list[TimedSpan]:
     """The training of a thread without a loader: from its first backward pass or optimizer step on."""
     moves = log.of(wire.BACKWARD, wire.OPTIMIZER, thread=thread)
     ends = log.of(wire.STEP, thread=thread)
@@ -263,8 +257,8 @@ def _alone(log: ProcessLog, thread: int, passes: bool, told: dict[str, object]) 
         return [TimedSpan(moves[0].t, max(row.end for row in moves), TRAINING)] if seen else []
     first, last = ends[0], ends[-1]
     step = (last.t - first.t) / max(1, last.steps - first.steps)
-    counted = told.get("trained")
-    more = max(0, counted - last.steps) if isinstance(counted, int) else last.steps - ends[-2].steps
+    guess = last.steps - ends[-2].steps
+    more = max(0, told.trained - last.steps) if told.trained is not None else guess
     begin = first.t if passes or not moves else min(first.t, moves[0].t)
     return [TimedSpan(begin, round(last.t + step * more), TRAINING)]
 

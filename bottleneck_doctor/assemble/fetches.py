@@ -12,6 +12,7 @@ from statistics import fmean, median
 from ..agent import wire
 from ..model.fetches import FetchTable, HotFiles, Making, Payload, Repeats
 from ..model.instruments import Sample
+from .facts import DecoderFact, FileFact, TransformFact, WorkerFact
 from .loaders import Numbering
 from .rows import ProcessLog, Row, S, append
 
@@ -43,11 +44,7 @@ def _transforms(fetchers: list[Fetcher]) -> dict[str, float]:
     spent: dict[str, int] = defaultdict(int)
     timed = 0
     for fetcher in fetchers:
-        names = {
-            one.get("number"): str(one.get("name"))
-            for one in fetcher.log.facts
-            if one.get("fact") == "transform"
-        }
+        names = {one.number: one.name for one in fetcher.log.told(TransformFact)}
         rows = fetcher.rows(wire.TRANSFORM)
         timed += len({row.t for row in rows})
         for row in rows:
@@ -113,12 +110,10 @@ def read_hot_files(
 
 def _told(touched: _Touched, log: ProcessLog) -> None:
     """What the agent said."""
-    for fact in log.facts:
-        if fact.get("fact") == "file":
-            touched.mounts.setdefault(str(fact.get("path")), "")
-            touched.direct = touched.direct or bool(fact.get("direct"))
-        elif fact.get("fact") == "decoder":
-            touched.decoders.add(str(fact.get("module")))
+    for file in log.told(FileFact):
+        touched.mounts.setdefault(file.path, "")
+        touched.direct = touched.direct or file.direct
+    touched.decoders.update(one.module for one in log.told(DecoderFact))
 
 
 def _seen(touched: _Touched, sample: Sample) -> None:
@@ -180,7 +175,7 @@ def find_fetchers(logs: list[ProcessLog], numbering: Numbering) -> dict[str, lis
         for thing in {row.loader for row in log.of(wire.FETCH) if row.loader}:
             fetchers.setdefault(numbering.get((log.pid, thing), ""), []).append(Fetcher(log, -1, thing))
     for log in logs:
-        if log.pid in owners and log.first("worker"):
+        if log.pid in owners and log.told(WorkerFact):
             key, number = owners[log.pid]
             fetchers.setdefault(key, []).append(Fetcher(log, number, None))
     return {key: fetcher for key, fetcher in fetchers.items() if key}

@@ -15,6 +15,7 @@ from itertools import pairwise
 from ..agent import wire
 from ..model.code import Location
 from ..model.loops import LoopBody, Outside
+from .facts import LoopFact
 from .iterators import Iteration
 from .loop_body import read_body
 from .loops import pieces
@@ -59,14 +60,12 @@ def read_outside(
 
 def find_body(log: ProcessLog, cwd: str) -> LoopBody | None:
     """The innermost loop around the backward pass, where its source could be read."""
-    return read_body(places_told(log, "loop"), cwd)
+    return read_body(places_told(log, LoopFact), cwd)
 
 
-def places_told(log: ProcessLog, fact: str) -> list[Location]:
+def places_told(log: ProcessLog, kind: type[LoopFact]) -> list[Location]:
     """The lines in which the training stood, the innermost first."""
-    chains = [one.get("chain") for one in log.facts if one.get("fact") == fact]
-    calls = [call for chain in chains if isinstance(chain, list) for call in chain]
-    return [Location(str(file), int(line), str(name)) for file, line, name in calls]
+    return [Location(*call) for one in log.told(kind) for call in one.chain]
 
 
 def _evaluated(thread: int, iterations: list[Iteration]) -> Sums:
@@ -87,7 +86,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Gap:
+class LoopGap:
     """Nanoseconds in which a step got its batch, of these on the CPU, and waiting for one."""
 
     taken: int
@@ -106,7 +105,7 @@ class SamplingInterval:
     wall: int
     whole: Used
     first: Used | None
-    gap: Gap | None
+    gap: LoopGap | None
     late: int | None
     queued: int
 
@@ -157,11 +156,11 @@ def _late(returned: Row | None, backwards: list[int]) -> int | None:
     return backwards[place] - returned.t if returned is not None and place < len(backwards) else None
 
 
-def _gap_of(row: Row, marks: Marks) -> Gap:
+def _gap_of(row: Row, marks: Marks) -> LoopGap:
     """A FORWARD row without what has rows of its own."""
     hooked = _hooked(marks, row.t, row.end) + marks.zeroed.between(row.t, row.end)
     left = max(0, row.duration - hooked)
-    return Gap(left, min(row.cpu_ns, left) if hooked else row.cpu_ns, row.run_queue_ns)
+    return LoopGap(left, min(row.cpu_ns, left) if hooked else row.cpu_ns, row.run_queue_ns)
 
 
 def _hooked(marks: Marks, begin: int, end: int) -> int:
@@ -191,7 +190,7 @@ class Unseen:
         return cls(line("on"), line("off"))
 
 
-def _gap(one: SamplingInterval, unseen: Unseen | None) -> Gap | None:
+def _gap(one: SamplingInterval, unseen: Unseen | None) -> LoopGap | None:
     """The gaps of all steps in a stretch; None without a module."""
     gap, steps = one.gap, one.steps
     if gap is None:
@@ -203,7 +202,7 @@ def _gap(one: SamplingInterval, unseen: Unseen | None) -> Gap | None:
         taken = on + max(0, gap.taken - gap.cpu) + round(unseen.off.estimate(rest.off, steps - 1))
     taken = max(0, min(taken, one.wall))
     on = max(0, min(on, taken))
-    return Gap(taken, on, max(0, min(gap.queue * steps, taken - on)))
+    return LoopGap(taken, on, max(0, min(gap.queue * steps, taken - on)))
 
 
 def _append(result: Outside, one: SamplingInterval, unseen: Unseen | None, marks: Marks, origin: int) -> None:

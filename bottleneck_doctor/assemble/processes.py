@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ..agent import wire
+from ..model.computing import Optimizer
 from ..model.run import Losses, Order, Process, Treated, Trial
+from .facts import (
+    BatchesFact,
+    DeviceFact,
+    LossesFact,
+    ProcessFact,
+    RanksFact,
+    SettledFact,
+    TorchFact,
+    TreatedFact,
+    WorkerFact,
+)
 from .loaders import Numbering
 from .rows import ProcessLog, S
 
@@ -23,43 +35,51 @@ def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) ->
 
 
 def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Process:
-    worker, torch, who = log.first("worker"), log.first("torch"), log.first("process")
-    settled, ranks = log.first("settled"), log.first("ranks")
+    torch, who = log.first(TorchFact), log.first(ProcessFact)
+    rank, world_size = _ranks(log)
     ends = [row.end for row in log.rows]
-    since = torch.get("since_start_ns")
+    since = torch.since_start_ns
     return Process(
         pid=log.pid,
         ppid=log.parent,
         role=_role(log),
         started_s=max(0.0, (log.start_ns - origin) * S),
         ended_s=max(0.0, (max(ends) - origin) * S) if ends else None,
-        rank=ranks.get("rank", who.get("rank")),
-        world_size=ranks.get("world_size", who.get("world_size")),
+        rank=rank,
+        world_size=world_size,
         loader=birth[0],
-        worker=worker.get("worker"),
-        python=str(who.get("python", "")),
-        torch=torch.get("version"),
-        torch_threads=settled.get("threads") or torch.get("threads"),
+        worker=log.first(WorkerFact).worker,
+        python=who.python,
+        torch=torch.version,
+        torch_threads=log.first(SettledFact).threads or torch.threads,
         device=_device(log),
         rows=len(log.rows),
         dropped=max(0, log.board.get("dropped", 0)),
         agent_s=max(0, log.board.get("cost_ns", 0)) * S,
         torch_s=since * S if since else None,
-        executable=str(who.get("executable") or ""),
+        executable=who.executable,
+    )
+
+
+def _ranks(log: ProcessLog) -> tuple[int | None, int | None]:
+    """(rank, ranks in all), by the process group, else by the launcher's environment."""
+    group, who = log.first(RanksFact), log.first(ProcessFact)
+    return (
+        who.rank if group.rank is None else group.rank,
+        who.world_size if group.world_size is None else group.world_size,
     )
 
 
 def _device(log: ProcessLog) -> str | None:
     """What it computes on: where its optimizers' parameters are, unless on the host, where they may be kept
     for want of room; else the accelerator that it had begun to use."""
-    kinds = [fact.get("device") for fact in log.facts if fact.get("fact") == "optimizer"]
-    own = next((str(kind) for kind in kinds if kind and kind not in ("cpu", "meta")), None)
-    known = own or log.first("device").get("kind") or log.first("settled").get("device")
-    return str(known) if known else None
+    kinds = [one.device for one in log.told(Optimizer)]
+    own = next((kind for kind in kinds if kind and kind not in ("cpu", "meta")), None)
+    return own or log.first(DeviceFact).kind or log.first(SettledFact).device or None
 
 
 def _role(log: ProcessLog) -> str:
-    if log.first("worker"):
+    if log.told(WorkerFact):
         return "worker"
     return "trainer" if log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP) else "other"
 
@@ -72,20 +92,14 @@ def read_trial(order: Order | None, logs: list[ProcessLog]) -> Trial | None:
     """None where the run was no trial."""
     if order is None:
         return None
-    treated = [
-        Treated(str(fact.get("name", "")), log.pid, str(fact.get("why", "")))
-        for log in logs
-        for fact in log.facts
-        if fact.get("fact") == "treated"
-    ]
+    treated = [Treated(one.name, log.pid, one.why) for log in logs for one in log.told(TreatedFact)]
     return Trial(order, treated[:AT_MOST], [one for one in map(_losses, logs) if one is not None][:AT_MOST])
 
 
 def _losses(log: ProcessLog) -> Losses | None:
     """Several facts of one process follow each other: each holds what came since the last."""
-    values = [value for fact in log.facts if fact.get("fact") == "losses" for value in fact["values"]]
-    batches = [value for fact in log.facts if fact.get("fact") == "batches" for value in fact["checksums"]]
+    values = [value for one in log.told(LossesFact) for value in one.values]
+    batches = [value for one in log.told(BatchesFact) for value in one.checksums]
     if not values and not batches:
         return None
-    rank = log.first("ranks").get("rank", log.first("process").get("rank"))
-    return Losses(log.pid, rank, values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST])
+    return Losses(log.pid, _ranks(log)[0], values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST])

@@ -13,6 +13,7 @@ from .computing import hold_up, read_computing
 from .device import Traced, find_untraced, read_devices, read_drivers, read_traces, settle
 from .elapsed import read_elapsed, read_fetchers, read_startups
 from .excerpts import read_excerpts
+from .facts import AskedFact, WorkerFact
 from .fetches import (
     FETCHES_AT_MOST,
     Fetcher,
@@ -72,7 +73,7 @@ def assemble(remains: Remains) -> Profile:
     loops = _loops(logs, iterations, bodies, windows, origin)
     payloads = [read_payload(key, members) for key, members in fetchers.items()]
     repeats = [read_repeats(key, members) for key, members in fetchers.items()]
-    trainers = [log for log in logs if not log.first("worker")]
+    trainers = [log for log in logs if not log.told(WorkerFact)]
     drivers = read_drivers(remains.samples, trainers)
     traces = read_traces(trainers, remains.folder)
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
@@ -130,7 +131,7 @@ def _loops(
 ) -> list[Loop]:
     """The loops over loaders, those with most steps first; steps under torch.profiler are set aside. py-spy
     looks from outside, at some hundredths of a core: steps under it are like the others."""
-    asked = {one.pid: around(bodies[one.pid], places_told(one, "asked")) for one in logs}
+    asked = {one.pid: around(bodies[one.pid], places_told(one, AskedFact)) for one in logs}
     every = (read_loops(log, iterations[log.pid], origin, asked[log.pid]) for log in logs)
     loops = sorted((loop for found in every for loop in found), key=lambda loop: -loop.steps)[:64]
     kept = _fitting(loops)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import fields, replace
 from statistics import median
-from typing import Any
 
 from ..agent import wire
 from ..model.instruments import Operation
 from ..model.loops import Parallel, Passes, Ranks
+from .facts import DdpBooksFact, ParallelFact, SiteFact
 from .loaders import locate
 from .rows import ProcessLog, Row, S
 from .steps import asleep
@@ -25,53 +26,46 @@ def read_ranks(logs: list[ProcessLog]) -> Ranks:
 
 
 def _parallel(log: ProcessLog) -> list[Parallel]:
-    facts = [fact for fact in log.facts if fact.get("fact") == "parallel"]
-    books = {fact.get("model"): fact for fact in log.facts if fact.get("fact") == "ddp_books"}
-    shared = [fact for fact in facts if fact.get("kind") == "ddp"]
-    sharded = [fact for fact in facts if fact.get("kind") == "fsdp"]
-    whole = [fact for fact in facts if fact.get("kind") != "fsdp"] + ([_sharded(sharded)] if sharded else [])
-    return [_wrapped(log.pid, fact, books.get(_place(shared, fact), {})) for fact in whole]
+    models = log.told(ParallelFact)
+    books = {one.model: one for one in log.told(DdpBooksFact)}
+    shared = [one for one in models if one.kind == "ddp"]
+    sharded = [one for one in models if one.kind == "fsdp"]
+    whole = [one for one in models if one.kind != "fsdp"] + ([_sharded(sharded)] if sharded else [])
+    return [_wrapped(log.pid, one, books.get(_place(shared, one), DdpBooksFact())) for one in whole]
 
 
-def _sharded(groups: list[dict[str, Any]]) -> dict[str, Any]:
+def _sharded(groups: list[ParallelFact]) -> ParallelFact:
     """The groups of a sharded model as one; the last is built by the line that wraps all of it."""
-    told = [dict(one.get("arguments") or {}) for one in groups]
+    told = [one.arguments for one in groups]
     arguments = {
-        "groups": len(groups),
-        "resharded": sum(one.get("resharded") == "True" for one in told),
+        "groups": str(len(groups)),
+        "resharded": str(sum(one.get("resharded") == "True" for one in told)),
         **{
             name: ", ".join(sorted({str(one.get(name)) for one in told}))
             for name in ("param_dtype", "reduce_dtype")
         },
     }
-    sums = {name: sum(int(one.get(name) or 0) for one in groups) for name in ("parameters", "gradient_bytes")}
-    return {**groups[-1], **sums, "arguments": arguments}
+    return replace(
+        groups[-1],
+        parameters=sum(one.parameters for one in groups),
+        gradient_bytes=sum(one.gradient_bytes for one in groups),
+        arguments=arguments,
+    )
 
 
-def _place(shared: list[dict[str, Any]], fact: dict[str, Any]) -> int:
+def _place(shared: list[ParallelFact], fact: ParallelFact) -> int:
     """The number by which a model's books name it: models were built in this order."""
     return next((number for number, one in enumerate(shared, 1) if one is fact), 0)
 
 
-def _wrapped(pid: int, fact: dict[str, Any], books: dict[str, Any]) -> Parallel:
-    buckets = str(books.get("rebuilt_bucket_sizes") or books.get("bucket_sizes") or "")
-    unused = books.get("unused_parameter_size")
+def _wrapped(pid: int, fact: ParallelFact, books: DdpBooksFact) -> Parallel:
+    buckets = books.rebuilt_bucket_sizes or books.bucket_sizes
     return Parallel(
         pid=pid,
-        kind=str(fact.get("kind", "")),
-        file=str(fact.get("file") or ""),
-        line=int(fact.get("line") or 0),
-        function=str(fact.get("function") or ""),
-        parameters=int(fact.get("parameters") or 0),
-        gradient_bytes=int(fact.get("gradient_bytes") or 0),
-        buffers=int(fact.get("buffers") or 0),
-        devices=int(fact.get("devices") or 0),
-        world_size=int(fact.get("world_size") or 1),
-        backend=str(fact.get("backend") or ""),
-        arguments={str(name): str(value) for name, value in dict(fact.get("arguments") or {}).items()},
+        **{one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "rank"},
         bucket_bytes=[int(size) for size in buckets.split(",") if size.strip().isdigit()] or None,
-        unused_bytes=int(unused) if isinstance(unused, int) else None,
-        comm_hook=str(books.get("comm_hook") or ""),
+        unused_bytes=books.unused_parameter_size,
+        comm_hook=books.comm_hook,
     )
 
 
@@ -106,16 +100,16 @@ def _within(row: Row, steps: list[Row], begins: list[int]) -> bool:
 
 def read_collectives(log: ProcessLog) -> list[Operation]:
     """The lines of a process that call collectives, the costliest first."""
-    sites = {fact.get("site"): fact for fact in log.facts if fact.get("fact") == "site"}
+    sites = {one.site: one for one in log.told(SiteFact)}
     groups: dict[tuple[int, int], list[Row]] = {}
     for row in log.of(wire.COLLECTIVE):
         groups.setdefault((row.site, row.thread), []).append(row)
-    found = [_operation(log.pid, key[1], rows, sites.get(key[0], {})) for key, rows in groups.items()]
+    found = [_operation(log.pid, key[1], rows, sites.get(key[0], SiteFact())) for key, rows in groups.items()]
     return sorted(found, key=lambda operation: -operation.total_s)[:COLLECTIVES_AT_MOST]
 
 
-def _operation(pid: int, thread: int, rows: list[Row], site: dict[str, Any]) -> Operation:
-    name, _, module = str(site.get("kind", "")).partition(" ")
+def _operation(pid: int, thread: int, rows: list[Row], site: SiteFact) -> Operation:
+    name, _, module = site.kind.partition(" ")
     return Operation(
         kind="exchange",
         pid=pid,

@@ -12,24 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..agent import wire
+from .facts import KINDS, LARGEST, Fact, is_sound, read
 
 FILES_AT_MOST = 4096
 ROWS_AT_MOST = 1_000_000  # of 360 bytes each, once they are read; what trains is always read whole,
 OTHERS_ROWS_AT_LEAST = 200_000  # and of workers so many at least
 PART_BYTES = 128 * wire.ROW.size
 EMPTY = bytes(PART_BYTES)  # most of what is reserved stays so, and to compare is cheaper than to unpack
-LARGEST = 1 << 62  # of anything that can be measured
-FIELDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys("columns through chain dataset_at".split(), list),
-    **dict.fromkeys("arguments".split(), dict),
-    **dict.fromkeys("fact kind file function dataset sampler collate name why switch module".split(), str),
-    **dict.fromkeys(
-        "thing line site at_ns worker workers parent rank world_size trained number model num_workers "
-        "parameters gradient_bytes buffers devices index".split(),
-        int,
-    ),
-}  # of what type a fact's field is: one that is of another is left out
-MAY_BE_NEGATIVE = ("rank", "worker")
 INSTANT_BITS = 10  # of a nanosecond clock, below which instants are as good as random
 
 
@@ -75,9 +64,21 @@ class ProcessLog:
     facts: list[dict[str, Any]] = field(default_factory=list)
     board: dict[str, int] = field(default_factory=dict)
 
-    def first(self, fact: str) -> dict[str, Any]:
-        """The first fact of that name, or an empty one."""
-        return next((line for line in self.facts if line.get("fact") == fact), {})
+    def told(self, kind: type[Fact]) -> list[Fact]:
+        """The facts of one kind, in the order in which they were written."""
+        found = (read(kind, said, self.pid) for said in self._by_name.get(KINDS[kind], ()))
+        return [one for one in found if one is not None]
+
+    def first(self, kind: type[Fact]) -> Fact:
+        """The first of them, or one that says nothing."""
+        return next(iter(self.told(kind)), kind())
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        for said in self.facts:
+            found.setdefault(str(said.get("fact")), []).append(said)
+        return found
 
     def of(self, *kinds: int, thread: int | None = None) -> list[Row]:
         """The rows of these kinds in the order of their start, of one thread or of all."""
@@ -177,14 +178,6 @@ def _is_sound(words: tuple[int, ...]) -> bool:
     return t > 0 and duration >= 0 and min(words[:7]) >= wire.NOTHING and max(words[:7]) < LARGEST
 
 
-def _fits(name: str, value: object) -> bool:
-    if isinstance(value, bool):  # which Python counts among whole numbers, and a profile does not
-        return name not in FIELDS
-    return isinstance(value, FIELDS.get(name, object)) and (
-        not isinstance(value, int) or (0 <= value < LARGEST) or (value == -1 and name in MAY_BE_NEGATIVE)
-    )
-
-
 def _facts(path: Path) -> Iterator[dict[str, Any]]:
     try:
         text = path.read_text("utf-8", "replace")
@@ -196,4 +189,4 @@ def _facts(path: Path) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            yield {name: one for name, one in value.items() if _fits(name, one)}
+            yield {name: one for name, one in value.items() if is_sound(name, one)}

@@ -122,11 +122,11 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         raise BadProfile(f"{name}: {problem}") from None
 
 
-def as_type(kind: type[Made], fields: dict[str, Any]) -> Made | None:
+def as_type(kind: type[Made], said: Any) -> Made | None:
     """What an agent has written down, as the type that a profile has for it; None where it is not of it."""
     try:
-        return msgspec.convert(fields, kind)
-    except (msgspec.ValidationError, TypeError):
+        return msgspec.convert(said, kind)
+    except (msgspec.ValidationError, UnicodeEncodeError, TypeError):
         return None
 
 

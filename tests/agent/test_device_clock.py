@@ -14,7 +14,7 @@ import pytest
 from bottleneck_doctor.agent import device_clock, loop_without_loader, training, wire
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_logs
-from tests.agent.watching import PRELUDE, watched
+from tests.agent.watching import PRELUDE, first, watched
 
 
 class Pretend:
@@ -108,7 +108,7 @@ def test_a_step_that_computes_on_a_stream_of_its_own_is_not_timed(device: Preten
     assert device_clock.begin(True) is None
     assert state.accelerator is None
     (log,) = read_logs(tmp_path)
-    assert "a stream of its own" in log.first("device_silent")["why"]
+    assert "a stream of its own" in first(log, "device_silent")["why"]
 
 
 def test_a_step_is_written_once_the_device_has_come_past_it(device: Pretend, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_device_that_refuses_is_left_alone_and_why_is_written(device: Pretend,
     step(device, 0, 100)
     assert state.accelerator is None
     (log,) = read_logs(tmp_path)
-    assert "events cannot be timed here" in str(log.first("device_silent"))
+    assert "events cannot be timed here" in str(first(log, "device_silent"))
 
 
 SCRIPT = (

@@ -21,9 +21,10 @@ SIDES = {"device": "cpu", "dtype": "float32", "inputs": True, "calls": 1}
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Read:
-    """The facts that a loss leaves, without the word that they are facts."""
+    """The facts that a loss leaves, each with its name as its kind."""
     facts: list[dict[str, Any]] = []
-    monkeypatch.setattr(state, "writer", SimpleNamespace(fact=lambda fact, **said: facts.append(said)), False)
+    writer = SimpleNamespace(fact=lambda fact, **said: facts.append({"kind": fact, **said}))
+    monkeypatch.setattr(state, "writer", writer, False)
 
     def noted(loss: Any) -> list[dict[str, Any]]:
         facts.clear()

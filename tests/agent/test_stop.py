@@ -10,7 +10,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.rows import read_logs
-from tests.agent.watching import PRELUDE, said, watched
+from tests.agent.watching import PRELUDE, first, said, watched
 
 # The script writes its own stop order, where the supervisor would: after a few steps, "stop at 20".
 SCRIPT = (
@@ -60,9 +60,9 @@ def test_finally_blocks_and_exit_functions_run(run: Any) -> None:
 
 
 def test_the_agent_says_that_it_was_the_agent(run: Any) -> None:
-    logs = [log for log in read_logs(run[1].folder) if log.first("stopped")]
+    logs = [log for log in read_logs(run[1].folder) if first(log, "stopped")]
     assert len(logs) == 1, "workers do not stop themselves"
-    assert logs[0].first("stopped")["trained"] >= 20
+    assert first(logs[0], "stopped")["trained"] >= 20
 
 
 def test_an_order_given_before_the_start_is_obeyed(tmp_path: Path) -> None:

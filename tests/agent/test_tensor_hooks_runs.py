@@ -64,7 +64,7 @@ def test_each_step_that_was_listened_to_has_one(word: str, both: Any) -> None:
     rows = log.of(WORDS[word])
     assert len(heard) > 5
     assert len(rows) == len(heard)
-    (site,) = (fact for fact in log.facts if fact.get("site") == rows[0].thing)
+    (site,) = (fact for fact in log.facts if fact.get("site") == rows[0].site)
     source = (both[1].folder.parent / "train.py").read_text().splitlines()
     assert source[site["line"] - 1].endswith("# " + word)
     assert {row.site for row in rows} == {rows[0].site}

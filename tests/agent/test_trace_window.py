@@ -14,7 +14,7 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.trace_window import STEPS, WARM_STEPS
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
-from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
+from tests.agent.watching import PRELUDE, Told, first, plain, profile_of, watched
 
 SCRIPT = (
     PRELUDE
@@ -92,7 +92,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def test_some_steps_are_recorded_and_the_script_notices_nothing(usual: Told, tmp_path: Path) -> None:
-    fact = log_of(usual).first("trace")
+    fact = first(log_of(usual), "trace")
     assert fact["steps"] == STEPS
     names = named(usual, fact)
     assert sum(name.startswith("bdoc#step#") for name in names) == STEPS + 1
@@ -120,7 +120,7 @@ def test_the_window_waits_for_the_device_to_come_past_its_last_step(tmp_path: Pa
     told = watched(tmp_path, script(behind=3))
     log = log_of(told)
     assert asked_inside(log) == WARM_STEPS + STEPS + 2
-    names = named(told, log.first("trace"))
+    names = named(told, first(log, "trace"))
     assert sum(name.startswith("enumerate(DataLoader)") for name in names) == STEPS, "waiting records no more"
 
 
@@ -128,7 +128,7 @@ def test_a_device_far_behind_is_not_waited_for_without_end(tmp_path: Path) -> No
     before = "from _bdoc_agent import trace_window; trace_window.DRAIN_NS = 20_000_000"
     log = log_of(watched(tmp_path, script(1000, before)))
     assert WARM_STEPS + STEPS < asked_inside(log) < 60
-    assert log.first("trace")["steps"] == STEPS
+    assert first(log, "trace")["steps"] == STEPS
 
 
 def test_a_window_that_an_evaluation_cuts_short_is_opened_again_in_the_training(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_a_window_that_an_evaluation_cuts_short_is_opened_again_in_the_training(
 """
     told = watched(tmp_path, script().replace("    time.sleep(0.003)", evaluation))
     log = log_of(told)
-    assert "left after" in log.first("trace_refused")["why"]
-    fact = log.first("trace")
+    assert "left after" in first(log, "trace_refused")["why"]
+    fact = first(log, "trace")
     assert fact["steps"] == STEPS
     training = {row.loader for row in log.of(wire.NEXT) if row.backwards}
     assert {fact["loader"]} <= training
@@ -154,8 +154,8 @@ def test_where_somebody_else_profiles_no_window_is_opened(tmp_path: Path) -> Non
     told = watched(tmp_path, script(before=other) + ends)
     (log,) = read_logs(told.folder)
     assert told.status == 0
-    assert log.first("trace") == {}
-    assert "another profiler" in log.first("trace_refused")["why"]
+    assert first(log, "trace") == {}
+    assert "another profiler" in first(log, "trace_refused")["why"]
 
 
 @pytest.mark.parametrize("broken", ["prepare", "range"])
@@ -164,15 +164,15 @@ def test_a_recording_that_fails_leaves_the_training_alone(tmp_path: Path, broken
     told = watched(tmp_path, script(before=before))
     log = log_of(told)
     assert len(told.stdout.split()) == 2
-    assert log.first("trace") == {}
-    assert "ZeroDivisionError" in log.first("trace_refused")["why"]
+    assert first(log, "trace") == {}
+    assert "ZeroDivisionError" in first(log, "trace_refused")["why"]
 
 
 def test_where_kineto_cannot_be_silenced_nothing_is_recorded_and_nothing_printed(tmp_path: Path) -> None:
     before = "from _bdoc_agent import trace_window; trace_window.SEVERITY = 'no_such_symbol'"
     log = log_of(watched(tmp_path, script(before=before)))
-    assert log.first("trace") == {}
-    assert "hides kineto's log level" in log.first("trace_refused")["why"]
+    assert first(log, "trace") == {}
+    assert "hides kineto's log level" in first(log, "trace_refused")["why"]
 
 
 @pytest.mark.parametrize(("every", "steps"), [(1, {3}), (17, {4, 5})])
@@ -182,14 +182,14 @@ def test_of_slow_steps_fewer_are_recorded_but_an_update_is_among_them(
     """Six slow steps of many operators would make a trace that nobody can read."""
     text = script().replace("    time.sleep(0.003)", "    time.sleep(0.09 if place > 10 else 0.003)")
     text = text.replace("loss = train_on(batch)", UPDATING.replace("EVERY", str(every)))
-    recorded = log_of(watched(tmp_path, text.replace("Asked(80)", "Asked(32)"))).first("trace")["steps"]
+    recorded = first(log_of(watched(tmp_path, text.replace("Asked(80)", "Asked(32)"))), "trace")["steps"]
     assert recorded in steps
 
 
 def test_a_training_that_ends_inside_of_the_window_ends_well(tmp_path: Path) -> None:
     late = script(behind=1000).replace("place == 10", "place == 55")
     told = watched(tmp_path, late.replace("        clock.state.control.on_profile()\n", AT_THE_NEXT_LOOK))
-    assert log_of(told).first("trace")["steps"] in range(2, STEPS + 1)
+    assert first(log_of(told), "trace")["steps"] in range(2, STEPS + 1)
 
 
 def test_a_fork_inside_of_the_window_ends_it_first(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_fork_inside_of_the_window_ends_it_first(tmp_path: Path) -> None:
 """
     told = watched(tmp_path, script().replace("    time.sleep(0.003)", forks))
     assert told.status == 0, told.stderr
-    steps = [log.first("trace").get("steps") for log in read_logs(told.folder)]
+    steps = [first(log, "trace").get("steps") for log in read_logs(told.folder)]
     assert steps[0] in range(2, STEPS)
 
 
@@ -245,7 +245,7 @@ def test_a_compiled_model_stays_as_it_is(tmp_path: Path) -> None:
     text = script().replace("for place, batch in", COMPILED) + count
     (tmp_path / "plain").mkdir()
     told = watched(tmp_path, text)
-    assert log_of(told).first("trace")["steps"] == STEPS
+    assert first(log_of(told), "trace")["steps"] == STEPS
     assert told.stdout == plain(tmp_path / "plain", text).stdout
 
 
@@ -263,5 +263,5 @@ def test_a_profiler_of_the_scripts_in_warm_up_is_left_alone(tmp_path: Path) -> N
     told = watched(tmp_path, text + "mine.stop()\n")
     assert told.status == 0, told.stderr
     (log,) = read_logs(told.folder)
-    assert log.first("trace") in (None, {}), "no window was opened"
+    assert first(log, "trace") in (None, {}), "no window was opened"
     assert told.stdout.splitlines()[0] == "True", "the script's own profiler has its events"

@@ -1,4 +1,4 @@
-"""What the agent writes and what assemble reads, held against the declarations in agent/wire.py."""
+"""What is written and read is declared: rows in agent/wire.py, facts in assemble/facts.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.facts import KINDS, keys
 from tests.house.source import PACKAGE, ROOT
 
 AGENT, ASSEMBLE = (sorted((ROOT / PACKAGE / room).glob("*.py")) for room in ("agent", "assemble"))
@@ -92,3 +93,21 @@ def _is_kind(node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "wire" and node.attr in dir(wire)
     )
+
+
+def test_each_fact_is_declared_with_its_keys() -> None:
+    """What a call names; dictionaries that it hands on are seen in real runs (tests/agent/watching.py)."""
+    declared = {name: keys(kind).keys() for kind, name in KINDS.items()}
+    assert len(declared) == len(KINDS)
+    for name, given, line in told():
+        assert given <= declared[name], f"{name}, line {line}"
+
+
+def told() -> Iterator[tuple[str, set[str], int]]:
+    """(name, keys, line) of each ``fact(fact="name", key=...)`` of the agent."""
+    for node in nodes([*AGENT, *(ROOT / PACKAGE / "agent" / "trial").glob("*.py")]):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fact":
+            given = {one.arg: one.value for one in node.keywords if one.arg}
+            name = given.pop("fact")
+            if isinstance(name, ast.Constant):
+                yield str(name.value), set(given), node.lineno

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.facts import KINDS, keys
 from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from bottleneck_doctor.model.loops import Loader, Loop
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
@@ -78,7 +80,20 @@ def watched(folder: Path, script: str, fresh: bool = False, **environ: str) -> T
     run.mkdir()
     (run / "control").write_bytes(bytes(wire.CONTROL_BYTES))
     door = {"BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT), "PYTHONPATH": str(INJECT)}
-    return _run(folder, run, script, {**door, **environ}, fresh)
+    told = _run(folder, run, script, {**door, **environ}, fresh)
+    _hold_to_declarations(run)
+    return told
+
+
+def _hold_to_declarations(run: Path) -> None:
+    """Whatever is written, its kind and its keys are declared, and columns that are not stay empty."""
+    declared = {name: keys(kind).keys() for kind, name in KINDS.items()}
+    for log in read_logs(run):
+        for fact in log.facts:
+            assert fact.keys() - {"fact"} <= declared[fact["fact"]], fact
+        for row in log.rows:
+            _, columns, _ = wire.KINDS[row.kind]
+            assert not any(row[2 + len(columns) : 7]), (row.kind, row)
 
 
 def plain(folder: Path, script: str, **environ: str) -> Told:
@@ -112,6 +127,11 @@ def said(told: Told) -> dict[str, Any]:
     for line in told.stdout.splitlines():
         whole.update(json.loads(line))
     return whole
+
+
+def first(log: ProcessLog, name: str) -> dict[str, Any]:
+    """The first fact of that name as it was written, or an empty one."""
+    return next((fact for fact in log.facts if fact.get("fact") == name), {})
 
 
 def profile_of(told: Told) -> Profile:

@@ -48,10 +48,10 @@ def test_compilation_is_a_short_table_of_running_totals() -> None:
 
 
 def test_shapes_are_sorted_by_kind_and_bounded() -> None:
-    said = {"fact": "shape", "device": "cpu", "dtype": "float32", "calls": 2, "invented_later": 1}
-    product = {**said, "kind": "product", "batch": 0, "m": 4, "k": 8, "n": 2, "inputs": True}
+    said = {"device": "cpu", "dtype": "float32", "calls": 2, "invented_later": 1}
+    product = {**said, "fact": "product", "batch": 0, "m": 4, "k": 8, "n": 2, "inputs": True}
     scores = {
-        **said, "kind": "attention", "batch": 6, "queries": 5, "keys": 7, "width": 4, "value_width": 4,
+        **said, "fact": "attention", "batch": 6, "queries": 5, "keys": 7, "width": 4, "value_width": 4,
         "between": 1, "masked": True, "dropout": False,
     }  # fmt: skip
     found = read_computing([log([], facts=[scores, *[product] * (2 * AT_MOST)])], {}, 0).shapes

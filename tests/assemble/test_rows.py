@@ -10,6 +10,7 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble import rows
+from bottleneck_doctor.assemble.facts import ProcessFact, TorchFact
 from bottleneck_doctor.assemble.rows import read_logs
 
 PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
@@ -27,8 +28,9 @@ def file(tmp_path: Path) -> Path:
 def test_all_chunks_are_read(file: Path) -> None:
     (log,) = read_logs(file.parent)
     assert [row.t for row in log.rows] == list(range(1, PER_CHUNK + 4))
-    assert log.first("process") == {"fact": "process", "rank": 0}
-    assert log.first("torch") == {}
+    assert log.told(ProcessFact) == [ProcessFact(rank=0)]
+    assert log.told(TorchFact) == []
+    assert log.first(TorchFact) == TorchFact()
 
 
 def test_a_row_that_was_not_finished_is_left_out(file: Path) -> None:
@@ -105,6 +107,6 @@ def test_of_many_workers_instants_are_left_out_and_none_of_who_trains(
 def test_a_truth_value_is_no_number(tmp_path: Path) -> None:
     writer = EventWriter(str(tmp_path))
     writer.row(wire.BACKWARD, 1, 1)
-    writer.fact(fact="process", rank=True, world_size=2, spare=True)
+    writer.fact(fact="process", rank=True, world_size=2, python=3, spare=True)
     (log,) = read_logs(tmp_path)
-    assert log.first("process") == {"fact": "process", "world_size": 2, "spare": True}
+    assert log.first(ProcessFact) == ProcessFact(world_size=2)

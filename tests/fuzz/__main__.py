@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.facts import KINDS, keys
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.errors import Refused
 from bottleneck_doctor.model.profile import Profile
@@ -202,16 +203,8 @@ def _facts(luck: random.Random) -> Iterator[bytes]:
         yield (line[: luck.randrange(len(line))] if luck.random() < 0.1 else line) + b"\n"
 
 
-@cache
-def _words(pattern: str) -> tuple[str, ...]:
-    agent = "".join(path.read_text() for path in (ROOT / "bottleneck_doctor" / "agent").glob("*.py"))
-    return tuple(sorted(set(re.findall(pattern, agent))))
-
-
-FACTS = _words(r'fact="(\w+)"')
-FIELDS = ("thing", "file", "line", "function", "columns", "through", "arguments", "dataset", "num_workers",
-          "batch_size", "length", "prefetch_factor", "origin", "worker", "parent", "chain", "site", "kind",
-          "index", "name", "rank", "world_size", "torch", "python", "trained", "at_ns", "why")  # fmt: skip
+FACTS = sorted(KINDS.values())
+FIELDS = sorted({name for kind in KINDS for name in keys(kind)})
 
 
 def examine_rows(seed: int, used: bool = True) -> str:
