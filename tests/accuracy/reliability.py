@@ -8,9 +8,9 @@ from itertools import pairwise
 from math import exp, log
 from statistics import median
 
-from tests.accuracy.judge import Judgement
+from tests.lab.judge import Judgement
+from tests.lab.table import BASES
 
-BASES = ("replay", "calibrated", "amdahl", "bound")
 SIZES = (1.0, 1.3, 2.0, 4.0, float("inf"))
 COVERED = 0.9  # what an interval promises
 WIDTHS = tuple(0.1 * step for step in range(41))  # of the interval as it is, tried when one pair is left out

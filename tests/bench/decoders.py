@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
-import json
 import subprocess
 import sys
 import tarfile
@@ -22,8 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.lab.run import diagnose
+
 PHOTOS, SIDE, BATCH = 96, 64, 16
 STEPS, WARM = 60, 8
+LIMIT_S = 900.0  # calibration has decoders to time, too
 # way -> the module that it needs, and the remedy that advises it
 WAYS = {
     "Pillow": ("PIL", ""),
@@ -201,19 +203,10 @@ def timed(way: str, folder: Path) -> tuple[float | None, str]:
 def promises(folder: Path) -> dict[str, str]:
     """What ``bdoc run --calibrate`` says of the first way, by remedy."""
     with tempfile.TemporaryDirectory() as place:
-        profile = str(Path(place) / "profile.json")
-        bdoc = [sys.executable, "-m", "bottleneck_doctor"]
         training = [__file__, "--way", "Pillow", "--data", str(folder), "--steps", str(2 * STEPS)]
-        subprocess.run(
-            [*bdoc, "run", "-q", "--calibrate", "-o", profile, *training],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        told = subprocess.run(
-            [*bdoc, "report", "--format", "json", profile], capture_output=True, text=True, check=True
-        )
+        report = diagnose(Path(place) / "profile.json", training, "--calibrate", limit_s=LIMIT_S)
     found = {}
-    for one in json.loads(told.stdout)["remedies"]:
+    for one in report["remedies"]:
         speedup = one["predicted_speedup"]
         sure = speedup["likely"] is not None
         found[one["id"]] = (

@@ -12,7 +12,8 @@ import pytest
 from bottleneck_doctor.model.codec import decode_profile, encode_report
 from bottleneck_doctor.prescribe import write_up
 from tests.gpu import bare
-from tests.gpu.measure import ROOT, execute
+from tests.gpu.measure import execute
+from tests.lab.run import ROOT
 
 SCRIPT = ROOT / "tests" / "gpu" / "patients" / "saturated.py"
 
@@ -36,7 +37,7 @@ def test_the_scripts_status_comes_back(tmp_path: Path) -> None:
 
 
 def test_it_is_used_only_where_something_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bare.bdoc() == ["-m", "bottleneck_doctor"]
+    assert bare.bdoc() == [sys.executable, "-m", "bottleneck_doctor"]
     monkeypatch.setattr(bare, "NEEDED", ("msgspec", "surely_not_installed"))
     assert bare.missing() == ["surely_not_installed"]
-    assert bare.bdoc() == ["-m", "tests.gpu.bare"]
+    assert bare.bdoc() == [sys.executable, "-m", "tests.gpu.bare"]

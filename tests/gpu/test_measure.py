@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.gpu.measure import NOT_HERE, ROOT, Failed, NotHere, execute
+from tests.gpu.measure import NOT_HERE, NotHere, execute
+from tests.lab.run import ROOT, Failed
 
 LAST_WORDS = "import sys; print('first', file=sys.stderr); print('why', file=sys.stderr); sys.exit({})"
 

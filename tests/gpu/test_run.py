@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.gpu import run
-from tests.gpu.measure import ROOT
+from tests.lab.run import ROOT
 
 
 @pytest.mark.slow
@@ -43,9 +43,9 @@ def test_a_rehearsal_goes_through_a_patient_and_the_cost(
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    assert [name for name, _ in run._chosen("waits, starved_by_cpu")] == ["waits", "starved-by-cpu"]
+    assert [name for name, _ in run.some_items("waits, starved_by_cpu")] == ["waits", "starved-by-cpu"]
     with pytest.raises(argparse.ArgumentTypeError, match="no item 'starvd'; there are waits, starved-by-cpu"):
-        run._chosen("starvd")
+        run.some_items("starvd")
 
 
 def test_a_device_gives_its_folder_a_name() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.cost import Pair, Run
 from tests.gpu.unharmed import MOST, Waits, cost_line, longer, waits_line
+from tests.lab.cost import Pair, Run
 
 CALLS = {"cudaStreamSynchronize": 80, "cudaDeviceSynchronize": 20}
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.accuracy.judge import judge
-from tests.accuracy.measure import ROOT, Plain, Watched, limited, plain, watched
+from tests.lab.judge import judge
+from tests.lab.patients import Plain, Watched, limited, plain, watched
+from tests.lab.run import ROOT
 from tests.patients.expected import PATIENTS, script
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.accuracy.kept import placeless
+from tests.lab.kept import placeless
 from tests.patients.expected import Patient
 from tests.proving.judge import Taken
 

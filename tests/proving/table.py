@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from tests.lab.table import count, line, mark, with_sum
 from tests.proving.judge import NEAR, TIMES, Judgement
 
 HEADER = (
@@ -47,13 +48,13 @@ def row(judgement: Judgement) -> str:
         judgement.verdict,
         "–" if judgement.told is None else f"×{judgement.told:.2f}",
         "–" if twin is None else f"×{twin[1]:.2f} ({twin[0]:.2f} – {twin[2]:.2f})",
-        ("–" if off is None else f"{100 * off:+.0f} %") + _mark(judgement.near),
-        (judgement.winner or "none") + _mark(judgement.winner_right),
-        f"{judgement.times:.1f} ×" + _mark(judgement.short),
-        told + _mark(judgement.parity_right),
+        ("–" if off is None else f"{100 * off:+.0f} %") + mark(judgement.near),
+        (judgement.winner or "none") + mark(judgement.winner_right),
+        f"{judgement.times:.1f} ×" + mark(judgement.short),
+        told + mark(judgement.parity_right),
         ", ".join(judgement.left) or "nothing",
     ]
-    return "| " + " | ".join(cells) + " |"
+    return line(cells)
 
 
 COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
@@ -69,7 +70,7 @@ def summary(judgements: Sequence[Judgement]) -> list[str]:
     """What the rows add up to."""
     if not judgements:
         return []
-    lines = [f"{name}: {_count(judgements, right)}" for name, right in COUNTED.items()]
+    lines = [f"{name}: {count(judgements, right)}" for name, right in COUNTED.items()]
     off = sorted(abs(100 * j.off) for j in judgements if j.off is not None)
     if off:
         lines.append(f"speedup off by {median(off):.0f} % (median), {off[-1]:.0f} % at worst")
@@ -94,15 +95,5 @@ def page(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
 def _found(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
     if not judgements:
         return "No proof was recorded yet."
-    rows = "\n".join(row(judgement) for judgement in judgements)
-    adds_up = "\n".join(f"- {line}" for line in summary(judgements))
-    return f"Machine: {machine}; {repeats} pairs by hand.\n\n{HEADER}\n{rows}\n\n{adds_up}"
-
-
-def _mark(right: bool | None) -> str:
-    return "" if right is None else " ✓" if right else " ✗"
-
-
-def _count(rows: Sequence[Judgement], right: Callable[[Judgement], bool | None]) -> str:
-    judged = [verdict for verdict in map(right, rows) if verdict is not None]
-    return f"{sum(judged)} of {len(judged)}"
+    found = with_sum(HEADER, [*map(row, judgements)], summary(judgements))
+    return f"Machine: {machine}; {repeats} pairs by hand.\n\n{found}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy.judge import Judgement, judge
-from tests.accuracy.table import row, summary
+from tests.lab.judge import Judgement, judge
+from tests.lab.table import row, summary
 from tests.patients.expected import Patient, ReadLimit
 
 SICK = Patient(

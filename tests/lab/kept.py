@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy.judge import Judgement, judge
-from tests.accuracy.measure import ROOT
+from tests.lab.judge import Judgement, judge
+from tests.lab.run import ROOT
 from tests.patients.expected import Patient
 
 
@@ -33,10 +33,14 @@ class Taken:
 
 def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
     """File the profile and the measurements under the patient's name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    squeezed = gzip.compress(placeless(profile.read_text()).encode(), mtime=0)
-    (folder / f"{patient.name}.profile.json.gz").write_bytes(squeezed)
+    put_profile(folder, patient.name, placeless(profile.read_text()))
     (folder / f"{patient.name}.taken.json").write_text(json.dumps(asdict(taken)) + "\n")
+
+
+def put_profile(folder: Path, name: str, text: str) -> None:
+    """File a profile under a name; the same text makes the same file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.profile.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def placeless(text: str) -> str:
@@ -74,9 +78,12 @@ def again(folder: Path, patient: Patient, without: Sequence[str] = ()) -> Judgem
     file = folder / f"{patient.name}.profile.json.gz"
     if not file.exists():
         return None
-    report = report_of(file, without)
-    taken = Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
-    return judged(patient, report, taken)
+    return judged(patient, report_of(file, without), taken_of(folder, patient))
+
+
+def taken_of(folder: Path, patient: Patient) -> Taken:
+    """What was kept of a patient beside the profile."""
+    return Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
 
 
 def judged(patient: Patient, report: dict[str, Any], taken: Taken) -> Judgement:
