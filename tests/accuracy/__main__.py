@@ -11,15 +11,18 @@ from typing import Any
 from tests.accuracy import page, reliability
 from tests.accuracy.settings import KEPT, SETTINGS, enter, placed, recorded
 from tests.lab import table
-from tests.lab.judge import Judgement
-from tests.lab.kept import Taken, again, judged, put
-from tests.lab.options import machine, some_patients, tell
-from tests.lab.patients import Plain, limited, plain, watched, workers_advised
+from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.kept import again, put
+from tests.lab.options import chosen, machine, tell
+from tests.lab.patients import limited, plain, watched, workers_advised
+from tests.lab.run import in_turn
 from tests.patients.expected import PATIENTS, Patient
 
 FAST = (
     "loader-in-main host-cpu-saturated per-sample-indexing sleeping-loader healthy-balanced too-short".split()
 )
+
+SICK = ""  # the run without a cure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,25 +62,24 @@ def examine(
         if seen.report is None:
             tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
             return None
-        cures = patient.treatments or ((patient.twin,) if patient.twin else ())
-        sick: list[Plain] = []
-        tried_s: dict[str, list[float]] = {cure: [] for cure in cures}
-        for _ in range(repeats if cures else 1):
-            sick.append(plain(patient, folder, length))
-            for cure in cures:
-                run = plain(patient, folder, length, cured=as_told(patient, seen.report, cure))
-                tried_s[cure].append(run.truth[f"{patient.scope}_mean_s"])
+        told, cures = seen.report, patient.treatments or ((patient.twin,) if patient.twin else ())
+        cured = {SICK: [], **{cure: as_told(patient, told, cure) for cure in cures}}
+        runs = in_turn(
+            repeats if cures else 1, cured, lambda way: plain(patient, folder, length, cured=cured[way])
+        )
+        taken_s = {way: [run.truth[f"{patient.scope}_mean_s"] for run in some] for way, some in runs.items()}
+        sick_s = taken_s.pop(SICK)
         taken = Taken(
             seen.truth,
-            [run.truth[f"{patient.scope}_mean_s"] for run in sick],
-            tried_s.get(patient.twin or "", []),
+            sick_s,
+            taken_s.get(patient.twin or "", []),
             limited(patient),
-            all((run.stdout, run.status) == (seen.stdout, seen.status) for run in sick),
-            tried_s if patient.treatments else {},
+            all((run.stdout, run.status) == (seen.stdout, seen.status) for run in runs[SICK]),
+            taken_s if patient.treatments else {},
         )
         if keep is not None:
             put(keep, patient, folder / "profile.json", taken)
-    return judged(patient, seen.report, taken)
+    return judge(patient, seen.report, taken)
 
 
 def elsewhere() -> dict[str, list[Judgement]]:
@@ -96,9 +98,7 @@ def as_told(patient: Patient, report: dict[str, Any], cure: str) -> list[str]:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description=__doc__)
-    parser.add_argument(
-        "--only", type=some_patients, default=list(PATIENTS), help="names, separated by commas"
-    )
+    parser.add_argument("--only", type=chosen, default=list(PATIENTS), help="names, separated by commas")
     parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs of each (default 2)")
     parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
     parser.add_argument("--seconds", type=float, help="rough length of a sick run")
@@ -112,9 +112,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     if given.fast:
         given.seconds, given.repeats = given.seconds or 5.0, 1
         if len(given.only) == len(PATIENTS):
-            given.only = some_patients(",".join(FAST))
+            given.only = chosen(",".join(FAST))
     if len(given.only) == len(PATIENTS) and (names := SETTINGS[given.setting].patients):
-        given.only = some_patients(",".join(names))
+        given.only = chosen(",".join(names))
     return given
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.lab.run import diagnose
+from tests.lab.run import diagnose, in_turn
 
 PHOTOS, SIDE, BATCH = 96, 64, 16
 STEPS, WARM = 60, 8
@@ -231,13 +231,13 @@ def main() -> None:
         print(train(given.way, given.data, given.steps))
         return
     paint(given.data)
-    rounds = [{way: timed(way, given.data) for way in WAYS} for _ in range(given.rounds)]
+    found = in_turn(given.rounds, WAYS, lambda way: timed(way, given.data))
     promised = promises(given.data)
     print("| way | ms a step | measured | promised |\n|---|---|---|---|")
     for way, (_, remedy) in WAYS.items():
-        pairs = [(one[way][0], one["Pillow"][0]) for one in rounds]
+        pairs = [(one, base) for (one, _), (base, _) in zip(found[way], found["Pillow"], strict=True)]
         if any(seconds is None for seconds, _ in pairs):
-            print(f"| {way} | – | not here: {rounds[0][way][1]} | {promised.get(remedy, '–')} |")
+            print(f"| {way} | – | not here: {found[way][0][1]} | {promised.get(remedy, '–')} |")
             continue
         gain = median(base / seconds for seconds, base in pairs)
         step = median(seconds for seconds, _ in pairs)

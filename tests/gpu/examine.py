@@ -10,9 +10,8 @@ from typing import Any
 
 from tests.gpu.expected import script
 from tests.gpu.measure import Ward
-from tests.lab import kept
-from tests.lab.judge import Judgement
-from tests.lab.kept import Taken, put
+from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.kept import put
 from tests.lab.patients import workers_advised
 from tests.patients.patient import Patient
 
@@ -64,7 +63,7 @@ def take(patient: Patient, told: Truth, traced: Truth, sick: Runs, cured: Runs, 
 def judged(patient: Patient, report: dict[str, Any], taken: Taken) -> Seen:
     """The report held against what is known and what was measured."""
     busy = report["metrics"]["gpu_busy_fraction"]["value"]
-    return Seen(kept.judged(patient, of_device(report), taken), busy, taken.truth["busy_fraction"])
+    return Seen(judge(patient, of_device(report), taken), busy, taken.truth["busy_fraction"])
 
 
 def of_device(report: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.bare import bdoc
-from tests.lab.run import LIMIT_S, Failed, ours_first
+from tests.lab.run import LIMIT_S, Failed, ours_first, report_on
 from tests.lab.run import execute as start
 
 NOT_HERE = 77  # as in patients/stage.py
@@ -47,8 +47,7 @@ class Ward:
 
     def report(self, profile: Path) -> dict[str, Any]:
         """What bdoc makes of the profile."""
-        found: dict[str, Any] = json.loads(execute([*bdoc(), "report", str(profile), "--format", "json"]))
-        return found
+        return report_on(profile, bdoc())
 
     def _told(self, command: list[str], tell: str, more: Sequence[str]) -> tuple[str, dict[str, Any]]:
         paper = self.folder / "told.json"

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from tests.gpu.sheet import Sheet
 from tests.lab.options import among, tell
 from tests.lab.patients import DATA
 from tests.lab.run import ROOT
+from tests.lab.run import execute as start
 
 GOLDEN = ROOT / "tests" / "golden"
 NO_DEVICE = 2
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def device() -> str | None:
     """The device's name and the versions; asked in another process: this one takes none of its memory."""
-    asked = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=False)
+    asked = start([sys.executable, "-c", ASK])
     if asked.returncode:
         return None
     name, python, torch = asked.stdout.strip().splitlines()[-1].split("|")

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.gpu import run
-from tests.lab.run import ROOT
+from tests.lab.run import execute
 
 
 @pytest.mark.slow
 def test_without_a_device_one_line_says_so() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.gpu.run"],
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = execute([sys.executable, "-m", "tests.gpu.run"], CUDA_VISIBLE_DEVICES="")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "no CUDA device here, or no torch that was built for it: nothing was measured\n"
 

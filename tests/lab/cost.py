@@ -62,7 +62,7 @@ def accounted(command: Sequence[str], out: Path) -> Run:
     """Run it; what it used beside the training comes from the kernel's books."""
     began_s = time.monotonic()
     environ = {**os.environ, "PYTHONPATH": ours_first()}
-    pid = os.posix_spawn(command[0], command, environ)
+    pid = os.posix_spawn(command[0], [*command], environ)
     _, status, used = os.wait4(pid, 0)
     total_s = time.monotonic() - began_s
     if status != 0:

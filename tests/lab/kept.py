@@ -9,26 +9,13 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tests.lab.judge import Judgement, judge
+from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.run import ROOT
 from tests.patients.expected import Patient
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What is known of one patient's runs beside the profile: the script's own clock, sick, cured, and with
-    each remedy that was tried."""
-
-    truth: dict[str, Any]
-    sick_s: list[float]
-    cured_s: list[float]
-    limited: bool
-    same_output: bool
-    tried_s: dict[str, list[float]] = field(default_factory=dict)
 
 
 def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
@@ -78,23 +65,9 @@ def again(folder: Path, patient: Patient, without: Sequence[str] = ()) -> Judgem
     file = folder / f"{patient.name}.profile.json.gz"
     if not file.exists():
         return None
-    return judged(patient, report_of(file, without), taken_of(folder, patient))
+    return judge(patient, report_of(file, without), taken_of(folder, patient))
 
 
 def taken_of(folder: Path, patient: Patient) -> Taken:
     """What was kept of a patient beside the profile."""
     return Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
-
-
-def judged(patient: Patient, report: dict[str, Any], taken: Taken) -> Judgement:
-    """The report held against what is known and what was measured."""
-    return judge(
-        patient,
-        report,
-        taken.truth,
-        limited=taken.limited,
-        sick_s=taken.sick_s,
-        cured_s=taken.cured_s,
-        same_output=taken.same_output,
-        tried_s=taken.tried_s,
-    )

@@ -18,16 +18,16 @@ T = TypeVar("T")
 def among(known: Mapping[str, T], kind: str) -> Callable[[str], list[T]]:
     """The type of an option that takes names of these, separated by commas."""
 
-    def chosen(names: str) -> list[T]:
+    def pick(names: str) -> list[T]:
         wanted = [name.strip().replace("_", "-") for name in names.split(",")]
         if unknown := [name for name in wanted if name not in known]:
             raise argparse.ArgumentTypeError(f"no {kind} {unknown[0]!r}; there are {', '.join(known)}")
         return [known[name] for name in wanted]
 
-    return chosen
+    return pick
 
 
-some_patients = among({patient.name: patient for patient in PATIENTS}, "patient")
+chosen = among({patient.name: patient for patient in PATIENTS}, "patient")
 
 
 def machine() -> str:

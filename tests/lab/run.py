@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 BDOC = (sys.executable, "-m", "bottleneck_doctor")
 LIMIT_S = 180.0
@@ -39,7 +40,7 @@ def execute(
 
 def succeed(command: Sequence[str], *, limit_s: float = LIMIT_S, **environ: str) -> str:
     """Its standard output; a command that fails is not measured."""
-    done = execute(command, limit_s=limit_s, **environ)
+    done = execute(command, cwd=ROOT, limit_s=limit_s, **environ)
     if done.returncode:
         raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
@@ -58,6 +59,15 @@ def diagnose(
     run = [*BDOC, "run", "--quiet", *options, "-o", str(profile), *training]
     succeed(run, limit_s=limit_s, PYTHONPATH=ours_first())
     return report_on(profile)
+
+
+def in_turn(rounds: int, ways: Iterable[str], run: Callable[[str], T]) -> dict[str, list[T]]:
+    """What each way gave, round after round: a machine's speed wanders, and all shall see the same of it."""
+    given: dict[str, list[T]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way in given:
+            given[way].append(run(way))
+    return given
 
 
 def ours_first() -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from bottleneck_doctor.model.codec import encode_profile
 from tests.analyse.runs import run_of
-from tests.lab.kept import Taken, again, placeless, put
+from tests.lab.judge import Taken
+from tests.lab.kept import again, placeless, put
 from tests.lab.run import ROOT
 from tests.patients.expected import PATIENTS
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab import table
-from tests.lab.judge import Judgement, judge
+from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.kept import placeless, put_profile, report_of
-from tests.lab.run import diagnose, succeed
+from tests.lab.run import diagnose, in_turn, succeed
 from tests.patients.patient import Patient
 
 HERE = Path(__file__).parent / "trainings"
@@ -65,7 +65,7 @@ def judged(training: Training, report: dict[str, Any], trained_s: dict[str, list
         for name, cure in training.cures.items()
         if cure["remedy"] and name in trained_s
     }
-    return judge(training.patient, report, {}, limited=False, sick_s=trained_s[USUAL], tried_s=tried)
+    return judge(training.patient, report, Taken({}, trained_s[USUAL], tried_s=tried))
 
 
 def again(training: Training, without: Sequence[str] = ()) -> Judgement:
@@ -82,14 +82,14 @@ def examine(training: Training, rounds: int, data: Path, keep: bool) -> Judgemen
         profile, copy = Path(name) / "profile.json", Path(name) / "train.py"
         command = [str(HERE / training.name / "train.py"), *arguments]
         report = diagnose(profile, command, limit_s=LIMIT_S)
-        trained_s: dict[str, list[float]] = {}
-        for _ in range(rounds):
-            for cure in (USUAL, *training.cures):
-                copy.write_text(training.script(cure))
-                settings = training.cures.get(cure, {}).get("environment", {})
-                said = succeed([sys.executable, str(copy), *arguments], limit_s=LIMIT_S, **settings)
-                seconds = re.findall(r"^trained ([0-9.]+)$", said, re.MULTILINE)
-                trained_s.setdefault(cure, []).append(float(seconds[-1]))
+
+        def seconds_with(cure: str) -> float:
+            copy.write_text(training.script(cure))
+            settings = training.cures.get(cure, {}).get("environment", {})
+            said = succeed([sys.executable, str(copy), *arguments], limit_s=LIMIT_S, **settings)
+            return float(re.findall(r"^trained ([0-9.]+)$", said, re.MULTILINE)[-1])
+
+        trained_s = in_turn(rounds, (USUAL, *training.cures), seconds_with)
         if keep:
             put_profile(KEPT, training.name, placeless(profile.read_text()))
             taken = json.dumps({"trained_s": trained_s}, indent=1)

@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.lab.options import machine, some_patients, tell
+from tests.lab.options import chosen, machine, tell
 from tests.lab.patients import plain
+from tests.lab.run import in_turn
 from tests.patients.expected import Patient
 from tests.proving import table
 from tests.proving.judge import Judgement, Taken, judge
@@ -53,11 +54,9 @@ def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
         if seen.proof is None:
             tell(f"{patient.name}: bdoc gave no proof\n{seen.said}")
             return None
-        sick, cured, cure, length = [], [], as_told(patient, seen.proof), as_long(seen.told)
-        for _ in range(given.repeats):
-            sick.append(plain(patient, folder, length))
-            cured.append(plain(patient, folder, length, cured=cure))
-    sick_s, cured_s = ([run.truth[f"{patient.scope}_mean_s"] for run in runs] for runs in (sick, cured))
+        ways, length = {"sick": [], "cured": as_told(patient, seen.proof)}, as_long(seen.told)
+        runs = in_turn(given.repeats, ways, lambda way: plain(patient, folder, length, cured=ways[way]))
+    sick_s, cured_s = ([run.truth[f"{patient.scope}_mean_s"] for run in some] for some in runs.values())
     return shortened(Taken(seen.proof, sick_s, cured_s, seen.told, seen.left))
 
 
@@ -68,9 +67,7 @@ def _is_right(judgement: Judgement) -> bool:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.proving", description=__doc__)
-    parser.add_argument(
-        "--only", type=some_patients, default=some_patients(",".join(CHOSEN)), help="names, with commas"
-    )
+    parser.add_argument("--only", type=chosen, default=chosen(",".join(CHOSEN)), help="names, with commas")
     parser.add_argument("--repeats", type=int, default=4, help="sick and cured runs by hand (default 4)")
     parser.add_argument("--budget", help="what each proof may take, like 90s (default: bdoc's own)")
     parser.add_argument("--keep", type=Path, help="keep what is judged in this folder")

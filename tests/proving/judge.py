@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.lab.judge import ratio
 from tests.patients.expected import Patient
 
 NEAR = 0.07  # of the twin's speedup, that the treatment's may be off by
@@ -157,7 +158,7 @@ def _told(taken: Taken, row: dict[str, Any]) -> float | None:
         [one["step_mean_s"] for one in _trials(taken.told, treatments) if one.get("step_mean_s")]
         for treatments in ([], row["treatments"])
     ]
-    return _ratio(*sides)
+    return ratio(*sides)
 
 
 def _losses(told: list[dict[str, Any]], treatments: list[dict[str, Any]]) -> list[list[str]]:
@@ -193,7 +194,3 @@ def _pairs(sick_s: Sequence[float], cured_s: Sequence[float]) -> tuple[float, fl
     """The speedups of sick and cured runs that followed each other: a machine's speed wanders."""
     ratios = sorted(sick / cured for sick, cured in zip(sick_s, cured_s, strict=True))
     return (ratios[0], statistics.median(ratios), ratios[-1]) if ratios else None
-
-
-def _ratio(sick_s: Sequence[float], cured_s: Sequence[float]) -> float | None:
-    return statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None
