@@ -30,7 +30,7 @@ ELAPSED = re.compile(
 
 
 @dataclass(frozen=True)
-class Run:
+class Outcome:
     """What one run did; ``left`` names new files and processes that outlive it."""
 
     status: int
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(bool(harmed) or (stdout == "differs" and usual != "differs"))
 
 
-def execute(folder: Path, command: list[str]) -> Run:
+def execute(folder: Path, command: list[str]) -> Outcome:
     """One run in a copy of the folder."""
     with tempfile.TemporaryDirectory(prefix="unharmed-") as name:
         place, tmp = Path(name) / "at", Path(name) / "tmp"
@@ -76,7 +76,7 @@ def execute(folder: Path, command: list[str]) -> Run:
         wall_s = time.monotonic() - began
         left = [*(files(place) - own), *files(tmp), *left_running(name)]
         out = done.stdout.decode("utf-8", "replace").replace(name, "")
-    return Run(done.returncode, out, tuple(left), wall_s)
+    return Outcome(done.returncode, out, tuple(left), wall_s)
 
 
 def files(folder: Path) -> set[str]:

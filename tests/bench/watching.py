@@ -26,7 +26,7 @@ BEGINS_S = 60.0
 
 
 @dataclass(frozen=True)
-class Run:
+class WatchedRun:
     """One run as its report tells it, and what the watcher used."""
 
     step_s: float
@@ -35,7 +35,7 @@ class Run:
     watched_s: float
 
 
-Pair = tuple[Run, Run]
+Pair = tuple[WatchedRun, WatchedRun]
 ROWS: dict[str, Callable[[Pair], float]] = {
     "step time ratio": lambda p: p[1].step_s / p[0].step_s,
     "supervisor's CPU, ms per s more": lambda p: 1e3 * (p[1].supervisor_share - p[0].supervisor_share),
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def execute(options: list[str], seconds: float, watched: bool) -> Run:
+def execute(options: list[str], seconds: float, watched: bool) -> WatchedRun:
     """One run, with a watcher from its beginning on or without."""
     with tempfile.TemporaryDirectory(prefix="bdoc-bench-") as name:
         environ = {**os.environ, "PYTHONPATH": ours_first(), "TMPDIR": name}
@@ -76,7 +76,7 @@ def execute(options: list[str], seconds: float, watched: bool) -> Run:
             raise SystemExit(f"the run ended with status {run.returncode}: {line}")
         report = report_on(profile)
     share = report["quality"]["overhead"]["supervisor_cpu_share"]
-    return Run(report["metrics"]["step_time_s"]["value"], share, cpu_s, watched_s)
+    return WatchedRun(report["metrics"]["step_time_s"]["value"], share, cpu_s, watched_s)
 
 
 def _watch(folder: Path, environ: dict[str, str]) -> tuple[float, float]:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.bare import bdoc
-from tests.lab.run import LIMIT_S, Failed, ours_first, report_on
-from tests.lab.run import execute as start
+from tests.lab.run import LIMIT_S, Failed, execute, ours_first, report_on
 
 NOT_HERE = 77  # as in patients/stage.py
 
@@ -52,14 +51,14 @@ class Ward:
     def _told(self, command: list[str], tell: str, more: Sequence[str]) -> tuple[str, dict[str, Any]]:
         paper = self.folder / "told.json"
         paper.unlink(missing_ok=True)
-        said = execute([*command, tell, str(paper), *self.options, *more])
+        said = output_of([*command, tell, str(paper), *self.options, *more])
         return said, json.loads(paper.read_text())
 
 
-def execute(command: Sequence[str]) -> str:
+def output_of(command: Sequence[str]) -> str:
     """Run it in our environment; its stdout."""
     try:
-        done = start(command, limit_s=LIMIT_S, PYTHONPATH=ours_first())
+        done = execute(command, limit_s=LIMIT_S, PYTHONPATH=ours_first())
     except subprocess.TimeoutExpired:
         raise Failed(f"took longer than {LIMIT_S:.0f} s") from None
     if done.returncode == 0:

@@ -17,13 +17,12 @@ from pathlib import Path
 from tests.gpu import library, records, sheet
 from tests.gpu.bare import missing
 from tests.gpu.expected import FOLDER
-from tests.gpu.measure import Ward, execute
+from tests.gpu.measure import Ward, output_of
 from tests.gpu.rounds import ITEMS, Rounds, go
 from tests.gpu.sheet import Sheet
 from tests.lab.options import among, tell
 from tests.lab.patients import DATA
-from tests.lab.run import ROOT
-from tests.lab.run import execute as start
+from tests.lab.run import ROOT, execute
 
 GOLDEN = ROOT / "tests" / "golden"
 NO_DEVICE = 2
@@ -62,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def device() -> str | None:
     """The device's name and the versions; asked in another process: this one takes none of its memory."""
-    asked = start([sys.executable, "-c", ASK])
+    asked = execute([sys.executable, "-c", ASK])
     if asked.returncode:
         return None
     name, python, torch = asked.stdout.strip().splitlines()[-1].split("|")
@@ -79,7 +78,7 @@ def _scripts_options(given: argparse.Namespace, folder: Path) -> tuple[str, ...]
     where = ["--data", str(given.data), "--device", "cpu" if given.rehearse else "cuda"]
     speed = folder / "speed.json"
     tell("measuring the device's speed")
-    execute([sys.executable, str(FOLDER / "speed.py"), *where, "--write", str(speed)])
+    output_of([sys.executable, str(FOLDER / "speed.py"), *where, "--write", str(speed)])
     tell(", ".join(f"{name} {value:.3g}" for name, value in json.loads(speed.read_text()).items()))
     steps = ["--steps", str(given.steps)] if given.steps else []
     return (*where, "--speed", str(speed), *steps)

@@ -12,7 +12,7 @@ import pytest
 from bottleneck_doctor.model.codec import decode_profile, encode_report
 from bottleneck_doctor.prescribe import write_up
 from tests.gpu import bare
-from tests.gpu.measure import execute
+from tests.gpu.measure import output_of
 from tests.lab.run import ROOT
 
 SCRIPT = ROOT / "tests" / "gpu" / "patients" / "saturated.py"
@@ -22,8 +22,8 @@ SCRIPT = ROOT / "tests" / "gpu" / "patients" / "saturated.py"
 def test_the_profile_is_bdocs_and_so_is_the_report(tmp_path: Path) -> None:
     profile, options = tmp_path / "p.json", ["--device", "cpu", "--steps", "30", "--data", str(tmp_path)]
     run = [sys.executable, "-m", "tests.gpu.bare", "run", "--quiet", "--no-py-spy", "-o", str(profile)]
-    assert execute([*run, str(SCRIPT), *options]).startswith("step 30 loss ")
-    told = json.loads(execute([sys.executable, "-m", "tests.gpu.bare", "report", str(profile)]))
+    assert output_of([*run, str(SCRIPT), *options]).startswith("step 30 loss ")
+    told = json.loads(output_of([sys.executable, "-m", "tests.gpu.bare", "report", str(profile)]))
     again = write_up(decode_profile(profile.read_bytes()))
     assert told == json.loads(encode_report(again))
 

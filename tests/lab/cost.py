@@ -18,7 +18,7 @@ STEPS = Path(__file__).with_name("steps.py")
 
 
 @dataclass(frozen=True)
-class Run:
+class Cost:
     """One run: by the script's own clocks, and by the kernel's books on everything that was started."""
 
     step_s: float
@@ -35,8 +35,8 @@ class Run:
 class Pair:
     """A plain run and the watched run right after it."""
 
-    plain: Run
-    watched: Run
+    plain: Cost
+    watched: Cost
 
 
 def pair(
@@ -58,7 +58,7 @@ def pair(
     return Pair(plain, replace(watched, **own))
 
 
-def accounted(command: Sequence[str], out: Path) -> Run:
+def accounted(command: Sequence[str], out: Path) -> Cost:
     """Run it; what it used beside the training comes from the kernel's books."""
     began_s = time.monotonic()
     environ = {**os.environ, "PYTHONPATH": ours_first()}
@@ -69,7 +69,7 @@ def accounted(command: Sequence[str], out: Path) -> Run:
         raise Failed(f"the run ended with status {os.waitstatus_to_exitcode(status)}: {command}")
     cost = json.loads(out.read_text())
     out.unlink()
-    return Run(
+    return Cost(
         step_s=cost["step_s"],
         mean_step_s=cost["mean_step_s"],
         first_step_s=cost["first_step_at_s"] - began_s,

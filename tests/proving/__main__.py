@@ -13,7 +13,7 @@ from tests.lab.patients import plain
 from tests.lab.run import in_turn
 from tests.patients.expected import Patient
 from tests.proving import table
-from tests.proving.judge import Judgement, Taken, judge
+from tests.proving.judge import Evidence, ProofJudgement, judge
 from tests.proving.kept import again, put, shortened
 from tests.proving.measure import as_long, as_told, proven
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if len(judgements) == len(given.only) and all(map(_is_right, judgements)) else 1
 
 
-def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
+def examine(patient: Patient, given: argparse.Namespace) -> Evidence | None:
     """The proof, then sick and cured by hand in turn; ``None`` when bdoc gave no proof."""
     how = ["--allow-numerics", *(["--budget", given.budget] if given.budget else [])]
     with tempfile.TemporaryDirectory(prefix="bdoc-proving-") as name:
@@ -57,10 +57,10 @@ def examine(patient: Patient, given: argparse.Namespace) -> Taken | None:
         ways, length = {"sick": [], "cured": as_told(patient, seen.proof)}, as_long(seen.told)
         runs = in_turn(given.repeats, ways, lambda way: plain(patient, folder, length, cured=ways[way]))
     sick_s, cured_s = ([run.truth[f"{patient.scope}_mean_s"] for run in some] for some in runs.values())
-    return shortened(Taken(seen.proof, sick_s, cured_s, seen.told, seen.left))
+    return shortened(Evidence(seen.proof, sick_s, cured_s, seen.told, seen.left))
 
 
-def _is_right(judgement: Judgement) -> bool:
+def _is_right(judgement: ProofJudgement) -> bool:
     verdicts = (judgement.near, judgement.winner_right, judgement.parity_right)
     return False not in verdicts and not judgement.left and not judgement.crossing
 

@@ -20,7 +20,7 @@ SAME, OTHER = "identical", ("order", "changed")
 
 
 @dataclass(frozen=True)
-class Taken:
+class Evidence:
     """What is known of one patient: bdoc's proof, the seconds per step of sick and cured runs by hand, what
     each trial wrote about itself, and what the proof left behind."""
 
@@ -50,7 +50,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ProofJudgement:
     """One row of the table. A verdict of ``None`` means that there is nothing to judge. ``told`` is the
     speedup in bdoc's own trials, by the clock of the script; ``twin`` that by hand, as the least, the median
     and the largest of the pairs."""
@@ -96,13 +96,13 @@ class Judgement:
         return all(judged) if judged else None
 
 
-def judge(patient: Patient, taken: Taken) -> Judgement:
+def judge(patient: Patient, taken: Evidence) -> ProofJudgement:
     """Compare one proof with the patient's table entry and with what was measured by hand."""
     rows, remedy = taken.proof["rows"], INSTEAD.get(patient.twin or "", patient.twin)
     row = next((one for one in rows if one["id"] == remedy), None)
     decided = [one for one in rows if one["verdict"] in TREATED and one["measured"]]
     cost = taken.proof["cost"]
-    return Judgement(
+    return ProofJudgement(
         name=patient.name,
         remedy=remedy or "",
         verdict=row["verdict"] if row else "not in the plan",
@@ -120,7 +120,7 @@ def judge(patient: Patient, taken: Taken) -> Judgement:
     )
 
 
-def claims(taken: Taken) -> list[Claim]:
+def claims(taken: Evidence) -> list[Claim]:
     """What every row says of its losses beside what the scripts wrote of them. The ceiling claims nothing."""
     baseline = _losses(taken.told, [])
     return [
@@ -152,7 +152,7 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-def _told(taken: Taken, row: dict[str, Any]) -> float | None:
+def _told(taken: Evidence, row: dict[str, Any]) -> float | None:
     """The speedup in the trials by the script's own clock."""
     sides = [
         [one["step_mean_s"] for one in _trials(taken.told, treatments) if one.get("step_mean_s")]

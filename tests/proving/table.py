@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from tests.lab.table import count, line, mark, with_sum
-from tests.proving.judge import NEAR, TIMES, Judgement
+from tests.proving.judge import NEAR, TIMES, ProofJudgement
 
 HEADER = (
     "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand (pairs) | off by "
@@ -35,7 +35,7 @@ one remedy applied by hand. `bdoc prove` runs the sick script, unmodified, and a
 """
 
 
-def row(judgement: Judgement) -> str:
+def row(judgement: ProofJudgement) -> str:
     """One line of the table."""
     measured, twin, off = judgement.measured, judgement.twin, judgement.off
     wrong = [f"{one.row}: {one.said}, truly {one.true}" for one in judgement.claims if one.right is False]
@@ -57,7 +57,7 @@ def row(judgement: Judgement) -> str:
     return line(cells)
 
 
-COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
+COUNTED: dict[str, Callable[[ProofJudgement], bool | None]] = {
     f"speedup within {100 * NEAR:.0f} % of the twin's": lambda j: j.near,
     "winner right": lambda j: j.winner_right,
     f"cost at most {TIMES} × the watched run": lambda j: j.short,
@@ -66,7 +66,7 @@ COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
 }
 
 
-def summary(judgements: Sequence[Judgement]) -> list[str]:
+def summary(judgements: Sequence[ProofJudgement]) -> list[str]:
     """What the rows add up to."""
     if not judgements:
         return []
@@ -83,7 +83,7 @@ def summary(judgements: Sequence[Judgement]) -> list[str]:
     return [*lines, *crossing]
 
 
-def page(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
+def page(judgements: Sequence[ProofJudgement], machine: str, repeats: int) -> str:
     """The whole page; where nothing was recorded yet, it says so instead of a table."""
     return (
         "# How right `bdoc prove` is\n\n"
@@ -92,7 +92,7 @@ def page(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
     )
 
 
-def _found(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
+def _found(judgements: Sequence[ProofJudgement], machine: str, repeats: int) -> str:
     if not judgements:
         return "No proof was recorded yet."
     found = with_sum(HEADER, [*map(row, judgements)], summary(judgements))
