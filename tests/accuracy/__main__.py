@@ -1,7 +1,122 @@
-"""``python -m tests.accuracy`` does what ``python -m tests.accuracy.run`` does."""
+"""``python -m tests.accuracy``: diagnose every patient, measure its cured twin, print how right bdoc was."""
 
 from __future__ import annotations
 
-from tests.accuracy.run import main
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-raise SystemExit(main())
+from tests.accuracy import page, reliability
+from tests.accuracy.settings import KEPT, SETTINGS, enter, placed, recorded
+from tests.lab import table
+from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.kept import again, put
+from tests.lab.options import chosen, machine, tell
+from tests.lab.patients import limited, plain, watched, workers_advised
+from tests.lab.run import in_turn
+from tests.patients.expected import PATIENTS, Patient
+
+FAST = (
+    "loader-in-main host-cpu-saturated per-sample-indexing sleeping-loader healthy-balanced too-short".split()
+)
+
+SICK = ""  # the run without a cure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Examine the chosen patients one after the other; status 1 when a bound or a cause was wrong."""
+    given = _arguments(argv)
+    enter(SETTINGS[given.setting])  # the patients are built for two cores; what they start inherits these
+    length = [] if given.seconds is None else ["--seconds", str(given.seconds)]
+    print(table.HEADER, flush=True)
+    judgements = []
+    for number, patient in enumerate((placed(one, SETTINGS[given.setting]) for one in given.only), 1):
+        tell(f"{number}/{len(given.only)} {patient.name}")
+        if given.again is not None:
+            judgement = again(given.again, patient, given.without)
+        else:
+            judgement = examine(patient, given.repeats, length, calibrate=given.calibrate, keep=given.keep)
+        if judgement is not None:
+            judgements.append(judgement)
+            print(table.row(judgement), flush=True)
+    print(*table.summary(judgements), sep="\n")
+    if given.write is not None:
+        given.write.write_text(page.page(judgements, machine(), given.repeats, elsewhere()))
+        drawing = reliability.drawn(reliability.pairs_of(judgements))
+        given.write.with_name(page.DRAWING).write_text(drawing)
+    right = [judgement.bound_right and judgement.cause_right for judgement in judgements]
+    return 0 if all(right) and len(right) == len(given.only) else 1
+
+
+def examine(
+    patient: Patient, repeats: int, length: list[str], *, calibrate: bool = False, keep: Path | None = None
+) -> Judgement | None:
+    """One watched run, then sick and cured in turn; ``None`` when bdoc gave no report."""
+    if patient.name == "too-short":
+        length = []
+    with tempfile.TemporaryDirectory(prefix="bdoc-accuracy-") as name:
+        folder = Path(name)
+        seen = watched(patient, folder, length, calibrate=calibrate)
+        if seen.report is None:
+            tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
+            return None
+        told, cures = seen.report, patient.treatments or ((patient.twin,) if patient.twin else ())
+        cured = {SICK: [], **{cure: as_told(patient, told, cure) for cure in cures}}
+        runs = in_turn(
+            repeats if cures else 1, cured, lambda way: plain(patient, folder, length, cured=cured[way])
+        )
+        taken_s = {way: [run.truth[f"{patient.scope}_mean_s"] for run in some] for way, some in runs.items()}
+        sick_s = taken_s.pop(SICK)
+        taken = Taken(
+            seen.truth,
+            sick_s,
+            taken_s.get(patient.twin or "", []),
+            limited(patient),
+            all((run.stdout, run.status) == (seen.stdout, seen.status) for run in runs[SICK]),
+            taken_s if patient.treatments else {},
+        )
+        if keep is not None:
+            put(keep, patient, folder / "profile.json", taken)
+    return judge(patient, seen.report, taken)
+
+
+def elsewhere() -> dict[str, list[Judgement]]:
+    """What was recorded in other settings, diagnosed by this version."""
+    found = {}
+    for name, setting in SETTINGS.items():
+        if patients := recorded(name):
+            found[setting.title] = [one for patient in patients if (one := again(KEPT / name, patient))]
+    return found
+
+
+def as_told(patient: Patient, report: dict[str, Any], cure: str) -> list[str]:
+    """The arguments that cure the patient; the number of workers is the one that the report advises."""
+    return ["--cured", *([cure] if patient.treatments else []), *workers_advised(cure, report)]
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description=__doc__)
+    parser.add_argument("--only", type=chosen, default=list(PATIENTS), help="names, separated by commas")
+    parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs of each (default 2)")
+    parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
+    parser.add_argument("--seconds", type=float, help="rough length of a sick run")
+    parser.add_argument("--calibrate", action="store_true", help="bdoc times remedies after each run")
+    parser.add_argument("--setting", choices=SETTINGS, default="usual", help="the machine to be")
+    parser.add_argument("--keep", type=Path, help="keep profiles and what was measured in this folder")
+    parser.add_argument("--again", type=Path, help="run nothing: diagnose what was kept in this folder")
+    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS[.SUBJECT]", help="with --again")
+    parser.add_argument("--write", type=Path, help="write the page to this file")
+    given = parser.parse_args(argv)
+    if given.fast:
+        given.seconds, given.repeats = given.seconds or 5.0, 1
+        if len(given.only) == len(PATIENTS):
+            given.only = chosen(",".join(FAST))
+    if len(given.only) == len(PATIENTS) and (names := SETTINGS[given.setting].patients):
+        given.only = chosen(",".join(names))
+    return given
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from tests.lab.table import line
+
 RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"
 TOLD = 0.01  # a prediction that moves by less is not decided by the constant
 
@@ -93,7 +95,7 @@ def names() -> list[str]:
 def errors_with(constant: Constant, value: Any, name: str) -> tuple[str, float | None]:
     """(patient, error of its prediction with this value of the constant); None where none is a number."""
     from bottleneck_doctor.analyse import replay
-    from tests.accuracy.kept import again
+    from tests.lab.kept import again
     from tests.patients.expected import PATIENTS
 
     module, before = importlib.import_module(constant.module), constant.current
@@ -157,7 +159,7 @@ def told(fit: Fit) -> str:
     decides = f"{len(fit.moved)}: {', '.join(fit.moved)}" if fit.moved else "none of the recorded"
     one = fit.constant
     cells = [one.name, one.means, str(one.current), str(fit.best), values, *percents, decides]
-    return "| " + " | ".join(cells) + " |"
+    return line(cells)
 
 
 if __name__ == "__main__":

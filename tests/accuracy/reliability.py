@@ -8,9 +8,9 @@ from itertools import pairwise
 from math import exp, log
 from statistics import median
 
-from tests.accuracy.judge import Judgement
+from tests.lab.judge import Judgement
+from tests.lab.table import BASES
 
-BASES = ("replay", "calibrated", "amdahl", "bound")
 SIZES = (1.0, 1.3, 2.0, 4.0, float("inf"))
 COVERED = 0.9  # what an interval promises
 WIDTHS = tuple(0.1 * step for step in range(41))  # of the interval as it is, tried when one pair is left out
@@ -20,7 +20,7 @@ COLOURS = {"replay": "#2563eb", "calibrated": "#059669", "amdahl": "#d97706", "b
 
 
 @dataclass(frozen=True)
-class Pair:
+class Promise:
     """A promise and what came of it; of a bound ``likely`` is the bound itself, and there is no ``low``."""
 
     name: str
@@ -41,18 +41,18 @@ class Pair:
         return -width * below <= -self.off <= width * above
 
 
-def pairs_of(judgements: Sequence[Judgement]) -> list[Pair]:
+def pairs_of(judgements: Sequence[Judgement]) -> list[Promise]:
     """Every promise of a twin that was measured."""
     found = []
     for one in judgements:
         if one.measured and one.predicted is not None:
-            found.append(Pair(one.name, one.basis, *one.predicted, one.measured))
+            found.append(Promise(one.name, one.basis, *one.predicted, one.measured))
         elif one.measured and one.most is not None:
-            found.append(Pair(one.name, "bound", 1.0, one.most, one.most, one.measured))
+            found.append(Promise(one.name, "bound", 1.0, one.most, one.most, one.measured))
     return found
 
 
-def page(pairs: Sequence[Pair], drawing: str, settings: Mapping[str, Sequence[Pair]]) -> str:
+def page(pairs: Sequence[Promise], drawing: str, settings: Mapping[str, Sequence[Promise]]) -> str:
     """The section of the accuracy page; ``drawing`` is where it finds the picture, ``settings`` what was
     promised on other machines, by their names."""
     numbers = [one for one in pairs if one.basis != "bound"]
@@ -77,7 +77,7 @@ def page(pairs: Sequence[Pair], drawing: str, settings: Mapping[str, Sequence[Pa
     return "\n".join([*lines, *(_elsewhere(settings) if settings else [])])
 
 
-def _elsewhere(settings: Mapping[str, Sequence[Pair]]) -> list[str]:
+def _elsewhere(settings: Mapping[str, Sequence[Promise]]) -> list[str]:
     """The same promises on a machine with less to give."""
     numbers = {name: [one for one in pairs if one.basis != "bound"] for name, pairs in settings.items()}
     return [
@@ -92,7 +92,7 @@ def _elsewhere(settings: Mapping[str, Sequence[Pair]]) -> list[str]:
     ]
 
 
-def _row(title: str, pairs: Sequence[Pair]) -> str:
+def _row(title: str, pairs: Sequence[Promise]) -> str:
     if not pairs:
         return f"| {title} | 0 | – | – | – |"
     errors = sorted(abs(one.likely / one.measured - 1) for one in pairs)
@@ -102,13 +102,13 @@ def _row(title: str, pairs: Sequence[Pair]) -> str:
     return f"| {title} | {len(pairs)} | {median(errors):.0%} | {worst:.0%} | {held} |"
 
 
-def _size(low: float, high: float, pairs: Sequence[Pair]) -> str:
+def _size(low: float, high: float, pairs: Sequence[Promise]) -> str:
     mine = [exp(-one.off) for one in pairs if low <= one.likely < high]
     title = f"×{low:g} to ×{high:g}" if high < float("inf") else f"×{low:g} and more"
     return f"| {title} | {len(mine)} | {median(mine):.2f} |" if mine else f"| {title} | 0 | – |"
 
 
-def left_out(pairs: Sequence[Pair]) -> str:
+def left_out(pairs: Sequence[Promise]) -> str:
     """How often an interval holds whose width was fitted without the twin that it is about."""
     if len(pairs) < 2:
         return "Too few twins to leave one out."
@@ -120,7 +120,7 @@ def left_out(pairs: Sequence[Pair]) -> str:
     )
 
 
-def fitted_width(pairs: Sequence[Pair]) -> float:
+def fitted_width(pairs: Sequence[Promise]) -> float:
     """The least width, in multiples of the present one, that holds nine tenths of them."""
     for width in WIDTHS:
         if sum(one.inside(width) for one in pairs) >= COVERED * len(pairs):
@@ -128,7 +128,7 @@ def fitted_width(pairs: Sequence[Pair]) -> float:
     return WIDTHS[-1]
 
 
-def drawn(pairs: Sequence[Pair]) -> str:
+def drawn(pairs: Sequence[Promise]) -> str:
     """The pairs as an SVG: promised to the right, measured upward, both by their logarithm."""
     marks = [_mark(one) for one in sorted(pairs, key=lambda one: BASES.index(one.basis), reverse=True)]
     grid = [
@@ -164,7 +164,7 @@ def drawn(pairs: Sequence[Pair]) -> str:
     )
 
 
-def _mark(one: Pair) -> str:
+def _mark(one: Promise) -> str:
     x, y, colour = _x(one.likely), _y(one.measured), COLOURS[one.basis]
     span = ""
     if one.basis != "bound":

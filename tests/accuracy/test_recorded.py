@@ -12,8 +12,8 @@ from statistics import median
 
 import pytest
 
-from tests.accuracy.judge import Judgement
-from tests.accuracy.kept import again
+from tests.lab.judge import Judgement
+from tests.lab.kept import again
 from tests.patients.expected import PATIENTS, Patient
 
 RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"

@@ -6,18 +6,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.accuracy.reliability import Pair, drawn, fitted_width, left_out, page
+from tests.accuracy.reliability import Promise, drawn, fitted_width, left_out, page
 
-GOOD = [Pair(f"good-{number}", "replay", 1.6, 2.0, 2.5, 2.0 + 0.02 * number) for number in range(9)]
-WRONG = Pair("wrong", "replay", 1.9, 2.0, 2.1, 4.0)
-BOUND = Pair("bound", "bound", 1.0, 8.0, 8.0, 3.0)
+GOOD = [Promise(f"good-{number}", "replay", 1.6, 2.0, 2.5, 2.0 + 0.02 * number) for number in range(9)]
+WRONG = Promise("wrong", "replay", 1.9, 2.0, 2.1, 4.0)
+BOUND = Promise("bound", "bound", 1.0, 8.0, 8.0, 3.0)
 
 
 def test_a_pair_is_inside_its_interval_or_in_a_wider_one() -> None:
     assert GOOD[0].inside()
     assert not WRONG.inside()
     assert WRONG.inside(width=20)
-    assert Pair("exact", "replay", 2.0, 2.0, 2.0, 2.0).inside()
+    assert Promise("exact", "replay", 2.0, 2.0, 2.0, 2.0).inside()
 
 
 def test_the_width_holds_nine_tenths_and_no_more_than_it_must() -> None:
@@ -50,4 +50,4 @@ def test_each_promise_is_a_point_of_the_drawing() -> None:
 
 @pytest.mark.parametrize("measured", [0.5, 500.0])
 def test_what_lies_beyond_the_scale_is_drawn_at_its_edge(measured: float) -> None:
-    ElementTree.fromstring(drawn([Pair("odd", "replay", 0.9, 1.0, 900.0, measured)]))
+    ElementTree.fromstring(drawn([Promise("odd", "replay", 0.9, 1.0, 900.0, measured)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.accuracy.run import as_told
+from tests.accuracy.__main__ import as_told
 from tests.patients.expected import PATIENTS
 
 PATIENT = next(one for one in PATIENTS if one.twin == "workers-auto")

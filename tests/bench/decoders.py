@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
-import json
 import subprocess
 import sys
 import tarfile
@@ -22,8 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.lab.run import diagnose, in_turn
+
 PHOTOS, SIDE, BATCH = 96, 64, 16
 STEPS, WARM = 60, 8
+LIMIT_S = 900.0  # calibration has decoders to time, too
 # way -> the module that it needs, and the remedy that advises it
 WAYS = {
     "Pillow": ("PIL", ""),
@@ -201,19 +203,10 @@ def timed(way: str, folder: Path) -> tuple[float | None, str]:
 def promises(folder: Path) -> dict[str, str]:
     """What ``bdoc run --calibrate`` says of the first way, by remedy."""
     with tempfile.TemporaryDirectory() as place:
-        profile = str(Path(place) / "profile.json")
-        bdoc = [sys.executable, "-m", "bottleneck_doctor"]
         training = [__file__, "--way", "Pillow", "--data", str(folder), "--steps", str(2 * STEPS)]
-        subprocess.run(
-            [*bdoc, "run", "-q", "--calibrate", "-o", profile, *training],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        told = subprocess.run(
-            [*bdoc, "report", "--format", "json", profile], capture_output=True, text=True, check=True
-        )
+        report = diagnose(Path(place) / "profile.json", training, "--calibrate", limit_s=LIMIT_S)
     found = {}
-    for one in json.loads(told.stdout)["remedies"]:
+    for one in report["remedies"]:
         speedup = one["predicted_speedup"]
         sure = speedup["likely"] is not None
         found[one["id"]] = (
@@ -238,13 +231,13 @@ def main() -> None:
         print(train(given.way, given.data, given.steps))
         return
     paint(given.data)
-    rounds = [{way: timed(way, given.data) for way in WAYS} for _ in range(given.rounds)]
+    found = in_turn(given.rounds, WAYS, lambda way: timed(way, given.data))
     promised = promises(given.data)
     print("| way | ms a step | measured | promised |\n|---|---|---|---|")
     for way, (_, remedy) in WAYS.items():
-        pairs = [(one[way][0], one["Pillow"][0]) for one in rounds]
+        pairs = [(one, base) for (one, _), (base, _) in zip(found[way], found["Pillow"], strict=True)]
         if any(seconds is None for seconds, _ in pairs):
-            print(f"| {way} | – | not here: {rounds[0][way][1]} | {promised.get(remedy, '–')} |")
+            print(f"| {way} | – | not here: {found[way][0][1]} | {promised.get(remedy, '–')} |")
             continue
         gain = median(base / seconds for seconds, base in pairs)
         step = median(seconds for seconds, _ in pairs)

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.lab.run import BDOC
+
 TRAINING = """
 import sys, time
 import torch
@@ -56,7 +58,7 @@ def measure(name: str, *arguments: int) -> None:
         script, folder = Path(place) / "train.py", Path(place) / "tmp"
         script.write_text(TRAINING)
         folder.mkdir()
-        command = [sys.executable, "-m", "bottleneck_doctor", "run", "-q", script, *map(str, arguments)]
+        command = [*BDOC, "run", "-q", script, *map(str, arguments)]
         disk = memory = 0
         began = time.time()
         with subprocess.Popen(

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,8 +16,9 @@ from typing import Any
 
 from bottleneck_doctor.analyse.gate import DEFAULT_LIMIT
 from tests.bench.gating import SLOWER, Row, fair_power, rates, recorded
+from tests.lab.options import tell
+from tests.lab.run import ROOT, diagnose
 
-ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(__file__).with_name("repeats.json")
 JOBS = ("loader_in_main", "healthy_balanced")
 
@@ -48,27 +46,14 @@ def measure(runs: int, seconds: float, pause_s: float) -> dict[str, list[Row]]:
     began_s = time.monotonic()
     for number in range(runs):
         for job in JOBS:
-            print(f"{job}: {number + 1}/{runs}", file=sys.stderr, flush=True)
+            tell(f"{job}: {number + 1}/{runs}")
             at_s = time.monotonic() - began_s
+            script = ROOT / "tests" / "patients" / f"{job}.py"
             with tempfile.TemporaryDirectory(prefix="bdoc-repeats-") as folder:
-                table[job].append(row(at_s, report_of(job, seconds, Path(folder) / "profile.json")))
+                report = diagnose(Path(folder) / "profile.json", [str(script), "--seconds", str(seconds)])
+            table[job].append(row(at_s, report))
             time.sleep(pause_s)
     return table
-
-
-def report_of(job: str, seconds: float, profile: Path) -> dict[str, Any]:
-    """One run of the job, watched as a user would, and its report."""
-    bdoc = [sys.executable, "-m", "bottleneck_doctor"]
-    script = [str(ROOT / "tests" / "patients" / f"{job}.py"), "--seconds", str(seconds)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(
-        [*bdoc, "run", "--quiet", "-o", str(profile), *script],
-        env=environ, check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    told = subprocess.run(
-        [*bdoc, "report", str(profile), "--format", "json"], env=environ, check=True, capture_output=True
-    )
-    return dict(json.loads(told.stdout))
 
 
 def row(at_s: float, report: dict[str, Any]) -> Row:

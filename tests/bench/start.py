@@ -10,6 +10,7 @@ import time
 from statistics import median
 
 from tests.house.source import PACKAGE, ROOT
+from tests.lab.run import in_turn
 
 TIMES = 60
 LOADED = """
@@ -25,10 +26,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         home = ROOT / PACKAGE
         door = {"PYTHONPATH": str(home / "inject"), "BDOC_RUN": folder, "BDOC_AGENT": str(home / "agent")}
-        starts: dict[str, list[float]] = {"plain": [], "bdoc": []}
-        for _ in range(TIMES):
-            for name, environ in (("plain", plain), ("bdoc", plain | door)):
-                starts[name].append(_seconds("pass", environ))
+        environs = {"plain": plain, "bdoc": plain | door}
+        starts = in_turn(TIMES, environs, lambda name: _seconds("pass", environs[name]))
         for imports in ("", "import torch"):
             files, lines = _said(imports + LOADED, plain | door)
             print(f"{imports or 'nothing imported'}: {files} files of ours, {lines} lines")

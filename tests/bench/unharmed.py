@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+from tests.lab.run import BDOC, MARK, left_running
 
-MARK = "BDOC_UNHARMED"  # in the environment of whatever a run starts
 PATIENCE_S = 300.0
 RANDOM = re.compile(r"\d{9,}\S*|_?[a-z0-9_]{8}$")  # instants and mkdtemp's choice, in names of files
 ELAPSED = re.compile(
@@ -31,7 +30,7 @@ ELAPSED = re.compile(
 
 
 @dataclass(frozen=True)
-class Run:
+class Outcome:
     """What one run did; ``left`` names new files and processes that outlive it."""
 
     status: int
@@ -47,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="train.py ...")
     given = parser.parse_args(argv)
     python = [sys.executable]
-    bdoc = [sys.executable, "-m", "bottleneck_doctor", "run", "--output", os.devnull]
+    bdoc = [*BDOC, "run", "--output", os.devnull]
     before, seen, after = (execute(given.folder, [*one, *given.command]) for one in (python, bdoc, python))
     stdout, usual = compared(before.out, seen.out), compared(before.out, after.out)
     plain_s = (before.wall_s + after.wall_s) / 2
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(bool(harmed) or (stdout == "differs" and usual != "differs"))
 
 
-def execute(folder: Path, command: list[str]) -> Run:
+def execute(folder: Path, command: list[str]) -> Outcome:
     """One run in a copy of the folder."""
     with tempfile.TemporaryDirectory(prefix="unharmed-") as name:
         place, tmp = Path(name) / "at", Path(name) / "tmp"
@@ -75,27 +74,15 @@ def execute(folder: Path, command: list[str]) -> Run:
             timeout=PATIENCE_S,
         )  # fmt: skip
         wall_s = time.monotonic() - began
-        left = [*(files(place) - own), *files(tmp), *processes(name)]
+        left = [*(files(place) - own), *files(tmp), *left_running(name)]
         out = done.stdout.decode("utf-8", "replace").replace(name, "")
-    return Run(done.returncode, out, tuple(left), wall_s)
+    return Outcome(done.returncode, out, tuple(left), wall_s)
 
 
 def files(folder: Path) -> set[str]:
     """The names of all files below, but what Python compiles; parts that chance chose are left out."""
     below = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return {"/".join(RANDOM.sub("", part) for part in one.parts) for one in below if one.suffix != ".pyc"}
-
-
-def processes(mark: str) -> list[str]:
-    """The names of processes that carry the mark."""
-    found = []
-    for one in psutil.process_iter(["name"]):
-        try:
-            if one.environ().get(MARK) == mark:
-                found.append(f"process {one.info['name']}")
-        except psutil.Error:
-            continue
-    return found
 
 
 def compared(one: str, other: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.cost import BDOC, environment, spread
+from tests.lab.cost import spread
+from tests.lab.options import tell
+from tests.lab.run import BDOC, ours_first, report_on
 
 TRAINING = Path(__file__).with_name("crowd.py")
 PATIENTS = {
@@ -25,7 +26,7 @@ BEGINS_S = 60.0
 
 
 @dataclass(frozen=True)
-class Run:
+class WatchedRun:
     """One run as its report tells it, and what the watcher used."""
 
     step_s: float
@@ -34,7 +35,7 @@ class Run:
     watched_s: float
 
 
-Pair = tuple[Run, Run]
+Pair = tuple[WatchedRun, WatchedRun]
 ROWS: dict[str, Callable[[Pair], float]] = {
     "step time ratio": lambda p: p[1].step_s / p[0].step_s,
     "supervisor's CPU, ms per s more": lambda p: 1e3 * (p[1].supervisor_share - p[0].supervisor_share),
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, options in PATIENTS.items():
         pairs = []
         for number in range(given.repeats):
-            print(f"{name}: {number + 1}/{given.repeats}", file=sys.stderr, flush=True)
+            tell(f"{name}: {number + 1}/{given.repeats}")
             watched_first = number % 2 == 1
             first, second = (
                 execute(options, given.seconds, one) for one in (watched_first, not watched_first)
@@ -63,23 +64,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def execute(options: list[str], seconds: float, watched: bool) -> Run:
+def execute(options: list[str], seconds: float, watched: bool) -> WatchedRun:
     """One run, with a watcher from its beginning on or without."""
     with tempfile.TemporaryDirectory(prefix="bdoc-bench-") as name:
-        environ = {**environment(), "TMPDIR": name}
-        profile = str(Path(name) / "profile.json")
-        line = ["run", "--quiet", "--max-seconds", str(seconds), "-o", profile, str(TRAINING), *options]
-        run = subprocess.Popen([sys.executable, *BDOC, *line], env=environ)
+        environ = {**os.environ, "PYTHONPATH": ours_first(), "TMPDIR": name}
+        profile = Path(name) / "profile.json"
+        line = ["run", "--quiet", "--max-seconds", str(seconds), "-o", str(profile), str(TRAINING), *options]
+        run = subprocess.Popen([*BDOC, *line], env=environ)
         cpu_s, watched_s = _watch(Path(name), environ) if watched else (0.0, 0.0)
         if run.wait() != 0:
             raise SystemExit(f"the run ended with status {run.returncode}: {line}")
-        told = subprocess.run(
-            [sys.executable, *BDOC, "report", profile, "--format", "json"],
-            env=environ, capture_output=True, check=True,
-        )  # fmt: skip
-        report = json.loads(told.stdout)
+        report = report_on(profile)
     share = report["quality"]["overhead"]["supervisor_cpu_share"]
-    return Run(report["metrics"]["step_time_s"]["value"], share, cpu_s, watched_s)
+    return WatchedRun(report["metrics"]["step_time_s"]["value"], share, cpu_s, watched_s)
 
 
 def _watch(folder: Path, environ: dict[str, str]) -> tuple[float, float]:
@@ -88,7 +85,7 @@ def _watch(folder: Path, environ: dict[str, str]) -> tuple[float, float]:
     while not (found := list(folder.glob(".bdoc-run-*/run.json"))) and time.monotonic() < deadline:
         time.sleep(0.05)
     began_s = time.monotonic()
-    line = [sys.executable, *BDOC, "watch", str(found[0].parent), "--every", "1"]
+    line = [*BDOC, "watch", str(found[0].parent), "--every", "1"]
     pid = os.posix_spawn(
         sys.executable, line, environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
         setsigdef=[signal.SIGINT],

@@ -46,8 +46,7 @@ def compare(step_s: float, blocks: int) -> dict[str, list[list[float]]]:
     import torch.utils.data.dataloader as loading
 
     from bottleneck_doctor.agent.training import rest
-
-    from .steps import burn
+    from tests.lab.steps import burn
 
     torch.set_num_threads(1)
     data = [(torch.randn(8, 16), torch.zeros(8, 1)) for _ in range(STEPS + WARMUP_STEPS)]

@@ -17,12 +17,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.lab.run import BDOC, ROOT
+
 NEEDED = ("msgspec", "typer", "rich")
 
 
 def bdoc() -> list[str]:
-    """What Python is told to start: the real thing where it can be imported, else this file."""
-    return ["-m", "tests.gpu.bare" if missing() else "bottleneck_doctor"]
+    """The command: the real thing where it can be imported, else this file."""
+    return [sys.executable, "-m", "tests.gpu.bare"] if missing() else [*BDOC]
 
 
 def missing() -> list[str]:
@@ -59,7 +61,7 @@ def _run(given: argparse.Namespace) -> int:
     from bottleneck_doctor.launch.supervise import supervise
     from bottleneck_doctor.prescribe import write_up
 
-    package = Path(__file__).resolve().parents[2] / "bottleneck_doctor"
+    package = ROOT / "bottleneck_doctor"
     options: Any = SimpleNamespace(
         profiler=given.profiler, py_spy=given.py_spy, max_steps=None, max_seconds=None,
         trial=None, until_steady=False, quiet=True,

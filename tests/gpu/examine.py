@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import kept
-from tests.accuracy.judge import Judgement
-from tests.accuracy.kept import Taken, put
 from tests.gpu.expected import script
 from tests.gpu.measure import Ward
+from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.kept import put
+from tests.lab.patients import workers_advised
 from tests.patients.patient import Patient
 
 Truth = dict[str, Any]
@@ -40,7 +39,7 @@ def examine(patient: Patient, ward: Ward, repeats: int, keep: Path | None = None
         sick.append(truth)
         same = same and output == said
         if patient.twin:
-            cured.append(ward.plain(script(patient), "--cured", *as_told(patient, report))[1])
+            cured.append(ward.plain(script(patient), "--cured", *workers_advised(patient.twin, report))[1])
     taken = take(patient, told, traced, sick, cured, same)
     if keep is not None:
         put(keep, patient, profile, taken)
@@ -64,17 +63,10 @@ def take(patient: Patient, told: Truth, traced: Truth, sick: Runs, cured: Runs, 
 def judged(patient: Patient, report: dict[str, Any], taken: Taken) -> Seen:
     """The report held against what is known and what was measured."""
     busy = report["metrics"]["gpu_busy_fraction"]["value"]
-    return Seen(kept.judged(patient, of_device(report), taken), busy, taken.truth["busy_fraction"])
+    return Seen(judge(patient, of_device(report), taken), busy, taken.truth["busy_fraction"])
 
 
 def of_device(report: dict[str, Any]) -> dict[str, Any]:
     """The report with the data wait that counts here: that in which the device had nothing to do."""
     exposed = report["metrics"]["exposed_data_wait_fraction"]
     return {**report, "metrics": {**report["metrics"], "data_wait_fraction": exposed}}
-
-
-def as_told(patient: Patient, report: dict[str, Any]) -> list[str]:
-    """The number of workers that the report advises, where workers are the cure."""
-    advice = next((one for one in report["remedies"] if one["id"] == patient.twin == "workers-auto"), None)
-    advised = re.search(r"num_workers=(\d+)", advice["fix"]["snippet"] or "") if advice else None
-    return ["--workers", advised[1]] if advised else []

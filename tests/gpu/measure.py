@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,18 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.bare import bdoc
+from tests.lab.run import LIMIT_S, Failed, execute, ours_first, report_on
 
-ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 180.0
 NOT_HERE = 77  # as in patients/stage.py
 
 
 class NotHere(Exception):
     """The patient cannot be sick on this machine; the message says why."""
-
-
-class Failed(Exception):
-    """A run ended badly; the message is its last line."""
 
 
 @dataclass(frozen=True)
@@ -47,43 +41,27 @@ class Ward:
         """The same under bdoc: what it prints, its truth, and the profile."""
         profile = self.folder / "profile.json"
         profile.unlink(missing_ok=True)
-        run = [sys.executable, *bdoc(), "run", "--quiet", *bdoc_options, "-o", str(profile), str(script)]
+        run = [*bdoc(), "run", "--quiet", *bdoc_options, "-o", str(profile), str(script)]
         return (*self._told(run, tell, more), profile)
 
     def report(self, profile: Path) -> dict[str, Any]:
         """What bdoc makes of the profile."""
-        found: dict[str, Any] = json.loads(
-            execute([sys.executable, *bdoc(), "report", str(profile), "--format", "json"])
-        )
-        return found
+        return report_on(profile, bdoc())
 
     def _told(self, command: list[str], tell: str, more: Sequence[str]) -> tuple[str, dict[str, Any]]:
         paper = self.folder / "told.json"
         paper.unlink(missing_ok=True)
-        said = execute([*command, tell, str(paper), *self.options, *more])
+        said = output_of([*command, tell, str(paper), *self.options, *more])
         return said, json.loads(paper.read_text())
 
 
-def execute(command: Sequence[str]) -> str:
+def output_of(command: Sequence[str]) -> str:
     """Run it in our environment; its stdout."""
     try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONPATH": _path()},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
+        done = execute(command, limit_s=LIMIT_S, PYTHONPATH=ours_first())
     except subprocess.TimeoutExpired:
         raise Failed(f"took longer than {LIMIT_S:.0f} s") from None
     if done.returncode == 0:
         return done.stdout
     last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
     raise (NotHere if done.returncode == NOT_HERE else Failed)(last)
-
-
-def _path() -> str:
-    """Ours first, so that ``bdoc`` is the one beside these files."""
-    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.accuracy.judge import Judgement
 from tests.gpu.examine import Seen
 from tests.gpu.sheet import Sheet, section
+from tests.lab.judge import Judgement
 
 FILE = "sheet.json"
 

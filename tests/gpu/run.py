@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,13 +17,16 @@ from pathlib import Path
 from tests.gpu import library, records, sheet
 from tests.gpu.bare import missing
 from tests.gpu.expected import FOLDER
-from tests.gpu.measure import ROOT, Ward, execute
-from tests.gpu.rounds import ITEMS, Item, Rounds, go
+from tests.gpu.measure import Ward, output_of
+from tests.gpu.rounds import ITEMS, Rounds, go
 from tests.gpu.sheet import Sheet
+from tests.lab.options import among, tell
+from tests.lab.patients import DATA
+from tests.lab.run import ROOT, execute
 
 GOLDEN = ROOT / "tests" / "golden"
-DATA = Path(tempfile.gettempdir()) / "bdoc-patients"
 NO_DEVICE = 2
+some_items = among({item[0]: item for item in ITEMS}, "item")
 ASK = """\
 import platform, torch
 if not torch.cuda.is_available(): raise SystemExit(1)
@@ -37,17 +39,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _arguments(argv)
     machine = "a rehearsal on the CPU" if given.rehearse else device()
     if machine is None:
-        _tell("no CUDA device here, or no torch that was built for it: nothing was measured")
+        tell("no CUDA device here, or no torch that was built for it: nothing was measured")
         return NO_DEVICE
     keep = GOLDEN / slug(machine) if given.keep else None
     found = Sheet(machine) if keep is None else records.load(keep, machine)
     with tempfile.TemporaryDirectory(prefix="bdoc-gpu-") as name:
         library.use(given.lib, Path(name))
         if lacking := missing():
-            _tell(f"without {', '.join(lacking)}: bdoc does its work without its command line")
+            tell(f"without {', '.join(lacking)}: bdoc does its work without its command line")
         ward = Ward(Path(name), _scripts_options(given, Path(name)))
         print(sheet.HEADER, flush=True)
-        rounds = Rounds(ward, found, _tell, given.repeats, given.pairs, given.seconds, keep)
+        rounds = Rounds(ward, found, tell, given.repeats, given.pairs, given.seconds, keep)
         go(rounds, given.only, given.budget_s)
     print(*sheet.adds_up(found), sep="\n")
     if keep is not None:
@@ -59,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def device() -> str | None:
     """The device's name and the versions; asked in another process: this one takes none of its memory."""
-    asked = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=False)
+    asked = execute([sys.executable, "-c", ASK])
     if asked.returncode:
         return None
     name, python, torch = asked.stdout.strip().splitlines()[-1].split("|")
@@ -75,9 +77,9 @@ def _scripts_options(given: argparse.Namespace, folder: Path) -> tuple[str, ...]
     """What every script is told: where data may lie, the device, and its speed, measured once for all."""
     where = ["--data", str(given.data), "--device", "cpu" if given.rehearse else "cuda"]
     speed = folder / "speed.json"
-    _tell("measuring the device's speed")
-    execute([sys.executable, str(FOLDER / "speed.py"), *where, "--write", str(speed)])
-    _tell(", ".join(f"{name} {value:.3g}" for name, value in json.loads(speed.read_text()).items()))
+    tell("measuring the device's speed")
+    output_of([sys.executable, str(FOLDER / "speed.py"), *where, "--write", str(speed)])
+    tell(", ".join(f"{name} {value:.3g}" for name, value in json.loads(speed.read_text()).items()))
     steps = ["--steps", str(given.steps)] if given.steps else []
     return (*where, "--speed", str(speed), *steps)
 
@@ -85,7 +87,7 @@ def _scripts_options(given: argparse.Namespace, folder: Path) -> tuple[str, ...]
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.run", description=__doc__)
     add = parser.add_argument
-    add("--only", type=_chosen, default=list(ITEMS), help="names, separated by commas")
+    add("--only", type=some_items, default=list(ITEMS), help="names, separated by commas")
     add("--repeats", type=int, default=1, help="plain sick and cured runs of each patient (default 1)")
     add("--pairs", type=int, default=3, help="plain and watched runs for each step length (default 3)")
     add("--seconds", type=float, default=6.0, help="rough length of each of these (default 6)")
@@ -100,18 +102,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     if given.rehearse:
         given.steps, given.seconds, given.pairs = given.steps or 6, min(given.seconds, 0.5), 1
     return given
-
-
-def _chosen(names: str) -> list[Item]:
-    known = dict(ITEMS)
-    wanted = [name.strip().replace("_", "-") for name in names.split(",")]
-    if unknown := [name for name in wanted if name not in known]:
-        raise argparse.ArgumentTypeError(f"no item {unknown[0]!r}; there are {', '.join(known)}")
-    return [(name, known[name]) for name in wanted]
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

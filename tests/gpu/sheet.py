@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.accuracy import table
 from tests.gpu.examine import Seen
 from tests.gpu.expected import PATIENTS
+from tests.lab import table
 
 HEADER = table.HEADER.replace("data wait", "exposed wait").replace(
     "| inside |\n|", "| inside | device busy: bdoc / truth | step under bdoc |\n|---|---|"
@@ -100,8 +100,7 @@ def adds_up(sheet: Sheet) -> list[str]:
 
 def section(sheet: Sheet) -> str:
     """All that was found on one device, as a part of the page."""
-    lines = "\n".join(f"- {line}" for line in adds_up(sheet))
-    return "\n".join([f"## {sheet.machine}\n", HEADER, *rows(sheet), "", lines, ""])
+    return f"## {sheet.machine}\n\n{table.with_sum(HEADER, rows(sheet), adds_up(sheet))}\n"
 
 
 def page(sections: Sequence[str]) -> str:

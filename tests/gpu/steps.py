@@ -1,7 +1,7 @@
 """A training of equal steps, paced by the host, on the device if there is one: what is added is seen.
 
 The host works for most of the step, so that nothing hides behind the device; the small network beside it
-makes the calls that a GPU training makes. Tells the same as ``tests/bench/steps.py``.
+makes the calls that a GPU training makes. Tells the same as ``tests/lab/steps.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 import torch
 from torch.utils.data import DataLoader
 
-from tests.bench.steps import burn, options, tell
+from tests.lab.steps import burn, options, tell
 
 CALLS_S = 0.0004  # about what the network's own calls take
 

@@ -12,7 +12,8 @@ import pytest
 from bottleneck_doctor.model.codec import decode_profile, encode_report
 from bottleneck_doctor.prescribe import write_up
 from tests.gpu import bare
-from tests.gpu.measure import ROOT, execute
+from tests.gpu.measure import output_of
+from tests.lab.run import ROOT
 
 SCRIPT = ROOT / "tests" / "gpu" / "patients" / "saturated.py"
 
@@ -21,8 +22,8 @@ SCRIPT = ROOT / "tests" / "gpu" / "patients" / "saturated.py"
 def test_the_profile_is_bdocs_and_so_is_the_report(tmp_path: Path) -> None:
     profile, options = tmp_path / "p.json", ["--device", "cpu", "--steps", "30", "--data", str(tmp_path)]
     run = [sys.executable, "-m", "tests.gpu.bare", "run", "--quiet", "--no-py-spy", "-o", str(profile)]
-    assert execute([*run, str(SCRIPT), *options]).startswith("step 30 loss ")
-    told = json.loads(execute([sys.executable, "-m", "tests.gpu.bare", "report", str(profile)]))
+    assert output_of([*run, str(SCRIPT), *options]).startswith("step 30 loss ")
+    told = json.loads(output_of([sys.executable, "-m", "tests.gpu.bare", "report", str(profile)]))
     again = write_up(decode_profile(profile.read_bytes()))
     assert told == json.loads(encode_report(again))
 
@@ -36,7 +37,7 @@ def test_the_scripts_status_comes_back(tmp_path: Path) -> None:
 
 
 def test_it_is_used_only_where_something_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bare.bdoc() == ["-m", "bottleneck_doctor"]
+    assert bare.bdoc() == [sys.executable, "-m", "bottleneck_doctor"]
     monkeypatch.setattr(bare, "NEEDED", ("msgspec", "surely_not_installed"))
     assert bare.missing() == ["surely_not_installed"]
-    assert bare.bdoc() == ["-m", "tests.gpu.bare"]
+    assert bare.bdoc() == [sys.executable, "-m", "tests.gpu.bare"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.examine import as_told, judged, take
+from tests.gpu.examine import judged, take
 from tests.gpu.expected import PATIENTS
 
 STARVED = next(one for one in PATIENTS if one.name == "starved-by-cpu")
@@ -53,8 +53,3 @@ def test_the_speedup_is_that_of_a_sample_and_busy_that_of_the_plain_step() -> No
 def test_a_trace_without_kernels_is_no_idle_device() -> None:
     nothing = {"kernel_s": 0.0, "kernels": 0.0}
     assert judged(STARVED, report(), take(STARVED, TOLD, nothing, [PLAIN], [], True)).busy_truth is None
-
-
-def test_the_twin_gets_the_number_of_workers_that_was_advised() -> None:
-    assert as_told(STARVED, report()) == ["--workers", "6"]
-    assert as_told(STARVED, report(remedies=[])) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from tests.gpu.expected import FOLDER, PATIENTS, script
 from tests.gpu.measure import Ward
 from tests.gpu.unharmed import Waits, waits
+from tests.lab.run import execute
 
 pytestmark = pytest.mark.slow
 
@@ -35,10 +35,7 @@ for name in names:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environ
-    )
+    return execute([sys.executable, *arguments])
 
 
 def test_all_rehearse_sick_and_cured(tmp_path: Path) -> None:
@@ -64,13 +61,7 @@ def test_a_script_explains_itself_and_needs_a_device_unless_told_otherwise() -> 
     assert told.returncode == 0
     assert "--cured" in told.stdout
     assert "Cure: workers." in " ".join(told.stdout.split())
-    refused = subprocess.run(
-        [sys.executable, path],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    refused = execute([sys.executable, path], CUDA_VISIBLE_DEVICES="")
     assert refused.returncode == 77
     assert refused.stderr.startswith("no CUDA device")
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.model.codec import decode_profile, encode_profile, encode_report
-from bottleneck_doctor.prescribe import write_up
-from tests.accuracy.kept import Taken, put
+from bottleneck_doctor.model.codec import encode_profile
 from tests.analyse.runs import run_of
 from tests.gpu.examine import Seen, judged
 from tests.gpu.expected import PATIENTS
-from tests.gpu.measure import ROOT
 from tests.gpu.records import FILE, load
 from tests.gpu.test_examine import STARVED, taken
+from tests.lab.kept import put, report_of, taken_of
+from tests.lab.run import ROOT
 from tests.patients.patient import Patient
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -29,9 +26,8 @@ RECORDED = [
 
 
 def again(folder: Path, patient: Patient) -> Seen:
-    profile = decode_profile(gzip.decompress((folder / f"{patient.name}.profile.json.gz").read_bytes()))
-    known = Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
-    return judged(patient, json.loads(encode_report(write_up(profile))), known)
+    report = report_of(folder / f"{patient.name}.profile.json.gz")
+    return judged(patient, report, taken_of(folder, patient))
 
 
 @pytest.mark.parametrize(("folder", "patient"), RECORDED, ids=lambda one: one.name)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.measure import Failed, NotHere, Ward
+from tests.gpu.measure import NotHere, Ward
 from tests.gpu.rounds import ITEMS, Rounds, go
 from tests.gpu.sheet import Sheet, rows
+from tests.lab.run import Failed
 
 
 @pytest.fixture

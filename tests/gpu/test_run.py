@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.gpu import run
-from tests.gpu.measure import ROOT
+from tests.lab.run import execute
 
 
 @pytest.mark.slow
 def test_without_a_device_one_line_says_so() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.gpu.run"],
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = execute([sys.executable, "-m", "tests.gpu.run"], CUDA_VISIBLE_DEVICES="")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "no CUDA device here, or no torch that was built for it: nothing was measured\n"
 
@@ -43,9 +34,9 @@ def test_a_rehearsal_goes_through_a_patient_and_the_cost(
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    assert [name for name, _ in run._chosen("waits, starved_by_cpu")] == ["waits", "starved-by-cpu"]
+    assert [name for name, _ in run.some_items("waits, starved_by_cpu")] == ["waits", "starved-by-cpu"]
     with pytest.raises(argparse.ArgumentTypeError, match="no item 'starvd'; there are waits, starved-by-cpu"):
-        run._chosen("starvd")
+        run.some_items("starvd")
 
 
 def test_a_device_gives_its_folder_a_name() -> None:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy.table import gpus
 from tests.gpu.examine import Seen
-from tests.gpu.measure import ROOT
 from tests.gpu.sheet import HEADER, METHOD, NOT_YET, TITLE, Sheet, adds_up, missing, page, row, section, write
 from tests.gpu.test_examine import STARVED, judged, report, taken
+from tests.lab.run import ROOT
+from tests.lab.table import gpus
 
 SEEN = judged(STARVED, report(), taken())
 

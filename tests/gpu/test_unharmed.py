@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.bench.cost import Pair, Run
 from tests.gpu.unharmed import MOST, Waits, cost_line, longer, waits_line
+from tests.lab.cost import Cost, Pair
 
 CALLS = {"cudaStreamSynchronize": 80, "cudaDeviceSynchronize": 20}
 
 
-def run(step_s: float, mean_step_s: float) -> Run:
+def run(step_s: float, mean_step_s: float) -> Cost:
     rest: Any = dict.fromkeys(["first_step_s", "total_s", "memory_bytes", "other_cpu_s"], 0.0)
-    return Run(step_s=step_s, mean_step_s=mean_step_s, **rest)
+    return Cost(step_s=step_s, mean_step_s=mean_step_s, **rest)
 
 
 def test_waits_are_the_same_only_call_by_call() -> None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.cost import Pair, pair
 from tests.gpu.bare import bdoc
-from tests.gpu.measure import Failed, Ward
+from tests.gpu.measure import Ward
+from tests.lab.cost import Pair, pair
+from tests.lab.run import Failed
 
 EVERY_CALL = Path(__file__).with_name("patients") / "every_call.py"
 STEPS = Path(__file__).with_name("steps.py")

@@ -4,7 +4,7 @@ The comment before a fence says where its text comes from; `make docs` puts it t
 `<!-- script: tests/quickstarts/plain.py -->`, or `<!-- report: plain, up to "why" -->`: what
 `bdoc report` says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so;
 `<!-- proof: demo -->`: what `bdoc prove` says of `demo.proof.json.gz`, which `bdoc prove -o proof.json
-tests/patients/loader_in_main.py` has written (and tests/accuracy/kept.py has made placeless).
+tests/patients/loader_in_main.py` has written (and tests/lab/kept.py has made placeless).
 """
 
 from __future__ import annotations

@@ -10,11 +10,8 @@ no training is started there.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import table
-from tests.accuracy.judge import Judgement, judge
-from tests.accuracy.kept import placeless, report_of
+from tests.lab import table
+from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.kept import placeless, put_profile, report_of
+from tests.lab.run import diagnose, in_turn, succeed
 from tests.patients.patient import Patient
 
 HERE = Path(__file__).parent / "trainings"
@@ -67,7 +65,7 @@ def judged(training: Training, report: dict[str, Any], trained_s: dict[str, list
         for name, cure in training.cures.items()
         if cure["remedy"] and name in trained_s
     }
-    return judge(training.patient, report, {}, limited=False, sick_s=trained_s[USUAL], tried_s=tried)
+    return judge(training.patient, report, Taken({}, trained_s[USUAL], tried_s=tried))
 
 
 def again(training: Training, without: Sequence[str] = ()) -> Judgement:
@@ -82,23 +80,18 @@ def examine(training: Training, rounds: int, data: Path, keep: bool) -> Judgemen
     arguments = _prepared(training, data)
     with tempfile.TemporaryDirectory(prefix="bdoc-others-") as name:
         profile, copy = Path(name) / "profile.json", Path(name) / "train.py"
-        bdoc = [sys.executable, "-m", "bottleneck_doctor"]
-        _run(
-            [*bdoc, "run", "--quiet", "-o", str(profile), str(HERE / training.name / "train.py"), *arguments]
-        )
-        report = json.loads(_run([*bdoc, "report", str(profile), "--format", "json"]))
-        trained_s: dict[str, list[float]] = {}
-        for _ in range(rounds):
-            for cure in (USUAL, *training.cures):
-                copy.write_text(training.script(cure))
-                settings = training.cures.get(cure, {}).get("environment", {})
-                said = _run([sys.executable, str(copy), *arguments], settings)
-                seconds = re.findall(r"^trained ([0-9.]+)$", said, re.MULTILINE)
-                trained_s.setdefault(cure, []).append(float(seconds[-1]))
+        command = [str(HERE / training.name / "train.py"), *arguments]
+        report = diagnose(profile, command, limit_s=LIMIT_S)
+
+        def seconds_with(cure: str) -> float:
+            copy.write_text(training.script(cure))
+            settings = training.cures.get(cure, {}).get("environment", {})
+            said = succeed([sys.executable, str(copy), *arguments], limit_s=LIMIT_S, **settings)
+            return float(re.findall(r"^trained ([0-9.]+)$", said, re.MULTILINE)[-1])
+
+        trained_s = in_turn(rounds, (USUAL, *training.cures), seconds_with)
         if keep:
-            KEPT.mkdir(parents=True, exist_ok=True)
-            squeezed = gzip.compress(placeless(profile.read_text()).encode(), mtime=0)
-            (KEPT / f"{training.name}.profile.json.gz").write_bytes(squeezed)
+            put_profile(KEPT, training.name, placeless(profile.read_text()))
             taken = json.dumps({"trained_s": trained_s}, indent=1)
             (KEPT / f"{training.name}.taken.json").write_text(taken + "\n")
     return judged(training, report, trained_s)
@@ -116,18 +109,9 @@ def _prepared(training: Training, data: Path) -> list[str]:
         return []
     if not (folder / ".ready").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        _run([sys.executable, *prepare])
+        succeed([sys.executable, *prepare], limit_s=LIMIT_S)
         (folder / ".ready").touch()
     return arguments
-
-
-def _run(command: list[str], settings: dict[str, str] | None = None) -> str:
-    done = subprocess.run(
-        command, env={**os.environ, **(settings or {})}, capture_output=True, text=True, timeout=LIMIT_S
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout
 
 
 def main(argv: Sequence[str] | None = None) -> int:

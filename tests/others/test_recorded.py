@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from tests.accuracy.judge import Judgement
+from tests.lab.judge import Judgement
 from tests.others.__main__ import NAMES, again, read
 
 FIRST_RIGHT = 20  # of 22; the other two begin with `keep-freed-memory`

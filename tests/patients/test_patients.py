@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.accuracy.judge import judge
-from tests.accuracy.measure import ROOT, Plain, Watched, limited, plain, watched
+from tests.lab.judge import Taken, judge
+from tests.lab.patients import Plain, Watched, limited, plain, watched
+from tests.lab.run import BDOC, execute
 from tests.patients.expected import PATIENTS, script
 
 pytestmark = pytest.mark.slow
@@ -69,15 +69,10 @@ def test_output_and_status_are_the_same_with_and_without_bdoc(name: str, folder:
 
 def test_a_script_that_refuses_its_arguments_says_so_itself() -> None:
     alone, seen = (
-        subprocess.run(
-            [sys.executable, *prefix, str(script(BY_NAME["loader-in-main"])), "--nonsense"],
-            cwd=ROOT,
-            capture_output=True,
-            check=False,
-        )
-        for prefix in ([], ["-m", "bottleneck_doctor", "run", "-o", os.devnull])
+        execute([*prefix, str(script(BY_NAME["loader-in-main"])), "--nonsense"])
+        for prefix in ([sys.executable], [*BDOC, "run", "-o", os.devnull])
     )
-    assert (seen.returncode, seen.stdout) == (alone.returncode, alone.stdout) == (2, b"")
+    assert (seen.returncode, seen.stdout) == (alone.returncode, alone.stdout) == (2, "")
     assert alone.stderr in seen.stderr
 
 
@@ -88,7 +83,7 @@ def test_a_patient_is_diagnosed_right(name: str, both: Both) -> None:
     alone, seen = both(name)
     assert (seen.stdout, seen.status) == (alone.stdout, alone.status), seen.stderr
     assert seen.report is not None, seen.stderr
-    judgement = judge(patient, seen.report, seen.truth, limited=limited(patient))
+    judgement = judge(patient, seen.report, Taken(seen.truth, limited=limited(patient)))
     assert judgement.bound in patient.bounds
     assert judgement.cause in patient.causes
     assert judgement.remedy_right is not False, judgement.remedy
@@ -104,14 +99,8 @@ def test_a_sleeping_loader_gets_the_speedup_it_was_promised(folder: Path, both: 
     sick, seen = both(patient.name)
     cured = plain(patient, folder, length(patient.name), cured=["--cured"])
     assert seen.report is not None, seen.stderr
-    judgement = judge(
-        patient,
-        seen.report,
-        seen.truth,
-        limited=False,
-        sick_s=[sick.truth["step_mean_s"]],
-        cured_s=[cured.truth["step_mean_s"]],
-    )
+    sick_s, cured_s = ([run.truth["step_mean_s"]] for run in (sick, cured))
+    judgement = judge(patient, seen.report, Taken(seen.truth, sick_s, cured_s))
     assert judgement.predicted is not None, "no prediction for the remedy that the twin applies"
     assert judgement.measured is not None
     assert judgement.predicted[1] / judgement.measured == pytest.approx(1.0, abs=0.4)

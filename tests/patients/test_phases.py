@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bottleneck_doctor.model.codec import decode_profile, encode_report
-from bottleneck_doctor.prescribe import write_up
-from tests.accuracy.measure import watched
+from tests.lab.kept import report_of
+from tests.lab.patients import watched
 from tests.patients.expected import PATIENTS
 
 RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"
@@ -42,8 +39,7 @@ def test_a_run_has_the_phases_that_were_put_there(
 
 @pytest.mark.parametrize(("name", "reading", "findings"), TABLE, ids=[row[0] for row in TABLE])
 def test_a_recorded_run_has_them(name: str, reading: list[bool], findings: set[str]) -> None:
-    profile = decode_profile(gzip.decompress((RECORDED / f"{name}.profile.json.gz").read_bytes()))
-    check(json.loads(encode_report(write_up(profile))), reading, findings)
+    check(report_of(RECORDED / f"{name}.profile.json.gz"), reading, findings)
 
 
 def check(said: dict[str, Any], reading: list[bool], findings: set[str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.lab.judge import ratio
 from tests.patients.expected import Patient
 
 NEAR = 0.07  # of the twin's speedup, that the treatment's may be off by
@@ -19,7 +20,7 @@ SAME, OTHER = "identical", ("order", "changed")
 
 
 @dataclass(frozen=True)
-class Taken:
+class Evidence:
     """What is known of one patient: bdoc's proof, the seconds per step of sick and cured runs by hand, what
     each trial wrote about itself, and what the proof left behind."""
 
@@ -49,7 +50,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ProofJudgement:
     """One row of the table. A verdict of ``None`` means that there is nothing to judge. ``told`` is the
     speedup in bdoc's own trials, by the clock of the script; ``twin`` that by hand, as the least, the median
     and the largest of the pairs."""
@@ -95,13 +96,13 @@ class Judgement:
         return all(judged) if judged else None
 
 
-def judge(patient: Patient, taken: Taken) -> Judgement:
+def judge(patient: Patient, taken: Evidence) -> ProofJudgement:
     """Compare one proof with the patient's table entry and with what was measured by hand."""
     rows, remedy = taken.proof["rows"], INSTEAD.get(patient.twin or "", patient.twin)
     row = next((one for one in rows if one["id"] == remedy), None)
     decided = [one for one in rows if one["verdict"] in TREATED and one["measured"]]
     cost = taken.proof["cost"]
-    return Judgement(
+    return ProofJudgement(
         name=patient.name,
         remedy=remedy or "",
         verdict=row["verdict"] if row else "not in the plan",
@@ -119,7 +120,7 @@ def judge(patient: Patient, taken: Taken) -> Judgement:
     )
 
 
-def claims(taken: Taken) -> list[Claim]:
+def claims(taken: Evidence) -> list[Claim]:
     """What every row says of its losses beside what the scripts wrote of them. The ceiling claims nothing."""
     baseline = _losses(taken.told, [])
     return [
@@ -151,13 +152,13 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-def _told(taken: Taken, row: dict[str, Any]) -> float | None:
+def _told(taken: Evidence, row: dict[str, Any]) -> float | None:
     """The speedup in the trials by the script's own clock."""
     sides = [
         [one["step_mean_s"] for one in _trials(taken.told, treatments) if one.get("step_mean_s")]
         for treatments in ([], row["treatments"])
     ]
-    return _ratio(*sides)
+    return ratio(*sides)
 
 
 def _losses(told: list[dict[str, Any]], treatments: list[dict[str, Any]]) -> list[list[str]]:
@@ -193,7 +194,3 @@ def _pairs(sick_s: Sequence[float], cured_s: Sequence[float]) -> tuple[float, fl
     """The speedups of sick and cured runs that followed each other: a machine's speed wanders."""
     ratios = sorted(sick / cured for sick, cured in zip(sick_s, cured_s, strict=True))
     return (ratios[0], statistics.median(ratios), ratios[-1]) if ratios else None
-
-
-def _ratio(sick_s: Sequence[float], cured_s: Sequence[float]) -> float | None:
-    return statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None

@@ -6,31 +6,31 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.accuracy.kept import placeless
+from tests.lab.kept import placeless
 from tests.patients.expected import Patient
-from tests.proving.judge import Taken
+from tests.proving.judge import Evidence
 
 ROW = "id remedies treatments predicted measured verdict parity".split()
 TOLD = "order first_losses step_mean_s".split()
 PROOF = "winner cost baseline_s noise steps".split()
 
 
-def put(folder: Path, patient: Patient, taken: Taken) -> None:
+def put(folder: Path, patient: Patient, taken: Evidence) -> None:
     """File it under the patient's name."""
     folder.mkdir(parents=True, exist_ok=True)
     text = placeless(json.dumps(asdict(taken)))
     (folder / f"{patient.name}.json").write_text(text + "\n")
 
 
-def again(folder: Path, patient: Patient) -> Taken | None:
+def again(folder: Path, patient: Patient) -> Evidence | None:
     """What was kept of this patient; ``None`` where nothing was."""
     file = folder / f"{patient.name}.json"
-    return Taken(**json.loads(file.read_text())) if file.exists() else None
+    return Evidence(**json.loads(file.read_text())) if file.exists() else None
 
 
-def shortened(taken: Taken) -> Taken:
+def shortened(taken: Evidence) -> Evidence:
     """Without what nobody judges: patches, words, and the timings that scripts took of themselves."""
     proof = {name: taken.proof[name] for name in PROOF}
     proof["rows"] = [{name: one[name] for name in ROW} for one in taken.proof["rows"]]
     told = [{name: one[name] for name in TOLD} for one in taken.told]
-    return Taken(proof, taken.sick_s, taken.cured_s, told, taken.left)
+    return Evidence(proof, taken.sick_s, taken.cured_s, told, taken.left)

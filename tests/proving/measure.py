@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy.measure import DATA, ROOT, surroundings
+from tests.lab.patients import DATA, surroundings
+from tests.lab.run import BDOC, MARK, execute, left_running
 from tests.patients.expected import Patient, script
 from tests.patients.ledger import WARMUP_STEPS
 
 LIMIT_S = 900.0
 SETTLING_S = 10.0
-MARK = "PROVING_MARK"  # in the environment of all that a proof starts: so it is known when it is left behind
 SHARED = Path("/dev/shm")
 
 
@@ -37,20 +35,11 @@ def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
     truths, mark, before = folder / "truths", uuid.uuid4().hex, _shared()
     truths.mkdir()
     file = folder / "proof.json"
-    bdoc = [sys.executable, "-m", "bottleneck_doctor", "prove", "--quiet", "-o", str(file), *how]
+    prove = [*BDOC, "prove", "--quiet", "-o", str(file), *how]
     target = [str(script(patient)), "--data", str(DATA), "--truth", str(truths)]
     with surroundings(patient) as prefix:
-        done = subprocess.run(
-            [*prefix, *bdoc, *target],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONWARNINGS": "ignore", MARK: mark},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    left = _processes(mark) + [f"shared memory {name}" for name in _staying(before)]
+        done = execute([*prefix, *prove, *target], limit_s=LIMIT_S, **{MARK: mark})
+    left = left_running(mark) + [f"shared memory {name}" for name in _staying(before)]
     told = [json.loads(file.read_text()) for file in sorted(truths.glob("*.json"))]
     proof = json.loads(file.read_text()) if done.returncode == 0 and file.exists() else None
     return Proven(proof, told, left, f"status {done.returncode}\n{done.stdout}{done.stderr}")
@@ -82,15 +71,3 @@ def _staying(before: set[str]) -> list[str]:
         time.sleep(0.5)
         fresh &= _shared()
     return sorted(fresh)
-
-
-def _processes(mark: str) -> list[str]:
-    """Processes that the proof started, and that live."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(f"process {(folder / 'comm').read_text().strip()}")
-        except OSError:  # gone, or somebody else's
-            continue
-    return sorted(found)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from tests.proving.judge import NEAR, TIMES, Judgement
+from tests.lab.table import count, line, mark, with_sum
+from tests.proving.judge import NEAR, TIMES, ProofJudgement
 
 HEADER = (
     "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand (pairs) | off by "
@@ -34,7 +35,7 @@ one remedy applied by hand. `bdoc prove` runs the sick script, unmodified, and a
 """
 
 
-def row(judgement: Judgement) -> str:
+def row(judgement: ProofJudgement) -> str:
     """One line of the table."""
     measured, twin, off = judgement.measured, judgement.twin, judgement.off
     wrong = [f"{one.row}: {one.said}, truly {one.true}" for one in judgement.claims if one.right is False]
@@ -47,16 +48,16 @@ def row(judgement: Judgement) -> str:
         judgement.verdict,
         "–" if judgement.told is None else f"×{judgement.told:.2f}",
         "–" if twin is None else f"×{twin[1]:.2f} ({twin[0]:.2f} – {twin[2]:.2f})",
-        ("–" if off is None else f"{100 * off:+.0f} %") + _mark(judgement.near),
-        (judgement.winner or "none") + _mark(judgement.winner_right),
-        f"{judgement.times:.1f} ×" + _mark(judgement.short),
-        told + _mark(judgement.parity_right),
+        ("–" if off is None else f"{100 * off:+.0f} %") + mark(judgement.near),
+        (judgement.winner or "none") + mark(judgement.winner_right),
+        f"{judgement.times:.1f} ×" + mark(judgement.short),
+        told + mark(judgement.parity_right),
         ", ".join(judgement.left) or "nothing",
     ]
-    return "| " + " | ".join(cells) + " |"
+    return line(cells)
 
 
-COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
+COUNTED: dict[str, Callable[[ProofJudgement], bool | None]] = {
     f"speedup within {100 * NEAR:.0f} % of the twin's": lambda j: j.near,
     "winner right": lambda j: j.winner_right,
     f"cost at most {TIMES} × the watched run": lambda j: j.short,
@@ -65,11 +66,11 @@ COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
 }
 
 
-def summary(judgements: Sequence[Judgement]) -> list[str]:
+def summary(judgements: Sequence[ProofJudgement]) -> list[str]:
     """What the rows add up to."""
     if not judgements:
         return []
-    lines = [f"{name}: {_count(judgements, right)}" for name, right in COUNTED.items()]
+    lines = [f"{name}: {count(judgements, right)}" for name, right in COUNTED.items()]
     off = sorted(abs(100 * j.off) for j in judgements if j.off is not None)
     if off:
         lines.append(f"speedup off by {median(off):.0f} % (median), {off[-1]:.0f} % at worst")
@@ -82,7 +83,7 @@ def summary(judgements: Sequence[Judgement]) -> list[str]:
     return [*lines, *crossing]
 
 
-def page(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
+def page(judgements: Sequence[ProofJudgement], machine: str, repeats: int) -> str:
     """The whole page; where nothing was recorded yet, it says so instead of a table."""
     return (
         "# How right `bdoc prove` is\n\n"
@@ -91,18 +92,8 @@ def page(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
     )
 
 
-def _found(judgements: Sequence[Judgement], machine: str, repeats: int) -> str:
+def _found(judgements: Sequence[ProofJudgement], machine: str, repeats: int) -> str:
     if not judgements:
         return "No proof was recorded yet."
-    rows = "\n".join(row(judgement) for judgement in judgements)
-    adds_up = "\n".join(f"- {line}" for line in summary(judgements))
-    return f"Machine: {machine}; {repeats} pairs by hand.\n\n{HEADER}\n{rows}\n\n{adds_up}"
-
-
-def _mark(right: bool | None) -> str:
-    return "" if right is None else " ✓" if right else " ✗"
-
-
-def _count(rows: Sequence[Judgement], right: Callable[[Judgement], bool | None]) -> str:
-    judged = [verdict for verdict in map(right, rows) if verdict is not None]
-    return f"{sum(judged)} of {len(judged)}"
+    found = with_sum(HEADER, [*map(row, judgements)], summary(judgements))
+    return f"Machine: {machine}; {repeats} pairs by hand.\n\n{found}"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.patients.expected import PATIENTS
 from tests.proving import table
-from tests.proving.judge import Judgement, Taken, judge, true_word
+from tests.proving.judge import Evidence, ProofJudgement, judge, true_word
 from tests.proving.kept import again, put, shortened
 
 PATIENT = next(one for one in PATIENTS if one.name == "loader-in-main")
@@ -40,14 +40,14 @@ def a_trial(losses: list[str], treatments: list[dict[str, Any]]) -> dict[str, An
     }
 
 
-def taken(*rows: dict[str, Any], winner: str = "workers-auto", treated: list[str] = LOSSES) -> Taken:
+def taken(*rows: dict[str, Any], winner: str = "workers-auto", treated: list[str] = LOSSES) -> Evidence:
     cost = {"window_s": 10.0, "spent_s": 60.0, "budget_s": 90.0, "runs": 6}
     proof = {"rows": list(rows), "winner": winner, "cost": cost}
     told = [a_trial(LOSSES, []), a_trial(LOSSES[:2], []), a_trial(treated, WORKERS), {**a_trial([], [])}]
-    return Taken(proof, [0.020, 0.021], [0.010, 0.0105], told)
+    return Evidence(proof, [0.020, 0.021], [0.010, 0.0105], told)
 
 
-def judged(*rows: dict[str, Any], **how: Any) -> Judgement:
+def judged(*rows: dict[str, Any], **how: Any) -> ProofJudgement:
     return judge(PATIENT, taken(*rows, **how))
 
 

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from tests.patients.expected import PATIENTS
-from tests.proving.judge import TIMES, Judgement, judge
+from tests.proving.judge import TIMES, ProofJudgement, judge
 from tests.proving.kept import again
 
 KEPT = Path(__file__).parents[1] / "golden" / "proving"
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.skipif(not KEPT.is_dir(), reason="no proof was recorded
 
 
 @cache
-def every() -> list[Judgement]:
+def every() -> list[ProofJudgement]:
     return [judge(one, taken) for one in PATIENTS if (taken := again(KEPT, one)) is not None]
 
 
-def count(right: Callable[[Judgement], bool | None]) -> int:
+def count(right: Callable[[ProofJudgement], bool | None]) -> int:
     return sum(right(one) is True for one in every())
 
 

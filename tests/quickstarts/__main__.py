@@ -6,12 +6,11 @@ Best on a machine with nothing else to do: a report tells what strangers take of
 from __future__ import annotations
 
 import argparse
-import gzip
 import tempfile
 from pathlib import Path
 
-from tests.accuracy.kept import placeless
 from tests.house.quoted import KEPT
+from tests.lab.kept import placeless, put_profile
 from tests.quickstarts.pages import QuickStart, quick_starts
 from tests.quickstarts.typed import type_in
 
@@ -34,11 +33,8 @@ def _record(start: QuickStart) -> int:
         done = type_in(start, folder)
         print(f"{start.page}: status {done.returncode}")
         if done.returncode == 0:
-            text = placeless((folder / "profile.json").read_text()).replace(
-                f"/data/{Path(place).name}", "/data"
-            )
-            KEPT.mkdir(parents=True, exist_ok=True)
-            (KEPT / f"{start.name}.profile.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+            text = placeless((folder / "profile.json").read_text())
+            put_profile(KEPT, start.name, text.replace(f"/data/{Path(place).name}", "/data"))
         else:
             print(done.stderr)
         return done.returncode

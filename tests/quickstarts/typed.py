@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.house.source import ROOT
+from tests.lab.run import BDOC, ROOT, execute
 from tests.quickstarts.pages import QuickStart
 
 PATIENCE_S = 200.0
@@ -20,9 +20,6 @@ def type_in(start: QuickStart, folder: Path, options: Sequence[str] = ()) -> sub
     shutil.copyfile(start.script, folder / "train.py")
     bdoc, run, *line = start.command
     assert (bdoc, run) == ("bdoc", "run"), start.command
-    command = [sys.executable, "-m", "bottleneck_doctor", run, *options, *line]
+    command = [*BDOC, run, *options, *line]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    return execute(command, cwd=folder, limit_s=PATIENCE_S, PATH=path, PYTHONPATH=str(ROOT))

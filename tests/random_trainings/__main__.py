@@ -144,31 +144,26 @@ def seeds(text: str) -> list[int]:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.random_trainings", description=__doc__)
-    parser.add_argument("--seeds", type=seeds, default=seeds("1-20"), help="such as 1-20,33 (default 1-20)")
-    parser.add_argument(
-        "--bdoc", default=str(Path(sys.executable).with_name("bdoc")), help="the command that is judged"
-    )
-    parser.add_argument("--python", default=sys.executable, help="the Python that runs trainings")
-    parser.add_argument(
-        "--lock", type=lambda text: Path(text).resolve(), help="file to lock while trainings run"
-    )
-    parser.add_argument("--repeats", type=int, default=1, help="plain runs of each kind (default 1)")
-    parser.add_argument(
-        "--truth", type=lambda text: Path(text).resolve(), help="folder that keeps the plain runs"
-    )
-    parser.add_argument(
-        "--keep", type=lambda text: Path(text).resolve(), help="folder for scripts, profiles, reports"
-    )
-    parser.add_argument("--json", type=lambda text: Path(text).resolve(), help="file for the rows")
-    parser.add_argument(
-        "--folder", type=lambda text: Path(text).resolve(), help="where trainings keep files; a real disk"
-    )
-    parser.add_argument("--plain", action="store_true", help="only the plain runs")
-    parser.add_argument("--show", action="store_true", help="print the scripts, run nothing")
+    add, command = parser.add_argument, str(Path(sys.executable).with_name("bdoc"))
+    add("--seeds", type=seeds, default=seeds("1-20"), help="such as 1-20,33 (default 1-20)")
+    add("--bdoc", default=command, help="the command that is judged")
+    add("--python", default=sys.executable, help="the Python that runs trainings")
+    add("--lock", type=_path, help="file to lock while trainings run")
+    add("--repeats", type=int, default=1, help="plain runs of each kind (default 1)")
+    add("--truth", type=_path, help="folder that keeps the plain runs")
+    add("--keep", type=_path, help="folder for scripts, profiles, reports")
+    add("--json", type=_path, help="file for the rows")
+    add("--folder", type=_path, help="where trainings keep files; a real disk")
+    add("--plain", action="store_true", help="only the plain runs")
+    add("--show", action="store_true", help="print the scripts, run nothing")
     given = parser.parse_args(argv)
     if not given.show and not given.plain:
         print(HEAD, flush=True)
     return given
+
+
+def _path(text: str) -> Path:
+    return Path(text).resolve()
 
 
 if __name__ == "__main__":

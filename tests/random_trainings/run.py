@@ -10,7 +10,6 @@ import os
 import resource
 import shlex
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.lab.run import execute
 from tests.random_trainings.clock import Truth, truth
 from tests.random_trainings.parts import Part
 
@@ -76,7 +76,7 @@ def watched(bench: Bench, script: Path) -> tuple[Run, dict[str, Any] | None, str
     bdoc = shlex.split(bench.bdoc)
     done = _run(bench, [*bdoc, "run", "--quiet", "--python", bench.python, "-o", profile.name, script.name])
     command = [*bdoc, "report", profile.name, "--format", "json"]
-    said = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=LIMIT_S)
+    said = execute(command, cwd=bench.folder, limit_s=LIMIT_S)
     report = json.loads(said.stdout) if said.returncode == 0 else None
     return done, report, done.stderr + said.stderr
 
@@ -84,17 +84,8 @@ def watched(bench: Bench, script: Path) -> tuple[Run, dict[str, Any] | None, str
 def _run(bench: Bench, command: Sequence[str], without: str = "") -> Run:
     clock = bench.folder / "clock.json"
     clock.unlink(missing_ok=True)
-    environment = {**os.environ, "TRUTH_FILE": clock.name, "WITHOUT": without, "PYTHONWARNINGS": "ignore"}
     began_s, busy_s, ours_s = time.monotonic(), _busy_s(), _children_s()
-    done = subprocess.run(
-        command,
-        cwd=bench.folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+    done = execute(command, cwd=bench.folder, limit_s=LIMIT_S, TRUTH_FILE=clock.name, WITHOUT=without)
     used_s = _busy_s() - busy_s - (_children_s() - ours_s)
     others = max(0.0, used_s / (time.monotonic() - began_s))
     known = truth(json.loads(clock.read_text())) if clock.exists() else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.patients.expected import Patient
@@ -15,6 +15,19 @@ AS_GOOD = 0.95
 NEAR = 0.25
 # Advice about strangers on the cores: true of the machine in that minute, not of the patient.
 ABOUT_STRANGERS = frozenset({"isolate-cpus", "tenant-finish"})
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What is known of one patient's runs beside the profile: the script's own clock in the watched one, step
+    seconds sick, cured, and with each remedy that was tried."""
+
+    truth: dict[str, Any]
+    sick_s: Sequence[float] = ()
+    cured_s: Sequence[float] = ()
+    limited: bool = False
+    same_output: bool = True
+    tried_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,25 +104,16 @@ class Judgement:
         return abs(self.predicted[1] / self.measured - 1)
 
 
-def judge(
-    patient: Patient,
-    report: dict[str, Any],
-    truth: dict[str, Any],
-    *,
-    limited: bool,
-    sick_s: Sequence[float] = (),
-    cured_s: Sequence[float] = (),
-    same_output: bool = True,
-    tried_s: Mapping[str, Sequence[float]] | None = None,
-) -> Judgement:
-    """Compare one report, and the truth of the very run it is about, with the patient's table entry."""
+def judge(patient: Patient, report: dict[str, Any], taken: Taken) -> Judgement:
+    """Compare one report, and what was measured beside it, with the patient's table entry."""
+    truth, sick_s = taken.truth, taken.sick_s
     bound, cause = report["verdict"]["bound"], report["verdict"]["cause"]
     promises = {remedy["id"]: remedy["predicted_speedup"] for remedy in report["remedies"]}
     first = _first(patient, promises)
     wait, wait_truth = report["metrics"]["data_wait_fraction"]["value"], truth.get("wait_fraction")
     promise = promises.get(patient.twin or "")
     predicted = _range(promise)
-    measured = statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None
+    measured = ratio(sick_s, taken.cured_s)
     basis = promises[patient.twin].get("basis", "") if patient.twin in promises else ""
     inside, near = None, None
     if predicted is not None and measured is not None:
@@ -119,7 +123,7 @@ def judge(
         name=patient.name,
         group=patient.group,
         bound=bound,
-        bound_right=bound in _bounds(patient, limited),
+        bound_right=bound in _bounds(patient, taken.limited),
         cause=cause,
         cause_right=cause in patient.causes,
         remedy=first,
@@ -137,29 +141,27 @@ def judge(
             for name in sorted(patient.never)
             if (promises.get(name, {"likely": 0})["likely"] or 0) > WORTHWHILE
         ),
-        same_output=same_output,
-        tried=_tried(promises, sick_s, tried_s or {}),
+        same_output=taken.same_output,
+        tried=_tried(promises, taken),
         basis=basis,
         most=promise["high"] if promise is not None and promise["likely"] is None else None,
-        slowed=truth["step_mean_s"] / statistics.median(sick_s)
-        if sick_s and truth.get("step_mean_s")
-        else None,
+        slowed=ratio([truth["step_mean_s"]], sick_s) if truth.get("step_mean_s") else None,
     )
 
 
-def _tried(
-    promises: dict[str, Any], sick_s: Sequence[float], tried_s: Mapping[str, Sequence[float]]
-) -> tuple[Tried, ...]:
-    order = [name for name in promises if name in tried_s]
-    order += [name for name in tried_s if name not in promises]
+def ratio(sick_s: Sequence[float], cured_s: Sequence[float]) -> float | None:
+    """The speedup from these runs to those, by their medians."""
+    return statistics.median(sick_s) / statistics.median(cured_s) if sick_s and cured_s else None
+
+
+def _tried(promises: dict[str, Any], taken: Taken) -> tuple[Tried, ...]:
+    order = [name for name in promises if name in taken.tried_s]
+    order += [name for name in taken.tried_s if name not in promises]
+    told = {name: promises.get(name, {}) for name in order}
+    base_s = statistics.median(taken.sick_s) if order else 0.0
     return tuple(
-        Tried(
-            name,
-            promises.get(name, {}).get("likely"),
-            promises.get(name, {}).get("high"),
-            statistics.median(sick_s) / statistics.median(tried_s[name]),
-        )
-        for name in order
+        Tried(name, one.get("likely"), one.get("high"), base_s / statistics.median(taken.tried_s[name]))
+        for name, one in told.items()
     )
 
 

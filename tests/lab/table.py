@@ -1,44 +1,20 @@
-"""The accuracy table as markdown, with how it was measured and what it adds up to."""
+"""Tables of a page as markdown; that of judgements, and what it adds up to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from statistics import median
+from typing import TypeVar
 
-from tests.accuracy import reliability
-from tests.accuracy.judge import Judgement
+from tests.lab.judge import Judgement
 
-GPU_PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy-gpu.md"
-PROVED = "Remedies that bdoc applies by itself: [how right `bdoc prove` is](accuracy-prove.md)."
-OTHERS = "On [trainings that others wrote](accuracy-others.md), at first sight and now."
-DRAWING = "accuracy.svg"
+T = TypeVar("T")
+BASES = ("replay", "calibrated", "amdahl", "bound")  # of a promise
 HEADER = (
     "| patient | bound | cause | first remedy | data wait: bdoc / truth | cured by "
     "| predicted: low – likely – high | by | measured | inside |\n"
     "|---|---|---|---|---|---|---|---|---|---|"
 )
-
-METHOD = """\
-Each patient is a small training script that is sick in one known way; its twin is the same training with
-one remedy applied. The illness is known by construction, not by measurement.
-
-- Diagnosis: the sick script runs once under `bdoc run`; bound, cause and first remedy are held against the
-  table in `tests/patients/expected.py`. The first remedy is the first one that promises more than ×1.05;
-  advice about strangers on the cores is passed over, except for the patient that is about them.
-- Data wait: the script times its own `next()` calls with its own clock in that same run, from its
-  twentieth step on; right means within 0.02.
-- Speedup: sick and cured script run plain, interleaved (sick, cured, sick, cured); the measured speedup is
-  the ratio of the medians over runs of the mean step time, from the twentieth step on.
-  "By" is how the prediction was made: calibrated, replay, amdahl; or a bound, where nothing measured says
-  how much of it there is to be had. Inside means within bdoc's low to high, or not above its bound; near
-  means that the likely value is off by at most 25 %.
-- Where the remedy is a number of workers, the twin has the number that the report advises.
-- The runs behind the page are kept in `tests/golden/accuracy`, profile and measurements of each:
-  `python -m tests.accuracy --again tests/golden/accuracy` diagnoses them with the code at hand. So did this
-  page: the diagnosis may be newer than the runs. A test holds later versions against them.
-- Where the kernel allows it, the disk of two storage patients is held to the limit named in their truth.
-"""
 
 
 def row(judgement: Judgement) -> str:
@@ -50,17 +26,17 @@ def row(judgement: Judgement) -> str:
         promise = " – ".join(f"×{x:.2f}" for x in judgement.predicted)
     cells = [
         judgement.name,
-        judgement.bound + _mark(judgement.bound_right),
-        judgement.cause + _mark(judgement.cause_right),
-        (judgement.remedy or "none") + _mark(judgement.remedy_right),
-        f"{wait} / {truth}" + _mark(judgement.wait_right),
+        judgement.bound + mark(judgement.bound_right),
+        judgement.cause + mark(judgement.cause_right),
+        (judgement.remedy or "none") + mark(judgement.remedy_right),
+        f"{wait} / {truth}" + mark(judgement.wait_right),
         judgement.twin or "–",
         promise,
         judgement.basis or "–",
-        "–" if judgement.measured is None else f"×{judgement.measured:.2f}" + _mark(judgement.near),
-        _mark(judgement.inside if judgement.most is None else judgement.bounded).strip() or "–",
+        "–" if judgement.measured is None else f"×{judgement.measured:.2f}" + mark(judgement.near),
+        mark(judgement.inside if judgement.most is None else judgement.bounded).strip() or "–",
     ]
-    return "| " + " | ".join(cells) + " |"
+    return line(cells)
 
 
 def summary(judgements: Sequence[Judgement]) -> list[str]:
@@ -71,7 +47,7 @@ def summary(judgements: Sequence[Judgement]) -> list[str]:
         ("all patients", list(judgements)),
     ):
         if rows:
-            counts = ", ".join(f"{name} {_count(rows, right)}" for name, right in COUNTED.items())
+            counts = ", ".join(f"{name} {count(rows, right)}" for name, right in COUNTED.items())
             lines.append(f"{title}: {counts}")
             lines += [f"{title}: {line}" for line in _errors(rows)]
     lines.extend(
@@ -97,7 +73,7 @@ def _errors(rows: Sequence[Judgement]) -> list[str]:
         )
     lines += _speedups("speedup", rows)
     lines += _tried_by_hand(rows)
-    for basis in reliability.BASES:
+    for basis in BASES:
         lines += _speedups(f"speedup by {basis}", [j for j in rows if j.basis == basis])
     return lines
 
@@ -140,33 +116,28 @@ COUNTED: dict[str, Callable[[Judgement], bool | None]] = {
 }
 
 
-def page(
-    judgements: Sequence[Judgement], machine: str, repeats: int, settings: Mapping[str, Sequence[Judgement]]
-) -> str:
-    """The whole page; ``settings`` are those made on other machines, by their names."""
-    elsewhere = {name: reliability.pairs_of(some) for name, some in settings.items()}
-    promises = reliability.page(reliability.pairs_of(judgements), DRAWING, elsewhere)
-    rows = "\n".join(row(judgement) for judgement in judgements)
-    adds_up = "\n".join(f"- {line}" for line in summary(judgements))
-    return (
-        "# How often bdoc is right\n\n"
-        "Generated by `make accuracy`.\n\n"
-        f"{METHOD}\nMachine: {machine}; {repeats} runs of each twin. {gpus(GPU_PAGE.read_text())}\n"
-        f"{PROVED}\n{OTHERS}\n\n"
-        f"{HEADER}\n{rows}\n\n{adds_up}\n\n{promises}\n"
-    )
-
-
 def gpus(page: str) -> str:
     """What the page about GPUs has sections on, in a sentence that leads there."""
     titles = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
     return f"GPUs: [{'; '.join(titles)}](accuracy-gpu.md)."
 
 
-def _mark(right: bool | None) -> str:
+def line(cells: Sequence[str]) -> str:
+    """One line of a table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def with_sum(header: str, rows: Sequence[str], adds_up: Sequence[str]) -> str:
+    """A table, and below it a list of what it adds up to."""
+    return "\n".join([header, *rows, "", *(f"- {line}" for line in adds_up)])
+
+
+def mark(right: bool | None) -> str:
+    """Behind what was judged: whether it is right."""
     return "" if right is None else " ✓" if right else " ✗"
 
 
-def _count(rows: Sequence[Judgement], right: Callable[[Judgement], bool | None]) -> str:
+def count(rows: Sequence[T], right: Callable[[T], bool | None]) -> str:
+    """How many are right of those that were judged."""
     judged = [verdict for verdict in map(right, rows) if verdict is not None]
     return f"{sum(judged)} of {len(judged)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.lab.run import BDOC, execute
 from tests.patients.confine import confined
 from tests.patients.expected import Patient, script
 
-ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(tempfile.gettempdir()) / "bdoc-patients"
-LIMIT_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,18 @@ def plain(patient: Patient, folder: Path, length: list[str], *, cured: Sequence[
     truth = folder / "truth-plain.json"
     command = [sys.executable, *_call(patient, truth, length), *cured]
     with surroundings(patient) as prefix:
-        done = _execute([*prefix, *command])
+        done = execute([*prefix, *command])
     return Plain(done.returncode, done.stdout, _read(truth))
 
 
 def watched(patient: Patient, folder: Path, length: list[str], *, calibrate: bool = False) -> Watched:
     """Run the sick script under bdoc, then ask for its report."""
     truth, profile = folder / "truth-watched.json", folder / "profile.json"
-    bdoc = [sys.executable, "-m", "bottleneck_doctor"]
     how = ["--calibrate"] if calibrate else []
-    command = [*bdoc, "run", "--quiet", *how, "-o", str(profile), *_call(patient, truth, length)]
+    command = [*BDOC, "run", "--quiet", *how, "-o", str(profile), *_call(patient, truth, length)]
     with surroundings(patient) as prefix:
-        done = _execute([*prefix, *command])
-    said = _execute([*bdoc, "report", str(profile), "--format", "json"])
+        done = execute([*prefix, *command])
+    said = execute([*BDOC, "report", str(profile), "--format", "json"])
     report = json.loads(said.stdout) if said.returncode == 0 else None
     return Watched(done.returncode, done.stdout, done.stderr + said.stderr, _read(truth), report)
 
@@ -89,17 +88,11 @@ def _read(truth: Path) -> dict[str, Any]:
     return json.loads(truth.read_text()) if truth.exists() else {}
 
 
-def _execute(command: list[str]) -> subprocess.CompletedProcess[str]:
-    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        env=quiet,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+def workers_advised(cure: str | None, report: dict[str, Any]) -> list[str]:
+    """The argument with the number of workers that the report advises, where workers are the cure."""
+    remedy = next((one for one in report["remedies"] if one["id"] == cure == "workers-auto"), None)
+    advised = re.search(r"num_workers=(\d+)", remedy["fix"]["snippet"] or "") if remedy else None
+    return ["--workers", advised[1]] if advised else []
 
 
 @contextlib.contextmanager

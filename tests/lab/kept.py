@@ -9,34 +9,25 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy.judge import Judgement, judge
-from tests.accuracy.measure import ROOT
+from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.run import ROOT
 from tests.patients.expected import Patient
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What is known of one patient's runs beside the profile: the script's own clock, sick, cured, and with
-    each remedy that was tried."""
-
-    truth: dict[str, Any]
-    sick_s: list[float]
-    cured_s: list[float]
-    limited: bool
-    same_output: bool
-    tried_s: dict[str, list[float]] = field(default_factory=dict)
 
 
 def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
     """File the profile and the measurements under the patient's name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    squeezed = gzip.compress(placeless(profile.read_text()).encode(), mtime=0)
-    (folder / f"{patient.name}.profile.json.gz").write_bytes(squeezed)
+    put_profile(folder, patient.name, placeless(profile.read_text()))
     (folder / f"{patient.name}.taken.json").write_text(json.dumps(asdict(taken)) + "\n")
+
+
+def put_profile(folder: Path, name: str, text: str) -> None:
+    """File a profile under a name; the same text makes the same file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.profile.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def placeless(text: str) -> str:
@@ -78,20 +69,9 @@ def again(folder: Path, patient: Patient, without: Sequence[str] = ()) -> Judgem
     file = folder / f"{patient.name}.profile.json.gz"
     if not file.exists():
         return None
-    report = report_of(file, without)
-    taken = Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
-    return judged(patient, report, taken)
+    return judge(patient, report_of(file, without), taken_of(folder, patient))
 
 
-def judged(patient: Patient, report: dict[str, Any], taken: Taken) -> Judgement:
-    """The report held against what is known and what was measured."""
-    return judge(
-        patient,
-        report,
-        taken.truth,
-        limited=taken.limited,
-        sick_s=taken.sick_s,
-        cured_s=taken.cured_s,
-        same_output=taken.same_output,
-        tried_s=taken.tried_s,
-    )
+def taken_of(folder: Path, patient: Patient) -> Taken:
+    """What was kept of a patient beside the profile."""
+    return Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))

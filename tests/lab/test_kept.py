@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from bottleneck_doctor.model.codec import encode_profile
-from tests.accuracy.kept import Taken, again, placeless, put
-from tests.accuracy.measure import ROOT
 from tests.analyse.runs import run_of
+from tests.lab.judge import Taken
+from tests.lab.kept import again, placeless, put
+from tests.lab.run import ROOT
 from tests.patients.expected import PATIENTS
 
 PATIENT = next(patient for patient in PATIENTS if patient.name == "loader-in-main")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy.judge import Judgement, judge
-from tests.accuracy.table import row, summary
+from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.table import row, summary
 from tests.patients.expected import Patient, ReadLimit
 
 SICK = Patient(
@@ -43,9 +43,7 @@ def report(
 def judged(
     told: dict[str, Any], patient: Patient = SICK, truth: float = 0.51, held: bool = True
 ) -> Judgement:
-    return judge(
-        patient, told, {"wait_fraction": truth}, limited=held, sick_s=[2.0, 2.2, 9.0], cured_s=[1.1, 1.0, 1.2]
-    )
+    return judge(patient, told, Taken({"wait_fraction": truth}, [2.0, 2.2, 9.0], [1.1, 1.0, 1.2], held))
 
 
 def test_a_right_diagnosis_is_right_in_every_column() -> None:
@@ -129,12 +127,12 @@ def test_the_summary_counts_only_what_was_judged() -> None:
 def test_remedies_that_were_tried_are_held_against_the_list() -> None:
     told = report(workers_auto=(1.5, 1.9, 2.4), more_workers=(1.1, 1.2, 1.3))
     tried = {"cheaper": [0.5, 0.5], "more-workers": [2.4, 2.3], "workers-auto": [1.0, 1.1]}
-    seen = judge(SICK, told, {}, limited=True, sick_s=[2.0, 2.2, 9.0], cured_s=[1.1], tried_s=tried)
+    seen = judge(SICK, told, Taken({}, [2.0, 2.2, 9.0], [1.1], tried_s=tried))
     assert [one.remedy for one in seen.tried] == ["workers-auto", "more-workers", "cheaper"]
     assert [one.harmful for one in seen.tried] == [False, True, False]
     assert seen.best_first is False  # a remedy that the list lacks brought more
     del tried["cheaper"]
-    assert judge(SICK, told, {}, limited=True, sick_s=[2.1], cured_s=[1.1], tried_s=tried).best_first is True
+    assert judge(SICK, told, Taken({}, [2.1], [1.1], tried_s=tried)).best_first is True
     assert judged(told).best_first is None
 
 
