@@ -7,9 +7,8 @@ from collections import Counter
 from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
-from .intervals import SAMPLES_AT_LEAST
 from .loop_parts import LoopSample, samples_in
-from .steps import seconds_in, steps_in
+from .steps import SAMPLES_AT_LEAST, seconds_in, steps_in
 
 UNDIVIDED = "forward and own code"  # what no hook times; stack samples divide it
 PARTS = (

@@ -8,10 +8,10 @@ from math import ceil
 from ..model.derived import DeviceView
 from ..model.diagnosis import Change, HostLoad, Inputs, Scenario
 from ..model.loops import Loader
-from .device_replay import is_clocked, troubles
 from .host import busy_workers, crowding
 from .predict import best_split, split_change
 from .replay import apply, one_thread_longer, step_seconds
+from .step_costs import is_clocked, troubles
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [catalogue F09]
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [catalogue F09]

@@ -12,8 +12,7 @@ from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
-from .intervals import ratio_interval
-from .steps import mean_in, share_interval
+from .steps import mean_in, ratio_interval, share_interval
 
 LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
 PAIR_AT_MOST_S = 5e-6  # for two marks next to each other [CUDA Runtime API: events resolve 0.5 us; ours]

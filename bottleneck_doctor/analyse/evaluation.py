@@ -13,9 +13,9 @@ from ..model.code import FunctionSource, Location
 from ..model.loops import Loop, Outside, StepTable
 from ..model.profile import Profile
 from . import code
-from .intervals import SAMPLES_AT_LEAST, Z90
 from .loop_parts import LoopSample, samples_in, training_samples, users_path
 from .purpose import BESIDE, LOG, MEASURE, purpose_of
+from .steps import SAMPLES_AT_LEAST, Z90
 
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
 # What of a row passes between batches, and its part that does not.

@@ -10,9 +10,8 @@ from ..model.diagnosis import HostLoad, Inputs, Scenario, Step
 from ..model.instruments import Series
 from ..model.profile import Profile
 from ..model.report import Metric
-from .intervals import mean_interval
 from .replay import step_seconds
-from .steps import seconds_in, steps_in
+from .steps import mean_interval, seconds_in, steps_in
 
 DISK_BUSY = 0.5  # share of time with a request in flight, below which nobody is in anybody's way (ours)
 OURS_AT_LEAST = 0.7  # of the traffic; less, and the disks are shared [catalogue F21]

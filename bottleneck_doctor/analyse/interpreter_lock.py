@@ -10,9 +10,9 @@ from ..model.diagnosis import Scenario
 from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
-from .hot_lines import users_line
-from .intervals import SAMPLES_AT_LEAST
+from .hot import users_line
 from .loop_cpu import is_library
+from .steps import SAMPLES_AT_LEAST
 
 OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (ours)
 NEAR = 3  # innermost frames that say what a thread waits for: a wait is called, it calls little (ours)

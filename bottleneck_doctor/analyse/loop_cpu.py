@@ -19,10 +19,9 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from . import code
 from .evaluation import find_evaluated
-from .intervals import SAMPLES_AT_LEAST
 from .loop_parts import LoopSample, data_samples, parse_frame, samples_in, training_samples, users_path
 from .purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at
-from .steps import seconds_in
+from .steps import SAMPLES_AT_LEAST, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (ours)

@@ -15,7 +15,6 @@ from ..model.loops import Epochs, Loop, LoopBody, Outside, StepTable
 from ..model.profile import Profile
 from . import code
 from .evaluation import find_evaluated
-from .intervals import SAMPLES_AT_LEAST, Z90
 from .loop_parts import (
     FEWEST,
     OWN,
@@ -28,6 +27,7 @@ from .loop_parts import (
     training_samples,
     users_path,
 )  # fmt: skip
+from .steps import SAMPLES_AT_LEAST, Z90
 
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
 SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)

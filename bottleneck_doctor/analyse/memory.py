@@ -10,9 +10,9 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from .evaluation import find_evaluated
 from .host import rate
-from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import TIMED
 from .loop_parts import FEWEST, samples_in, training_samples
+from .steps import SAMPLES_AT_LEAST
 
 AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)
 AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (ours)

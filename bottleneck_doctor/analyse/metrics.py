@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
 
+from ..model.derived import DeviceView
+from ..model.device import Convolution, DeviceFacts, Product
 from ..model.diagnosis import Diagnosis, HostLoad, Step
 from ..model.profile import Profile
-from ..model.report import Metric
+from ..model.report import DeviceSummary, Evidence, Metric
 from ..model.run import Process
-from .device_metrics import exposed_wait, gpu_busy, gpu_memory, utilisation
-from .intervals import mean_interval
-from .steps import share_in, share_interval, steps_in
+from .step_costs import clock_loss
+from .steps import mean_interval, share_in, share_interval, steps_in
 from .whole_run import evaluation_share, life_of
 
 UNSEEN = "no training step was seen"
@@ -121,3 +125,171 @@ def _startup(main: Diagnosis) -> Metric:
         return Metric(None, "s", source="no training loop was seen")
     first = loop.epochs.t[0] + loop.epochs.build_s[0] + loop.epochs.first_wait_s[0]
     return Metric(max(0.0, first), "s", n=1, source="run start to first batch")
+
+
+# Dense operations a second, in 10^12, by the name that torch tells, from the vendor's data sheets [catalogue:
+# peak table]. Cards of the same chip with less power (PCIe, NVL) have other peaks, and parts (MIG) less yet.
+PEAKS: dict[str, dict[str, float]] = {
+    r"NVIDIA H200": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
+    r"NVIDIA H100 80GB HBM3": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
+    r"NVIDIA A100-\S+": {"float32": 19.5, "tf32": 156, "float16": 312},
+    r"NVIDIA L4": {"float32": 30, "tf32": 60, "float16": 121},
+    r"Tesla T4": {"float32": 8.1, "float16": 65},
+    r"Tesla V100-SXM\S+": {"float32": 15.7, "float16": 125},
+}
+ARITHMETIC = {"matmul", "convolution", "attention"}
+UNKNOWN = "needs a profiler's window with the shapes of products, and a device whose peak is known"
+TIGHT = 1.25  # times the lower end; where more may be hidden no single value is named (ours)
+
+
+@dataclass(frozen=True)
+class ArithmeticTime:
+    """Of a step: seconds that what was counted takes at the device's peak, that it took, and that arithmetic
+    took whose operations are not known."""
+
+    at_peak_s: float
+    took_s: float
+    uncounted_s: float
+
+
+def arithmetic(facts: DeviceFacts) -> ArithmeticTime | None:
+    """What the recorded steps computed; None where the device's peak or all shapes are unknown."""
+    peak = next((peak for model, peak in PEAKS.items() if re.fullmatch(model, facts.name)), None)
+    counted: list[Product | Convolution] = [*(facts.products or []), *(facts.convolutions or [])]
+    if peak is None or not counted or facts.kernels is None:
+        return None
+    at_peak = took = 0.0
+    for one in counted:
+        known = peak.get("float16" if one.precision == "bfloat16" else one.precision)
+        if known is not None:
+            at_peak += operations(one) / (known * 1e12)
+            took += one.device_s
+    whole = sum(one.device_s for one in facts.kernels if one.kind in ARITHMETIC)
+    return ArithmeticTime(at_peak, took, max(0.0, whole - took)) if took > 0 else None
+
+
+def utilisation(device: DeviceView | None) -> Metric:
+    """MFU: what a step would take at the device's peak arithmetic, over what it takes."""
+    work = arithmetic(device.facts) if device is not None else None
+    if device is None or work is None or device.beat is None or device.beat.wall_s <= 0:
+        return Metric(None, "share", source=UNKNOWN)
+    wall = device.beat.wall_s
+    low, high = work.at_peak_s / wall, min(1.0, (work.at_peak_s + work.uncounted_s) / wall)
+    source = "shapes of products and convolutions, over the device's peak in their precision"
+    if work.uncounted_s > 0:
+        source += f"; {work.uncounted_s / wall:.0%} of the step is arithmetic that could not be counted"
+    return Metric(low if high <= TIGHT * low else None, "share", low, high, device.beat.steps, source)
+
+
+def operations(one: Product | Convolution) -> float:
+    """Floating-point operations of all calls of that shape in a step."""
+    if isinstance(one, Product):
+        return 2.0 * one.m * one.n * one.k * one.calls
+    places = zip(one.input[2:], one.weight[2:], one.stride, one.padding, one.dilation, strict=False)
+    out = [
+        (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+        for size, kernel, stride, padding, dilation in places
+    ]
+    once = 2.0 * one.input[0] * one.weight[0] * prod(out) * prod(one.weight[1:])
+    return (2 if one.backward else 1) * once * one.calls
+
+
+LEAST = 0.02  # of the step: shorter waits are not worth a word (ours)
+CLOCK, WINDOW = "the accelerator's clock", "torch.profiler window"
+
+IDLE = (
+    ("waits to be given work", "device_launch_share", "launch_s"),
+    ("idle after readbacks", "device_sync_share", "sync_s"),
+    ("waits for copies", "device_transfer_share", "transfer_s"),
+    ("waits for the allocator", "device_memory_share", "memory_s"),
+    ("waits for other ranks", "device_collective_share", "collective_s"),
+    ("idle while the loop saves or logs", "device_other_share", "other_s"),
+)
+
+
+def summarise(view: DeviceView | None, metrics: dict[str, Metric]) -> DeviceSummary | None:
+    """The device's name and what was measured of it; None where none was used."""
+    if view is None:
+        return None
+    name = view.facts.name or f"accelerator ({view.facts.kind or 'unknown'})"
+    return DeviceSummary(name, view.facts.kind, list(_told(view, metrics)))
+
+
+def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
+    facts, beat, driver = view.facts, view.beat, view.driver
+    for text, name in (("busy", "gpu_busy_fraction"), ("waits for data", "exposed_data_wait_fraction")):
+        metric = metrics.get(name)
+        if metric is not None and metric.value is not None:
+            yield Evidence(text, name, metric.value, metric.source)
+    mfu = metrics.get("mfu")
+    if mfu is not None and mfu.low is not None:
+        text = "of its peak arithmetic" if mfu.value is not None else "of its peak arithmetic at least"
+        yield Evidence(text, "mfu", mfu.low, mfu.source)
+    if beat is not None and beat.wall_s > 0:
+        known = [(getattr(beat, part) / beat.wall_s, text, name) for text, name, part in IDLE]
+        for share, text, name in sorted(known, reverse=True):
+            if share >= LEAST:
+                yield Evidence(text, name, share, CLOCK)
+    if facts.window is not None:
+        yield Evidence("kernels per step", "kernels", facts.window.kernels_per_step, WINDOW)
+        on_cores = facts.window.tensor_core_share
+        if on_cores is not None:
+            yield Evidence("of their time on tensor cores", "tensor_core_share", on_cores, WINDOW)
+    if facts.allocator is not None and facts.allocator.peak_bytes and facts.memory_bytes:
+        peak = facts.allocator.peak_bytes / facts.memory_bytes
+        yield Evidence("peak of its memory", "device_peak_share", peak, "torch's allocator")
+    loss = clock_loss(view)
+    if loss is not None:  # power and clock are worth a word only where something holds the clock down
+        yield Evidence("clock, of the highest", "clock_share", loss, "NVML, while busy")
+        if driver.power_share is not None:
+            yield Evidence("power, of the limit", "power_share", driver.power_share, "NVML, while busy")
+
+
+UNUSED = "the training uses no accelerator"
+
+
+def exposed_wait(device: DeviceView) -> Metric:
+    """The share of the step in which the accelerator had nothing to do and the loop waited for data."""
+    clock, beat = device.clock, device.beat
+    if clock is None or clock.wall_s <= 0:
+        return Metric(
+            None, "share", source=f"needs the accelerator's clock; {device.facts.silent or 'not read'}"
+        )
+    share = clock.input_s / clock.wall_s
+    known = beat.input_s / clock.wall_s if beat is not None else share
+    scale = known / share if share > 0 else 1.0  # what `next` itself gives the device to do is no waiting
+    ends = (min(1.0, clock.low * scale), min(1.0, clock.high * scale))
+    return Metric(min(1.0, known), "share", *ends, clock.looks, "the accelerator's clock")
+
+
+def gpu_busy(device: DeviceView | None) -> Metric:
+    """Some kernel was running: by the accelerator's clock and a profiler's window, else by NVML's word."""
+    if device is None:
+        return Metric(None, "share", source=UNUSED)
+    if device.beat is not None and device.beat.wall_s > 0:
+        source = f"kernels in a profiler's window of {device.beat.steps} steps, on the accelerator's clock"
+        share = min(1.0, device.beat.busy_s / device.beat.wall_s)
+        return Metric(share, "share", n=device.beat.steps, source=source)
+    if device.driver.kernel_share is not None:
+        source = "NVML: time in which some kernel was resident, however small"
+        return Metric(device.driver.kernel_share, "share", source=source)
+    driver = ", or NVML" if device.facts.kind in ("cuda", "") else ""
+    return Metric(None, "share", source=f"needs a profiler's window{driver}")
+
+
+def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
+    """The most that was in use, by everybody as NVML sees it, else by torch's allocator."""
+    if device is None:
+        return Metric(None, "share", source=UNUSED)
+    facts = device.facts
+    used, whole = (
+        max((one for one in profile.series.values.get(name, []) if one is not None), default=None)
+        for name in (f"gpu{facts.driver}_memory_used_bytes", f"gpu{facts.driver}_memory_bytes")
+    )
+    if used is not None and whole:
+        return Metric(used / whole, "share", source="NVML")
+    if facts.allocator is not None and facts.memory_bytes:
+        return Metric(
+            facts.allocator.reserved_bytes / facts.memory_bytes, "share", source="torch's allocator"
+        )
+    return Metric(None, "share", source="neither NVML nor torch's allocator was asked")

@@ -11,18 +11,16 @@ from ..model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step
 from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from .device_replay import runs_ahead
 from .host import crowding, strangers
-from .hot_lines import NOBODY, Feeders
-from .inputs import UNSEEN, epoch_draws_s, making_of
+from .hot import NOBODY, Feeders
+from .inputs import UNSEEN, epoch_draws_s, making_of, own_works
 from .interpreter_lock import held_by_lock
 from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
-from .own_inputs import own_works
 from .ranks import exchange_shares
 from .reads import Curve, Reads, held, judge_reads
 from .replay import cost_seconds, step_seconds
-from .step_costs import Beside, costs_of
+from .step_costs import Beside, costs_of, runs_ahead
 from .steps import mean_in, seconds_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 

@@ -1,13 +1,13 @@
-"""What the loop does with each batch, by kind: the turns of the replay, from the measured steps."""
+"""What the loop does with each batch, by kind, and how the replay sees a loop with an accelerator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..model.derived import DeviceView
-from ..model.diagnosis import Step, StepCost
-from .device_replay import device_cost, undivided_cost
+from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView, DriverView
+from ..model.diagnosis import Change, HostLoad, Scenario, Step, StepCost
+from .device import is_always_ahead, without_room
 from .loop_cpu import NOTHING, LoopCpuSplit, host_cpu_s
 from .memory import paging_s
 from .steps import steps_in
@@ -112,3 +112,128 @@ def _average(group: list[tuple[int, Step]]) -> Step:
         whole = sum(weight for weight, _ in known)
         means[name] = sum(weight * value for weight, value in known) / whole if whole > 0 else None
     return replace(group[-1][1], **means)
+
+
+DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (ours)
+OFTEN = 0.5  # blocking calls a step, from which it may (ours)
+SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (ours)
+EXPOSED = 0.9  # of it, from which nothing of it is hidden behind work that was queued (ours)
+LEAST = 0.1  # of the device's time left by one cure: nobody would believe more (ours)
+SLOWED = 0.1  # of busy readings with a reason for low clocks [catalogue F45]
+CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow [catalogue F45]
+FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (ours)
+LOWERED = 0.98  # of the card's own power limit, below which somebody has lowered it (ours)
+WORKING = 10  # NVML readings of a busy device, at least: 5 s (ours)
+
+
+def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool = True) -> float:
+    """1.0 where the loop leaves work queued on the device when it goes on, 0.0 where it waits for all of it.
+
+    ``syncs``/``copies`` False: asked as if the calls that read values back, or copies, did not block. The
+    count of blocking calls proves nothing: that the device was idle for a batch, or after the call, does.
+    """
+    beat, facts = view.beat, view.facts
+    if beat is None:
+        whole = view.clock is None or (wait_s > 0 and view.clock.input_s >= EXPOSED * wait_s)
+        return 0.0 if whole else 1.0
+    waits = sum(one.count for one in facts.syncs or []) if syncs else 0.0
+    waits += sum(one.count for one in facts.copies or [] if one.blocking) if copies else 0.0
+    read = beat.sync_s if facts.syncs is None else min(beat.sync_s, sum(one.idle_s for one in facts.syncs))
+    drained = beat.memory_s + (read if syncs else 0.0) + (beat.sync_s - read if copies else 0.0)
+    if drained >= DRAINED * beat.wall_s:
+        return 0.0
+    exposed = wait_s > 0 and beat.input_s >= SEEN * wait_s
+    return 0.0 if waits >= OFTEN and exposed else 1.0
+
+
+def device_cost(
+    beat: DeviceStepBreakdown,
+    checkpoint: float = 0.0,
+    logging: float = 0.0,
+    collect: float = 0.0,
+    held: float = 0.0,
+    behind: float = 0.0,
+) -> StepCost:
+    """The turn of a loop whose device's clock was read: nothing of it is guessed from the thread's CPU clock,
+    since waiting for a device spins. ``held`` is the share of its time in which the loop had no core: that
+    is the replay's to add. ``behind`` is the share of its exchanges that it waits for slower ranks."""
+    return StepCost(
+        compute=0.0,
+        checkpoint=checkpoint,
+        logging=logging,
+        collect=collect,
+        launch=max(0.0, beat.host_s - beat.sync_s) * (1 - held),
+        comm=beat.collective_s * (1 - behind),
+        straggler=beat.collective_s * behind,
+        device=beat.busy_s,
+        copying=beat.transfer_s,
+        lead_in=beat.sync_s * (1 - held),
+        allocating=beat.memory_s,
+    )
+
+
+def undivided_cost(clock: DeviceClockStep, checkpoint: float, logging: float, collect: float) -> StepCost:
+    """The turn where it is not known how busy the device is: all that is no waiting of its own is taken for
+    computing, unless it was seen to be done each time before the loop came back."""
+    launch, device = without_room(clock.issue_s, clock.rest_s), clock.rest_s
+    if is_always_ahead(clock):
+        launch, device = clock.rest_s, 0.0
+    return StepCost(
+        0.0, 0.0, checkpoint, logging, collect, launch=launch, device=device, copying=clock.transfer_s
+    )
+
+
+def is_clocked(base: Scenario) -> bool:
+    """Whether the replay knows the device's own time, rather than how long the loop was not elsewhere."""
+    return not base.undivided and any(cost.device > 0 for cost in base.costs)
+
+
+def scaled_device(base: Scenario, host: HostLoad, factor: float) -> Change:
+    """The device's own work made to take ``factor`` of its time. Without its clock only the share in which
+    the driver saw a kernel resident is known to be its own."""
+    factor = max(LEAST, factor)
+    if is_clocked(base):
+        return Change(device=factor)
+    known = 1 - (host.device_busy or 0.0) * (1 - factor)
+    return Change(idle=known, device=known)
+
+
+def troubles(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[str, Change]:
+    """Causes for which the device is slower than it could be at the same work, and what takes each away."""
+    if view is None:
+        return {}
+    driver, found = view.driver, {}
+    if driver.our_share is not None:
+        found["device.shared"] = scaled_device(base, host, driver.our_share)
+    slow = clock_loss(view)
+    if slow is not None and slow < CLOCK_LOW:
+        found["device.throttled"] = scaled_device(base, host, slow)
+    filled = view.facts.sm_active_share
+    if filled is not None and filled < FILLED:
+        found["device.underfilled"] = scaled_device(base, host, filled)
+    if view.beat is not None and view.beat.memory_s > 0:
+        found["device.memory"] = Change(allocating=0.0)
+    return found
+
+
+def clock_loss(view: DeviceView) -> float | None:
+    """The clock while busy over the highest, where something holds it down; None where nothing is known to.
+
+    A low clock alone proves nothing: users lock clocks, and a large device at work is limited by its power as
+    designed. Heat, a hardware slowdown, a power brake or a limit below the card's own is what counts.
+    """
+    driver = view.driver
+    if driver.readings < WORKING or driver.clock_share is None or not held_down(driver):
+        return None
+    return min(1.0, driver.clock_share)
+
+
+def held_down(driver: DriverView) -> dict[str, float]:
+    """Why clocks are low that should not be, with the share of busy readings that named it."""
+    limit, default = driver.power_limit_w, driver.power_default_w
+    lowered = limit is not None and default is not None and limit < LOWERED * default
+    return {
+        name: share
+        for name, share in driver.slowed.items()
+        if share > SLOWED and (name != "power_cap" or lowered)
+    }

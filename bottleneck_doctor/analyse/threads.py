@@ -16,13 +16,12 @@ from ..model.profile import Profile
 from . import code
 from .causes import gain
 from .host import busy_workers, strangers
-from .hot_lines import hot_lines
+from .hot import hot_lines
 from .inputs import looks_at
-from .intervals import SAMPLES_AT_LEAST
 from .loop_cpu import anatomy_of, is_logged, own_samples
 from .loop_parts import LoopSample
 from .replay import step_seconds
-from .steps import seconds_in, share_in
+from .steps import SAMPLES_AT_LEAST, seconds_in, share_in
 
 TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 

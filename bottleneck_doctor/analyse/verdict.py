@@ -9,9 +9,9 @@ from ..model.diagnosis import HostLoad, Inputs, Scenario
 from ..model.loops import Loader
 from ..model.report import Verdict
 from .causes import RESOURCE, cause_gains, gains, shared_out, side_gains, side_of, without_feeders
-from .device_replay import is_clocked
 from .host import crowding
 from .replay import step_seconds
+from .step_costs import is_clocked
 
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)

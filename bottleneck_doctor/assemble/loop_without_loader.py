@@ -16,9 +16,8 @@ from ..agent import wire
 from ..model.code import Location
 from ..model.loops import LoopBody, Outside
 from .facts import LoopFact
-from .iterators import Iteration
 from .loop_body import read_body
-from .loops import pieces
+from .loops import Iteration, pieces
 from .rows import ProcessLog, Row, S, append
 from .steps import (
     FIRST_ROWS,

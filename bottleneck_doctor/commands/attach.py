@@ -21,9 +21,8 @@ import typer
 
 from .. import __version__
 from ..model.errors import UsageError
-from . import pyproject_settings
 from .cli import declared
-from .options import FORMAT, OUTPUT, positive
+from .options import FORMAT, OUTPUT, positive, read_settings
 from .output import complain, say, screen, write
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def main(
     format: Annotated[str | None, declared(FORMAT)] = None,
 ) -> int:
     """Look at a training that runs already."""
-    settings = pyproject_settings.load()
+    settings = read_settings()
     shown = settings.of(FORMAT, format)
     positive(seconds, "--seconds")
     _require_sight(pid)
@@ -82,7 +81,7 @@ def looked_at(pid: int, seconds: float) -> Profile:
     from ..launch.masking import mask
     from ..model.live import Progress
     from ..model.run import Gap
-    from ..sense.machine import describe_machine
+    from ..sense.capabilities import describe_machine
     from ..sense.sensors import open_sensors
     from ..sense.windows import Windows
 

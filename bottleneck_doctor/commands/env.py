@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import Annotated
 
-from . import pyproject_settings
+from ..model.instruments import Capability
 from .cli import declared
-from .options import PYTHON
+from .options import PYTHON, read_settings
 from .output import say, screen
-from .target import describe
 
 
 def main(python: Annotated[str | None, declared(PYTHON)] = None) -> int:
@@ -18,10 +18,41 @@ def main(python: Annotated[str | None, declared(PYTHON)] = None) -> int:
     from ..render.pages import capabilities_text
     from ..sense.capabilities import list_capabilities
 
-    target = describe(choose(pyproject_settings.load().of(PYTHON, python)))
+    target = describe(choose(read_settings().of(PYTHON, python)))
     shown = screen(sys.stdout)
     say(
         capabilities_text([target, *list_capabilities()], shown.width, shown.color, shown.encoding),
         shown.encoding,
     )
     return 0
+
+
+PATIENCE_S = 20.0
+QUESTION = """
+import platform
+from importlib import metadata
+try:
+    torch = metadata.version("torch")
+except Exception:
+    torch = ""
+print(platform.python_version() + "|" + torch)
+"""
+
+
+def describe(python: str) -> Capability:
+    """The interpreter and its torch, as one row of the table."""
+    name = "python and torch"
+    try:
+        done = subprocess.run([python, "-c", QUESTION], capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as problem:
+        return Capability(
+            name, False, f"{python} could not be asked: {problem}", "name another with --python PATH"
+        )
+    version, bar, torch = (done.stdout.strip().splitlines() or [""])[-1].partition("|")
+    if done.returncode or not bar:
+        why = f"{python} left with status {done.returncode}"
+        return Capability(name, False, why, "name another with --python PATH")
+    if not torch:
+        missing = f"python {version} at {python} has no torch"
+        return Capability(name, False, missing, "name the training's interpreter with --python PATH")
+    return Capability(name, True, f"python {version} at {python}, torch {torch}")

@@ -17,18 +17,17 @@ from typing import Any
 
 import typer
 
-from . import pyproject_settings
 from .cli import signature
-from .prove_options import PROVE
+from .options import read_settings
 from .run_line import LAUNCHED, SPECIAL
-from .run_options import read, refuse_stdin
+from .run_options import PROVE, read, refuse_stdin
 
 __all__ = ["SPECIAL", "main"]
 
 
 def main(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
     """Try the remedies on your own training, and measure what each brings."""
-    launched, settings = bool(context.meta.get(LAUNCHED)), pyproject_settings.load()
+    launched, settings = bool(context.meta.get(LAUNCHED)), read_settings()
     options = read(PROVE, target or [], launched, typed, settings, "prove")
     refuse_stdin(options.form)
     from .proving import prove_command

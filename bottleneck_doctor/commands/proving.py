@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING
 from ..launch.command import choose
 from ..launch.command import plan as command_of
 from ..model.gate import CANNOT_SAY
+from ..model.profile import Profile
 from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
+from ..model.report import Report
 from ..model.run import Order
 from ..prove.restore import Backups
-from . import pyproject_settings
-from .options import DATA_FN, OUTPUT, PYTHON, QUIET
-from .output import StatusLine, complain, screen, write
-from .proof_files import hand_over, show_plan
-from .prove_options import ALLOW_NUMERICS, BUDGET_S, DRY_RUN, EXPECT, LONGEST, PROFILE, REMEDIES
-from .run_options import Options
+from .options import DATA_FN, FORMAT, OUTPUT, PYTHON, QUIET, read_settings
+from .output import Screen, StatusLine, complain, say, screen, write
+from .run_options import (
+    ALLOW_NUMERICS,
+    BUDGET_S,
+    DRY_RUN,
+    EXPECT,
+    LONGEST,
+    PROFILE,
+    PROOF,
+    REMEDIES,
+    WRITE_PATCH,
+    Options,
+)
 
 if TYPE_CHECKING:
     from ..model.diagnosis import Diagnosis
@@ -195,7 +205,7 @@ def _keep(profile: Profile, line: ProvingLine) -> None:
     from ..model.codec import encode_profile
     from ..model.errors import Refused
 
-    path = pyproject_settings.load().of(OUTPUT)
+    path = read_settings().of(OUTPUT)
     try:
         write(path, encode_profile(profile), private=True)
         line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")
@@ -236,7 +246,7 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
     """Every arm that was tried, and whether somebody ended it."""
     from ..prove.limits import limits_of
     from ..prove.measure import attempt_of
-    from ..prove.rounds import try_out
+    from ..prove.plan import try_out
     from ..prove.trials import run_trial
 
     def run(arm: Arm) -> Attempt:
@@ -281,3 +291,40 @@ def _status(proof: Proof, report: Report, options: Options) -> int:
     lost = bool(proof.rows) and proof.baseline_s is None
     unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options[REMEDIES]))
     return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])
+
+
+def show_plan(options: Options, plan: Plan) -> None:
+    """What would be tried, to stdout."""
+    from ..render.proof.terminal import render_plan
+
+    shown = screen(sys.stdout)
+    text = render_plan(plan, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
+    say(text, shown.encoding)
+
+
+def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) -> None:
+    """The proof to stdout; then what else was asked for."""
+    from ..prove.patch.proven import with_patches
+    from ..render.proof import render_proof
+    from ..render.proof.compose import expected
+
+    proof = with_patches(proof, report.remedies, profile)
+    shown = Screen(100, False, "utf-8") if options[FORMAT] == "json" else screen(sys.stdout)
+    text = render_proof(proof, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
+    say(text, shown.encoding)
+    for one in proof.expected if options[FORMAT] == "json" else ():
+        complain(expected(one)[1])  # the text says it itself
+    if (place := options[PROOF]) is not None:
+        write(place, render_proof(proof, "json").encode(), private=True)
+    if (place := options[WRITE_PATCH]) is not None:
+        _write_patch(place, proof)
+
+
+def _write_patch(path: str, proof: Proof) -> None:
+    """The winner's diff, byte for byte; where there is none, no file and a line why."""
+    winner = next((row for row in proof.rows if proof.winner and row.id == proof.winner), None)
+    if winner is not None and winner.patch is not None and winner.patch.diff:
+        write(path, winner.patch.diff.encode("utf-8", "surrogateescape"), "--write-patch")
+        return
+    why = winner.patch.why if winner is not None and winner.patch is not None else "no remedy is kept"
+    complain(f"no patch in {path!r}: {why}")

@@ -27,7 +27,7 @@ def report_and_picture(path: str) -> tuple[Report, Picture]:
 
     profile = read_profile(path)
     from ..analyse.diagnose import diagnose
-    from ..analyse.picture import picture_of
+    from ..analyse.lanes import picture_of
     from ..prescribe import write_up
 
     diagnosis = diagnose(profile)

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from ..model.errors import UsageError
-from . import pyproject_settings
 from .cli import declared
-from .options import FORMAT, OUTPUT
+from .options import FORMAT, OUTPUT, read_settings
 from .output import Screen, say, screen, write
 from .reading import known_format, report_and_picture, report_of
 
@@ -47,7 +46,7 @@ def main(
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..render import DRAWN, render
 
-    settings = pyproject_settings.load()
+    settings = read_settings()
     named = next((said for ending, said in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
     by_name = format is None and named and settings.said.get(FORMAT.name, "terminal") == "terminal"
     asked = settings.of(ANY_FORMAT, named if by_name else format)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..launch.command import Command, choose, instrumented, plan
-from ..launch.folder import RunFolder, run_folder, usual_places
+from ..launch.run_registry import RunFolder, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..model.run import Gap
 from ..sense.files import local_first
-from ..sense.ptrace import tracer
+from ..sense.proc_files import tracer
 from .options import CPROFILE, DATA_FN, FORMAT, MAX_STEPS, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
 from .run_options import KEEP_TRACE, PLACE, PROVE_S, TRIAL, Options, calibrates, conditions
@@ -157,8 +157,8 @@ def run_command(options: Options) -> int:
 def _prove(options: Options) -> None:
     """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
     from ..model.errors import Refused
-    from .prove_options import BUDGET_S, LONGEST, PROFILE
     from .proving import prove_command
+    from .run_options import BUDGET_S, LONGEST, PROFILE
 
     own = {BUDGET_S: options[PROVE_S], PROFILE: options[OUTPUT], LONGEST: options[MAX_STEPS]}
     try:

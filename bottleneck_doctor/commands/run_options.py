@@ -1,4 +1,4 @@
-"""The options of ``bdoc run``, and of any command that starts a training: read, checked, and kept."""
+"""The options of run and prove, and how their command lines are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..model.errors import UsageError
-from . import pyproject_settings
 from .options import (
     CALIBRATE,
     CPROFILE,
@@ -28,13 +27,16 @@ from .options import (
     PYTHON,
     QUIET,
     Option,
+    Settings,
+    read_settings,
     thresholds,
 )
-from .pyproject_settings import Settings
+from .output import writable
 
 if TYPE_CHECKING:
     from ..model.gate import Condition
     from ..model.run import Order
+
 
 LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)
 T = TypeVar("T")
@@ -107,7 +109,7 @@ def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Opti
     if typed.get(CALIBRATE.key) and typed.get(NO_CALIBRATE.key):
         raise UsageError("--calibrate and --no-calibrate: give one of them")
     ours = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
-    settings = Settings() if ours else pyproject_settings.load()
+    settings = Settings() if ours else read_settings()
     if typed.get(NO_CALIBRATE.key):
         settings = replace(settings, said={**settings.said, CALIBRATE.name: False})
     options = read(RUN, target, launched, typed, settings)
@@ -198,3 +200,30 @@ def _take(word: str, words: Iterator[str], typed: dict[str, Any]) -> bool:
     else:
         return False
     return True
+
+
+BUDGET_S = Option[float | None](
+    "budget", str, None, "All that it may take, like 30s or 1h.", "TIME",
+    shown_default="5m, at most 10 times the first run", read=length,
+)  # fmt: skip
+PROFILE = Option[str | None]("profile", str, None, "Start from this profile of the same training.", "PROFILE")
+REMEDIES = Option[list[str]]("remedy", list, [], "Try this remedy, and no other. Repeatable.", "ID")
+ALLOW_NUMERICS = Option(
+    "allow-numerics", bool, False, "Also try what changes numerics or the order of samples."
+)
+DRY_RUN = Option("dry-run", bool, False, "Say what would be tried and what it would cost.")
+EXPECT = Option[list[str]](
+    "expect", list, [], "Fail unless the measured speedup is so. Repeatable.", "'ID OP NUMBER'"
+)
+PROOF = Option[str | None](
+    "output", str, None, "Also write the proof, as JSON.", "FILE", ("-o", "--output"), read=writable
+)
+WRITE_PATCH = Option[str | None](
+    "write-patch", str, None, "Write the winner as a diff of your script.", "FILE", read=writable
+)
+# The table's is for whole trainings.
+LONGEST = replace(MAX_STEPS, help="No run trains more than N steps.", in_table=())
+PROVE: tuple[Option[Any], ...] = (
+    MODULE, BUDGET_S, PROFILE, REMEDIES, ALLOW_NUMERICS, DRY_RUN, EXPECT, FORMAT, PROOF, WRITE_PATCH,
+    LONGEST, PYTHON, DATA_FN, QUIET,
+)  # fmt: skip

@@ -22,8 +22,8 @@ from .run_options import TRIAL, UNTIL_STEADY
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
+    from ..launch.limits import Enough
     from ..launch.run_registry import Watchers
-    from ..launch.steady_stop import Enough
     from ..model.live import Handover, Progress
     from ..model.run import Gap, Machine
     from .run_options import Options
@@ -66,7 +66,7 @@ class Session:
             self.limit = Limit(self.board, self.options[MAX_STEPS], self.options[MAX_SECONDS])
             self.limit.arm()
             if self.options[UNTIL_STEADY]:
-                from ..launch.steady_stop import Enough
+                from ..launch.limits import Enough
 
                 self.enough = Enough()
 
@@ -157,7 +157,7 @@ class Session:
     def _handover(self, now_ns: int) -> Handover:
         """What a watcher needs to say the same as the report would."""
         from ..model.live import Handover
-        from ..sense.machine import describe_machine
+        from ..sense.capabilities import describe_machine
 
         if self.described is None:
             self.described = describe_machine()
@@ -225,7 +225,7 @@ class Session:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
         from ..model.run import Run
-        from ..sense.machine import describe_machine, fault_s
+        from ..sense.capabilities import describe_machine, fault_s
 
         spent, trial = self.spent_s(), self.options[TRIAL]
         machine, unknown = describe_machine()

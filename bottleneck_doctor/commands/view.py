@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 from ..model.errors import UsageError
-from . import pyproject_settings
-from .options import OUTPUT
+from .options import OUTPUT, read_settings
 from .output import complain, say, write
 from .reading import report_and_picture
 
@@ -52,7 +51,7 @@ def main(
     ] = None,
 ) -> int:
     """Open what a profile has in the browser: the report, the flame graph, or cProfile's times."""
-    path = profile or pyproject_settings.load().of(OUTPUT)
+    path = profile or read_settings().of(OUTPUT)
     opens = not no_browser and has_browser()
     times = cprofile or path.endswith(".prof")
     if times and (flame_graph or output):

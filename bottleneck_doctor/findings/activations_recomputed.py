@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.intervals import SAMPLES_AT_LEAST
 from ..analyse.loop_cpu import own_samples
+from ..analyse.steps import SAMPLES_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCost
 from ..model.instruments import Series, Stack
 from ..model.report import Evidence

@@ -38,7 +38,7 @@ from dataclasses import replace
 from math import sqrt
 
 from ..analyse.causes import gain
-from ..analyse.device_replay import FILLED
+from ..analyse.step_costs import FILLED
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.device_replay import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
+from ..analyse.step_costs import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
 from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.device_replay import scaled_device
+from ..analyse.step_costs import scaled_device
 from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix

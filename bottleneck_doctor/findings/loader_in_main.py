@@ -36,7 +36,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import is_indexing
-from ..analyse.hot_lines import Feeders, find_feeders
+from ..analyse.hot import Feeders, find_feeders
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import best_setting
 from ..model.code import Location

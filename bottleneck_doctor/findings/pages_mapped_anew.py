@@ -39,7 +39,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.causes import gain
-from ..analyse.hot_lines import users_line
+from ..analyse.hot import users_line
 from ..analyse.loop_cpu import own_samples
 from ..analyse.memory import fetched_paging_s, made_paging_s
 from ..analyse.predict import WORTH

@@ -39,9 +39,9 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.intervals import SAMPLES_AT_LEAST
 from ..analyse.loop_cpu import own_stacks
 from ..analyse.purpose import BESIDE, LOG, MEASURE, purpose_at
+from ..analyse.steps import SAMPLES_AT_LEAST
 from ..model.code import FunctionSource, Location
 from ..model.derived import Rhythm, Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost

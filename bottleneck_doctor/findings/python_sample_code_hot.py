@@ -44,7 +44,7 @@ from dataclasses import replace
 
 from ..analyse import code
 from ..analyse.causes import gain, is_indexing
-from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
+from ..analyse.hot import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import WORTH

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.device_replay import runs_ahead
+from ..analyse.step_costs import runs_ahead
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal

@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
 
-from ..analyse.device_metrics import summarise
 from ..analyse.diagnose import diagnose
 from ..analyse.hot import hot_functions, hot_operators
-from ..analyse.metrics import environment
+from ..analyse.metrics import environment, summarise
 from ..analyse.whole_run import CAUSE, ledger_of, with_faster_evaluation
 from ..findings.parts.entry import Entry
 from ..model.diagnosis import Abstention, Diagnosis, Finding

@@ -16,7 +16,7 @@ from ..model.loops import Outside, StepTable
 from ..model.proof import Arm, ComparedSteps, Missed, Plan
 from ..sense.cgroup import UNLIMITED_BYTES, Cgroups, find_cgroups, groups_with
 from ..sense.proc_files import read_number, read_pairs
-from .rounds import ENOUGH, MOST
+from .plan import ENOUGH, MOST
 
 WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower than that may take
 WHOLE_MORE_S = 30.0  # on a machine that is busy for a moment

@@ -11,9 +11,9 @@ from ..analyse.evaluation import find_evaluated
 from ..analyse.gate import CORRECTION_ERROR, NORMAL_95
 from ..analyse.host import measure_host, uncontended
 from ..analyse.inputs import measure_inputs, steady_fetches
-from ..analyse.intervals import ratio_interval
 from ..analyse.loop_without_loader import as_loop, judge_gap
 from ..analyse.steady import WARMUP_SHARE, choose_loop, loader_of, steps_of
+from ..analyse.steps import ratio_interval
 from ..model.diagnosis import Diagnosis, Step
 from ..model.profile import Profile
 from ..model.proof import Arm, Attempt, ComparedSteps

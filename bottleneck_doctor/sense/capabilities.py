@@ -1,23 +1,36 @@
-"""Lists what can be measured on this machine, what cannot, why, and how to allow it."""
+"""What this machine is, and what can be measured on it."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
+import platform
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from ..model.instruments import Capability
-from ..model.run import Gap
-from .cgroup import find_cgroups, pressure_folder, quota_cores, throttling
-from .machine import affinity_cores, shm_free_bytes
-from .nvml import ANSWERS_WITHIN_S, NO_ANSWER, NO_NVML, gpu_expected, within
-from .proc_files import read_number, read_text
-from .ptrace import tracer, what_allows, why_refused
+from ..model.run import Gap, Machine
+from .cgroup import find_cgroups, memory_limit_bytes, pressure_folder, quota_cores, read_limit, throttling
+from .nvml import (
+    ANSWERS_WITHIN_S,
+    CLOCK,
+    DRIVER_ONLY,
+    NO_ANSWER,
+    NO_NVML,
+    find_gpus,
+    gpu_expected,
+    has_intel_graphics,
+    list_gpu_names,
+    unknown_to_nvml,
+    within,
+)
+from .proc_files import read_number, read_pairs, read_text, tracer, what_allows, why_refused
 from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy
-from .visible_gpus import CLOCK, DRIVER_ONLY, find_gpus, has_intel_graphics, unknown_to_nvml
 from .wait_channels import Thread, call_numbers
 
 CACHESTAT = 451  # the same number on every architecture
@@ -175,3 +188,83 @@ def _py_spy(pid: int) -> Capability:
     no = f"{program} may not look" + (f": {why}" if why else "")
     do = what_allows(pid, program=program)
     return _either(WHAT, done.returncode == 0, f"{program} may look", no, do)
+
+
+FAULTED_BYTES = 8 << 20
+
+
+def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
+    """What this process, and so the job it starts, may use; and what could not be found out."""
+    cgroups = find_cgroups(root)
+    quota = quota_cores(cgroups)
+    affinity = affinity_cores()
+    online = os.cpu_count() or 1
+    limit = read_limit(cgroups)
+    memory_kib = read_pairs(root / "proc/meminfo").get("MemTotal")
+    gpus, gaps = list_gpu_names()
+    machine = Machine(
+        host=platform.node(),
+        kernel=platform.release(),
+        cpu=_cpu_model(root),
+        cores_online=online,
+        cores=min(float(affinity or online), quota or float("inf")),
+        affinity_cores=affinity,
+        quota_cores=quota,
+        memory_bytes=None if memory_kib is None else memory_kib * 1024,
+        memory_limit_bytes=memory_limit_bytes(cgroups),
+        shm_free_bytes=shm_free_bytes(root),
+        numa_nodes=_numa_nodes(root),
+        gpus=gpus,
+        read_limit_bytes_per_s=limit.bytes_per_s,
+        read_limit_iops=limit.operations_per_s,
+    )
+    if cgroups.kind == "none":
+        why = f"no control group of this process is visible below {root / 'sys/fs/cgroup'}"
+        gaps.append(Gap("container limits", why, "mount the cgroup file system in the container"))
+    return machine, gaps
+
+
+def affinity_cores() -> int | None:
+    """Cores in this process's mask (taskset, cpuset); None where the system has no masks."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return None
+
+
+def shm_free_bytes(root: Path = Path("/")) -> int | None:
+    """Room in /dev/shm, through which loader workers hand over their batches."""
+    try:
+        room = os.statvfs(root / "dev/shm")
+    except OSError:
+        return None
+    return room.f_bavail * room.f_frsize
+
+
+def fault_s() -> float | None:
+    """CPU seconds to map, zero and give back one page, timed here: 10 ms in all, never beside a training."""
+    pages = FAULTED_BYTES // mmap.PAGESIZE
+    try:
+        return min(_fault_all(pages) for _ in range(3)) / pages
+    except OSError:
+        return None
+
+
+def _fault_all(pages: int) -> float:
+    began = time.thread_time()
+    with mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        memory[:: mmap.PAGESIZE] = bytes(pages)
+    return time.thread_time() - began
+
+
+def _cpu_model(root: Path) -> str:
+    text = read_text(root / "proc/cpuinfo") or ""
+    match = re.search(r"^(?:model name|Model|Hardware|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
+    return match.group(1).strip() if match else platform.processor() or platform.machine()
+
+
+def _numa_nodes(root: Path) -> int | None:
+    nodes = list((root / "sys/devices/system/node").glob("node[0-9]*"))
+    return len(nodes) or None

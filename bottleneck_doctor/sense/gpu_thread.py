@@ -16,9 +16,8 @@ from typing import Any
 from ..model.instruments import Sample
 from ..model.run import Gap
 from .gpus import Gpus
-from .nvml import NO_ANSWER, load_nvml
+from .nvml import NO_ANSWER, load_nvml, missed
 from .periods import Track
-from .visible_gpus import missed
 
 MOST_FAILURES = 5  # readings in a row
 HANGS_NS = 10_000_000_000  # of one reading, after which it is said that the driver hangs (ours)

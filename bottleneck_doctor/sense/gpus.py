@@ -9,8 +9,7 @@ from math import isfinite
 from typing import Any
 
 from ..model.run import Gap
-from .nvml import WHAT, Nvml, text_of
-from .visible_gpus import Gpu, visible_gpus
+from .nvml import WHAT, Gpu, Nvml, text_of, visible_gpus
 
 Values = dict[str, float | str]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..model.run import Gap
+from .capabilities import shm_free_bytes
 from .cgroup import find_cgroups, memory_limit_hits, memory_used_bytes, pressure_folder, throttling
-from .machine import shm_free_bytes
 from .proc_files import PAGE_BYTES, TICKS_PER_S, read_text
 
 SECTOR_BYTES = 512  # the kernel's unit in diskstats, whatever the disk's own is

@@ -20,8 +20,7 @@ from typing import Literal
 
 from ..model.instruments import Stack
 from ..model.run import Gap
-from .proc_files import read_text
-from .ptrace import what_allows, why_refused, yama_scope
+from .proc_files import read_text, what_allows, why_refused, yama_scope
 
 WHAT = "python stacks (py-spy)"
 MOST_PATHS = 400

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..model.instruments import InstrumentWindow, Stack
 from ..model.live import Progress
 from ..model.run import Gap
-from .machine import affinity_cores
+from .capabilities import affinity_cores
 from .pyspy import StackWindow, add_up, compared, start_window
 
 PROFILE_STEPS = 20  # before a step is profiled, and

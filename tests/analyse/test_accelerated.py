@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.causes import gain
-from bottleneck_doctor.analyse.device_replay import device_cost
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
+from bottleneck_doctor.analyse.step_costs import device_cost
 from bottleneck_doctor.model.derived import DeviceStepBreakdown
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost

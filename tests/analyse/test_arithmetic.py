@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bottleneck_doctor.analyse.device_metrics import operations, utilisation
+from bottleneck_doctor.analyse.metrics import operations, utilisation
 from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from bottleneck_doctor.model.device import Convolution, DeviceFacts, Kernels, Product
 

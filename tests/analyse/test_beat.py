@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.analyse.device_metrics import summarise
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.metrics import summarise
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.prescribe import write_up
 from tests.assemble.device_rows import SECOND, Habits, Training, profile_of, trace_of, train, window_of

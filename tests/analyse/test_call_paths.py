@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.analyse.picture import MOST_FRAMES, MOST_PATHS, call_paths
+from bottleneck_doctor.analyse.lanes import MOST_FRAMES, MOST_PATHS, call_paths
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.picture import CallPath
 from bottleneck_doctor.model.profile import Profile

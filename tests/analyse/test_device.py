@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.device import look_aside, view_device, view_driver
-from bottleneck_doctor.analyse.device_replay import clock_loss, runs_ahead
 from bottleneck_doctor.analyse.steady import steps_of
+from bottleneck_doctor.analyse.step_costs import clock_loss, runs_ahead
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
 from bottleneck_doctor.model.instruments import Series

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.live import beginning, is_stalled, pace, ranks_of, recent, surroundings
+from bottleneck_doctor.analyse.running import beginning, is_stalled, pace, ranks_of, recent, surroundings
 from bottleneck_doctor.model.instruments import Sample, Series
 from bottleneck_doctor.model.live import PacePoint, Progress, Surroundings
 from bottleneck_doctor.model.run import Machine

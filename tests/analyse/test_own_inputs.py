@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.analyse.inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
 from bottleneck_doctor.analyse.loop_without_loader import InputGap, as_loop
-from bottleneck_doctor.analyse.own_inputs import (
-    disagreement,
-    own_inputs,
-    own_works,
-    split_waits,
-    with_feeders,
-)
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.diagnosis import Change, Scenario, StepCost

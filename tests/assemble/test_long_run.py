@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.picture import picture_of
+from bottleneck_doctor.analyse.lanes import picture_of
 from bottleneck_doctor.assemble.profile import assemble
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.diagnosis import Diagnosis

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.commands import target
+from bottleneck_doctor.commands import env
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.model.instruments import Capability
 from tests.commands.conftest import Store
@@ -98,7 +98,7 @@ def test_a_python_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixtu
     ],
 )
 def test_the_target_interpreter_is_asked(python: str, available: bool, said: str) -> None:
-    capability = target.describe(python)
+    capability = env.describe(python)
     assert said in capability.detail
     if python != sys.executable:  # ours may or may not have torch
         assert capability.available is available

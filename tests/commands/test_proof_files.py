@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.commands.options import FORMAT, Option
-from bottleneck_doctor.commands.proof_files import hand_over
-from bottleneck_doctor.commands.prove_options import PROOF as JSON
-from bottleneck_doctor.commands.prove_options import WRITE_PATCH
-from bottleneck_doctor.commands.run_options import Form, Options
+from bottleneck_doctor.commands.proving import hand_over
+from bottleneck_doctor.commands.run_options import PROOF as JSON
+from bottleneck_doctor.commands.run_options import WRITE_PATCH, Form, Options
 from bottleneck_doctor.model.proof import Expected, Proof
 from tests.prove.patch.scripts import loader_with, profile_of
 from tests.render.proof.proofs import BROKEN, TYPICAL, WORKERS

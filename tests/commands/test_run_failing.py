@@ -47,7 +47,7 @@ def test_a_profile_that_cannot_be_written_costs_one_line_and_not_the_report(
     assert "inconclusive" in told.err
 
 
-NO_PLACE = "import bottleneck_doctor.launch.folder as f; f.usual_places = lambda: ['/nowhere']"
+NO_PLACE = "import bottleneck_doctor.launch.run_registry as f; f.usual_places = lambda: ['/nowhere']"
 
 
 def test_without_a_place_for_the_run_folder_the_training_runs_and_the_gap_says_why(folder: Path) -> None:

@@ -14,8 +14,7 @@ import pytest
 from bottleneck_doctor.commands.options import MAX_SECONDS
 from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, ProgressLine, Session, bounded
-from bottleneck_doctor.launch.limits import Limit
-from bottleneck_doctor.launch.steady_stop import Enough
+from bottleneck_doctor.launch.limits import Enough, Limit
 from bottleneck_doctor.model.live import Progress
 
 S = 1_000_000_000

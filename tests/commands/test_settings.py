@@ -17,10 +17,10 @@ from bottleneck_doctor.commands.options import (
     OUTPUT,
     QUIET,
     Option,
+    Settings,
+    read_settings,
 )
-from bottleneck_doctor.commands.prove_options import PROVE
-from bottleneck_doctor.commands.pyproject_settings import Settings, load
-from bottleneck_doctor.commands.run_options import RUN
+from bottleneck_doctor.commands.run_options import PROVE, RUN
 from bottleneck_doctor.model.errors import UsageError
 
 
@@ -32,10 +32,10 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_without_a_file_everything_is_the_default(folder: Path) -> None:
-    assert load(str(folder)) == Settings()
+    assert read_settings(str(folder)) == Settings()
 
 
-@pytest.mark.parametrize("option", {*RUN, *PROVE, *KEYS.values()}, ids=lambda one: one.name)
+@pytest.mark.parametrize("option", dict.fromkeys([*RUN, *PROVE, *KEYS.values()]), ids=lambda one: one.name)
 def test_what_the_table_may_say_is_a_key_of_it(option: Option[Any]) -> None:
     assert bool(option.in_table) is (KEYS.get(option.name) is option)
 
@@ -46,7 +46,7 @@ def test_settings_are_read(folder: Path) -> None:
         "[tool.bdoc]\nmax-data-wait = 0.2\nfail-if = ['step_time_s > 1']\nmax-steps = 100\nmax-seconds = 3\n"
         "quiet = true\noutput = 'out/p.json'\n",
     )
-    settings = load(str(folder))
+    settings = read_settings(str(folder))
     assert settings.file == str(file)
     assert (settings.of(MAX_STEPS), settings.of(MAX_SECONDS), settings.of(QUIET)) == (100, 3, True)
     assert (settings.of(OUTPUT), settings.of(FORMAT)) == ("out/p.json", "terminal")
@@ -57,7 +57,7 @@ def test_settings_are_read(folder: Path) -> None:
 
 def test_what_is_typed_goes_before_the_table_and_an_empty_name_is_none(folder: Path) -> None:
     write(folder, "[tool.bdoc]\noutput = 'p.json'\nmax-steps = 0\n")
-    settings = load(str(folder))
+    settings = read_settings(str(folder))
     assert (settings.of(OUTPUT, "r.json"), settings.of(OUTPUT, "")) == ("r.json", "p.json")
     assert settings.of(MAX_STEPS, 5) == 5
     with pytest.raises(UsageError, match=r"\[tool.bdoc\] max-steps 0: expected"):
@@ -66,14 +66,14 @@ def test_what_is_typed_goes_before_the_table_and_an_empty_name_is_none(folder: P
 
 def test_a_list_of_one_may_be_a_string(folder: Path) -> None:
     write(folder, "[tool.bdoc]\nfail-if = 'step_time_s > 1'\n")
-    assert load(str(folder)).said == {"fail-if": ["step_time_s > 1"]}
+    assert read_settings(str(folder)).said == {"fail-if": ["step_time_s > 1"]}
 
 
 def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
     write(folder, "[tool.bdoc]\nquiet = true\n")
     write(folder / "inner", "[tool.other]\nx = 1\n")
     (folder / "inner" / "deeper").mkdir()
-    assert load(str(folder / "inner" / "deeper")).of(QUIET)
+    assert read_settings(str(folder / "inner" / "deeper")).of(QUIET)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
 def test_a_bad_value_is_named_by_file_and_key(text: str, said: str, folder: Path) -> None:
     file = write(folder, text)
     with pytest.raises(UsageError) as caught:
-        load(str(folder))
+        read_settings(str(folder))
     assert said in str(caught.value)
     assert str(file) in str(caught.value)
 
 
 def test_a_file_of_somebody_else_does_no_harm(folder: Path) -> None:
     write(folder, "tool = 3\n")
-    assert load(str(folder)) == Settings()
+    assert read_settings(str(folder)) == Settings()

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.picture import picture_of
+from bottleneck_doctor.analyse.lanes import picture_of
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render

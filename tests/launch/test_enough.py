@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bottleneck_doctor.launch.steady_stop import (
+from bottleneck_doctor.launch.limits import (
     LOOSE,
     SECONDS_AT_LEAST,
     SECONDS_AT_MOST,

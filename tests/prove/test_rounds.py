@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.proof import BASELINE, CEILING, Arm, Attempt
-from bottleneck_doctor.prove.rounds import next_arm
+from bottleneck_doctor.prove.plan import next_arm
 
 from .simulated_runs import BASE, measured, remedy
 

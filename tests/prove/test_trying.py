@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.proof import BASELINE, Arm, Attempt
 from bottleneck_doctor.model.run import Treatment
-from bottleneck_doctor.prove.rounds import FOR_EXACTNESS, kept, try_out
+from bottleneck_doctor.prove.plan import FOR_EXACTNESS, kept, try_out
 
 from .simulated_runs import BASE, Machine, remedy
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense import machine
+from bottleneck_doctor.sense import capabilities
 from tests.sense.conftest import Plant
 
 CONTAINER = {
@@ -25,7 +25,7 @@ CONTAINER = {
 
 
 def test_a_quota_below_the_affinity_limits_the_cores(plant: Plant) -> None:
-    found, gaps = machine.describe_machine(plant(CONTAINER))
+    found, gaps = capabilities.describe_machine(plant(CONTAINER))
     assert (found.cores, found.quota_cores) == (0.5, 0.5)
     assert (found.memory_bytes, found.memory_limit_bytes) == (1_024_000, 512_000)
     assert (found.read_limit_bytes_per_s, found.read_limit_iops) == (1000.0, 7.0)
@@ -36,21 +36,21 @@ def test_a_quota_below_the_affinity_limits_the_cores(plant: Plant) -> None:
 
 def test_an_affinity_below_the_quota_limits_the_cores(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    found, _ = machine.describe_machine(plant({**CONTAINER, "sys/fs/cgroup/cpu.max": "800000 100000\n"}))
+    found, _ = capabilities.describe_machine(plant({**CONTAINER, "sys/fs/cgroup/cpu.max": "800000 100000\n"}))
     assert (found.cores, found.affinity_cores, found.quota_cores) == (3.0, 3, 8.0)
 
 
 def test_a_bare_tree_is_described_with_a_gap() -> None:
-    found, gaps = machine.describe_machine(Path("/nowhere/at/all"))
+    found, gaps = capabilities.describe_machine(Path("/nowhere/at/all"))
     assert found.cores >= 1
     assert (found.memory_bytes, found.shm_free_bytes, found.numa_nodes) == (None, None, None)
     assert [gap.what for gap in gaps] == ["container limits"]
 
 
 def test_this_machine_can_be_described() -> None:
-    found, _ = machine.describe_machine()
+    found, _ = capabilities.describe_machine()
     assert found.fault_s is None, "it is timed when the training has ended"
-    assert 1e-8 < (machine.fault_s() or 0.0) < 1e-4, "seconds to map a page"
+    assert 1e-8 < (capabilities.fault_s() or 0.0) < 1e-4, "seconds to map a page"
     assert 0 < found.cores <= found.cores_online
     assert found.memory_bytes is not None
     assert found.cpu

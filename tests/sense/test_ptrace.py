@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from bottleneck_doctor.sense.ptrace import (
+from bottleneck_doctor.sense.proc_files import (
     FIRST_NAMESPACE,
     SCOPE,
     in_container,

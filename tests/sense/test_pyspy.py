@@ -59,7 +59,7 @@ def test_a_refusal_names_the_one_thing_that_allows_it(plant: Plant) -> None:
 def test_yama_is_found_out_behind_no_python_processes(
     plant: Plant, monkeypatch: pytest.MonkeyPatch, scope: str, do: str
 ) -> None:
-    monkeypatch.setattr("bottleneck_doctor.sense.ptrace.in_container", lambda root: False)
+    monkeypatch.setattr("bottleneck_doctor.sense.proc_files.in_container", lambda root: False)
     root = plant(
         {"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", "proc/sys/kernel/yama/ptrace_scope": scope}
     )

@@ -6,8 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.sense import capabilities
-from bottleneck_doctor.sense.nvml import NO_NVML
-from bottleneck_doctor.sense.visible_gpus import missed, unknown_to_nvml
+from bottleneck_doctor.sense.nvml import NO_NVML, missed, unknown_to_nvml
 from tests.sense.conftest import Plant
 
 BARE = f"where there is one: {NO_NVML}"

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from bottleneck_doctor.model.run import Gap
-from bottleneck_doctor.sense.nvml import load_nvml
-from bottleneck_doctor.sense.visible_gpus import list_gpu_names, visible_gpus
+from bottleneck_doctor.sense.nvml import list_gpu_names, load_nvml, visible_gpus
 from tests.sense.fake_nvml import FakeNvml, gpu
 
 ORDERED = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -81,7 +80,7 @@ def test_without_nvml_a_gap_is_named_only_where_a_driver_is(
     expected: bool, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    monkeypatch.setattr("bottleneck_doctor.sense.visible_gpus.gpu_expected", lambda _: expected)
+    monkeypatch.setattr("bottleneck_doctor.sense.nvml.gpu_expected", lambda _: expected)
     names, gaps = list_gpu_names()
     assert (names, len(gaps)) == ([], count)
 

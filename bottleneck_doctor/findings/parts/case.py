@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
 
-from ...analyse.device_replay import device_cost, runs_ahead
 from ...analyse.metrics import data_wait
 from ...analyse.replay import step_seconds
+from ...analyse.step_costs import device_cost, runs_ahead
 from ...analyse.verdict import Trust, decide
 from ...model.code import Location
 from ...model.derived import DeviceStepBreakdown, DeviceView, DriverView
