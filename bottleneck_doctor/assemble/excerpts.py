@@ -13,7 +13,8 @@ from ..model.instruments import InstrumentWindow
 from ..model.loops import Loader, Loop
 from ..model.picture import Excerpt, Fetches, Spans
 from .fetches import Fetcher, books_of
-from .loops import Iteration, evaluations, one_after_another, waits_for_others
+from .iterators import Iteration, one_after_another
+from .loops import evaluations, waits_for_others
 from .rows import ProcessLog, Row, S, append
 from .steps import ArrivalPoint, Sums, line_up
 

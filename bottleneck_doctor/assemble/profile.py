@@ -24,10 +24,11 @@ from .fetches import (
     read_payload,
     read_repeats,
 )
+from .iterators import Iteration, read_iterations
 from .loaders import read_loaders
 from .loop_body import around
 from .loop_without_loader import find_body, places_told, read_outside
-from .loops import Iteration, read_iterations, read_loops
+from .loops import read_loops
 from .operations import read_operations, read_operators, read_windows
 from .processes import read_processes, read_trial
 from .ranks import read_collectives, read_ranks

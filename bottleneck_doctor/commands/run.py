@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..launch.command import Command, choose, instrumented, plan
-from ..launch.run_registry import RunFolder, run_folder, usual_places
+from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..model.run import Gap

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.codec import decode_live, encode_live
 from ..model.live import Announcement, Ending, Handover, Lifetime
 from .command import RUN
-from .signals import deferred, unwinding
+from .folder import PREFIX, usual_places
 
 NAME = "run.json"
 ENDED = "ended.json"
@@ -307,75 +305,3 @@ def _ancestors(pid: int) -> list[int]:
         family.append(pid)
         pid = int(fields[1])
     return family
-
-
-# What one process of the agent reserves at least; a place without that much is as good as read-only.
-_PROBE_BYTES = 1 << 20
-PREFIX = ".bdoc-run-"
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """Where the agent writes; ``path`` is None when no place would do, and ``reason`` says why."""
-
-    path: str | None
-    reason: str = ""
-
-
-@contextmanager
-def run_folder(places: Sequence[str] | None = None) -> Iterator[RunFolder]:
-    """A run folder for the time of the block. Signals that would end us there unwind it first."""
-    made = RunFolder(None)
-    with unwinding():
-        try:
-            with deferred():
-                made = create(places)
-            yield made
-        finally:
-            with deferred():
-                remove(made)
-
-
-def create(places: Sequence[str] | None = None) -> RunFolder:
-    """A new folder (0700) in the first place that has room: TMPDIR, the system's, memory, here."""
-    refusals = []
-    for place in usual_places() if places is None else places:
-        try:
-            return RunFolder(_made_in(place))
-        except OSError as error:
-            refusals.append(f"{place}: {error.strerror or error}")
-    tried = "; ".join(refusals)
-    return RunFolder(None, f"no place for the run folder ({tried}); set TMPDIR to a writable folder")
-
-
-def remove(folder: RunFolder) -> None:
-    """Remove it with all it holds; a process that outlives the run keeps what it has mapped."""
-    if folder.path is not None:
-        shutil.rmtree(folder.path, ignore_errors=True)
-
-
-def usual_places() -> list[str]:
-    """Candidates in order of preference, each once."""
-    asked = os.environ.get("TMPDIR")
-    places = [asked] if asked else []
-    return list(dict.fromkeys([*places, "/tmp", "/var/tmp", "/dev/shm", os.curdir]))
-
-
-def _made_in(place: str) -> str:
-    path = tempfile.mkdtemp(prefix=PREFIX, dir=os.path.abspath(place))
-    try:
-        _reserve(os.path.join(path, "probe"))
-    except OSError:
-        shutil.rmtree(path, ignore_errors=True)
-        raise
-    return path
-
-
-def _reserve(path: str) -> None:
-    """Take real blocks and give them back: a full disk still lets folders be made."""
-    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.posix_fallocate(file, 0, _PROBE_BYTES)
-    finally:
-        os.close(file)
-        os.unlink(path)

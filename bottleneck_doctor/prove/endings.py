@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..launch import run_registry
 from ..launch.agent_counters import Board
-from ..launch.run_registry import PREFIX
+from ..launch.folder import PREFIX
 from ..model.profile import Profile
 from .limits import Limits
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 
 from ..launch import run_registry
-from ..launch.run_registry import lives, usual_places
+from ..launch.folder import usual_places
+from ..launch.run_registry import lives
 from ..launch.signals import deferred, doorbell, unwinding
 from ..model.codec import encode_order, read_profile
 from ..model.errors import BadProfile, UsageError

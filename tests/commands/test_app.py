@@ -100,7 +100,7 @@ def test_a_defect_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None
     def broken() -> None:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("bottleneck_doctor.commands.options.read_settings", broken)
+    monkeypatch.setattr("bottleneck_doctor.commands.report.read_settings", broken)
     with pytest.raises(RuntimeError, match="ours"):
         main(["report"])
 
@@ -109,7 +109,7 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bottleneck_doctor.commands.options.read_settings", interrupted)
+    monkeypatch.setattr("bottleneck_doctor.commands.report.read_settings", interrupted)
     assert main(["report"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 

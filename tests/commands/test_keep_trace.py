@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.commands.run import keep_trace
-from bottleneck_doctor.launch.run_registry import RunFolder
+from bottleneck_doctor.launch.folder import RunFolder
 from tests.commands.running import bdoc, script
 
 

@@ -57,7 +57,7 @@ def _run(given: argparse.Namespace) -> int:
     from bottleneck_doctor.assemble.profile import assemble
     from bottleneck_doctor.commands.session import Session
     from bottleneck_doctor.launch.command import instrumented, plan
-    from bottleneck_doctor.launch.run_registry import run_folder
+    from bottleneck_doctor.launch.folder import run_folder
     from bottleneck_doctor.launch.supervise import supervise
     from bottleneck_doctor.prescribe import write_up
 

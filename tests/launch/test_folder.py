@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.launch import run_registry
+from bottleneck_doctor.launch import folder
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_folder_is_private_and_gone_after_the_block(tmp_path):
-    with run_registry.run_folder([str(tmp_path)]) as made:
+    with folder.run_folder([str(tmp_path)]) as made:
         path = Path(made.path)
         assert path.parent == tmp_path
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
@@ -28,43 +28,43 @@ def test_the_folder_is_private_and_gone_after_the_block(tmp_path):
 
 
 def test_the_folder_goes_when_the_block_fails(tmp_path):
-    with pytest.raises(ZeroDivisionError), run_registry.run_folder([str(tmp_path)]):
+    with pytest.raises(ZeroDivisionError), folder.run_folder([str(tmp_path)]):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
 
 
 def test_tmpdir_comes_first_and_here_comes_last(monkeypatch):
     monkeypatch.setenv("TMPDIR", "/scratch")
-    places = run_registry.usual_places()
+    places = folder.usual_places()
     assert (places[0], places[-1]) == ("/scratch", os.curdir)
     assert "/dev/shm" in places
 
 
 def test_a_place_that_cannot_be_written_is_passed_over(tmp_path):
-    made = run_registry.create([str(tmp_path / "missing"), str(tmp_path)])
+    made = folder.create([str(tmp_path / "missing"), str(tmp_path)])
     assert Path(made.path).parent == tmp_path
-    run_registry.remove(made)
+    folder.remove(made)
 
 
 def test_a_full_place_is_passed_over_and_left_clean(tmp_path, monkeypatch):
     full, roomy = tmp_path / "full", tmp_path / "roomy"
     full.mkdir()
     roomy.mkdir()
-    reserve = run_registry._reserve
+    reserve = folder._reserve
 
     def fail_when_full(path: str) -> None:
         if path.startswith(str(full)):
             raise OSError(errno.ENOSPC, "No space left on device")
         reserve(path)
 
-    monkeypatch.setattr(run_registry, "_reserve", fail_when_full)
-    made = run_registry.create([str(full), str(roomy)])
+    monkeypatch.setattr(folder, "_reserve", fail_when_full)
+    made = folder.create([str(full), str(roomy)])
     assert Path(made.path).parent == roomy
     assert list(full.iterdir()) == []
 
 
 def test_no_place_at_all_is_a_reason_and_not_an_error(tmp_path):
-    with run_registry.run_folder([str(tmp_path / "a"), str(tmp_path / "b")]) as made:
+    with folder.run_folder([str(tmp_path / "a"), str(tmp_path / "b")]) as made:
         assert made.path is None
         assert f"{tmp_path / 'a'}: No such file or directory; {tmp_path / 'b'}:" in made.reason
         assert "TMPDIR" in made.reason
@@ -73,7 +73,7 @@ def test_no_place_at_all_is_a_reason_and_not_an_error(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_the_folder_goes_when_a_signal_ends_us(tmp_path, number):
     source = (
-        "import sys, signal; from bottleneck_doctor.launch.run_registry import run_folder\n"
+        "import sys, signal; from bottleneck_doctor.launch.folder import run_folder\n"
         "with run_folder([sys.argv[1]]) as made:\n"
         "    print(made.path, flush=True)\n"
         "    sys.stdin.read()\n"

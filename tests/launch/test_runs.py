@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.launch import run_registry
-from bottleneck_doctor.launch.run_registry import PREFIX
+from bottleneck_doctor.launch.folder import PREFIX
 from bottleneck_doctor.model.live import Announcement, Lifetime
 
 DEAD = Lifetime(os.getpid(), 1)  # our pid, begun at another time: somebody whose pid was used again

@@ -14,8 +14,9 @@ from ...model.profile import Profile
 from ...model.proof import Patch
 from ...model.report import Remedy
 from .edit_requests import EditRequest, requests_of
-from .edits import Unsafe, edited, parse, relative, unified
+from .edits import edited, relative, unified
 from .edits import read_source as read_source
+from .source import Unsafe, parse
 
 Read = Callable[[str], str]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from ...analyse.loader_arguments import TRAINER_NAMES
 from ...model.loops import Loader
 from ...model.profile import Profile
-from .edits import Edit, ParsedScript, Unsafe, dotted
+from .source import Edit, ParsedScript, Unsafe, dotted
 
 ARGUMENTS = "TrainingArguments"
 OWN_ARGUMENTS = frozenset({f"transformers.{ARGUMENTS}", f"transformers.training_args.{ARGUMENTS}"})

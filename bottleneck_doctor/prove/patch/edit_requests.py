@@ -14,7 +14,7 @@ from ...model.profile import Profile
 from ...model.report import Remedy
 from ...model.run import ENVIRONMENT, Treatment
 from .calls import ARGUMENTS, OWN_ARGUMENTS, handed_over, is_trainers, trainers
-from .edits import Unsafe
+from .source import Unsafe
 
 OWN_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 PARALLEL = "DistributedDataParallel"

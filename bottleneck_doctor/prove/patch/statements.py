@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from .calls import calls
 from .edit_requests import InsertBefore, SetStatement
-from .edits import Edit, ParsedScript, Unsafe, dotted
+from .source import Edit, ParsedScript, Unsafe, dotted
 
 BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.With)
 IMPORTS = (ast.Import, ast.ImportFrom)
