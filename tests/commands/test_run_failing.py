@@ -47,7 +47,7 @@ def test_a_profile_that_cannot_be_written_costs_one_line_and_not_the_report(
     assert "inconclusive" in told.err
 
 
-NO_PLACE = "import bottleneck_doctor.launch.run_registry as f; f.usual_places = lambda: ['/nowhere']"
+NO_PLACE = "import bottleneck_doctor.launch.folder as f; f.usual_places = lambda: ['/nowhere']"
 
 
 def test_without_a_place_for_the_run_folder_the_training_runs_and_the_gap_says_why(folder: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_gate_that_lost_its_report_cannot_say(folder: Path) -> None:
     ("module", "name"), [("sense.sensors", "open_sensors"), ("launch.agent_counters", "Board.refresh")]
 )
 def test_without_eyes_the_run_goes_on_and_the_profile_says_so(module: str, name: str, folder: Path) -> None:
-    longer = script(folder, "import time; time.sleep(0.5); print('hello')")
+    longer = script(folder, "import time; time.sleep(2); print('hello')")
     told = bdoc(folder, longer, first=fails(module, name))
     assert (told.status, told.out) == (0, b"hello\n")
     assert "OSError: no [b]luck" in gaps(told)["watching"]
@@ -116,7 +116,7 @@ def test_files_of_proc_that_are_missing_are_gaps(folder: Path) -> None:
         f"mount --bind {nothing} /sys/fs/cgroup",
         *(f"mount --bind {null} /proc/{name}" for name in ("stat", "diskstats", "vmstat", "meminfo")),
     )
-    told = bdoc(folder, script(folder, "import time; time.sleep(1); print('hello')"), wrapper=world)
+    told = bdoc(folder, script(folder, "import time; time.sleep(2); print('hello')"), wrapper=world)
     assert (told.status, told.out) == (0, b"hello\n")
     assert {"pressure stall information", "disk counters"} <= set(gaps(told))
 
