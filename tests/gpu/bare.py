@@ -1,7 +1,7 @@
-"""``bdoc run`` and ``bdoc report`` where nothing but Python and torch is installed, as far as needed here.
+"""``bdoc run`` and ``bdoc report`` with nothing but Python, torch and msgspec, as far as needed here.
 
 The same session, assembly and diagnosis as ``bottleneck_doctor.commands.run``, without the command line
-(typer), the terminal (rich) and the reading of profiles (msgspec): the report is kept beside the profile.
+(typer) and the terminal (rich): the report is kept beside the profile.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from tests.lab.run import BDOC, ROOT
 
-NEEDED = ("msgspec", "typer", "rich")
+NEEDED = ("typer", "rich")
 
 
 def bdoc() -> list[str]:
@@ -55,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     from bottleneck_doctor.assemble.profile import assemble
+    from bottleneck_doctor.commands.options import NO_PROFILER, NO_PY_SPY, QUIET
+    from bottleneck_doctor.commands.run_options import Form, Options
     from bottleneck_doctor.commands.session import Session
     from bottleneck_doctor.launch.command import instrumented, plan
     from bottleneck_doctor.launch.folder import run_folder
@@ -62,10 +62,8 @@ def _run(given: argparse.Namespace) -> int:
     from bottleneck_doctor.prescribe import write_up
 
     package = ROOT / "bottleneck_doctor"
-    options: Any = SimpleNamespace(
-        profiler=given.profiler, py_spy=given.py_spy, max_steps=None, max_seconds=None,
-        trial=None, until_steady=False, quiet=True,
-    )  # fmt: skip
+    form = Form(given.script, None, None, given.args)
+    options = Options(form, {NO_PROFILER: not given.profiler, NO_PY_SPY: not given.py_spy, QUIET: True})
     command = plan(given.script, None, None, given.args, sys.executable)
     with run_folder() as folder:
         if folder.path is None:

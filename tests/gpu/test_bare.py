@@ -38,6 +38,6 @@ def test_the_scripts_status_comes_back(tmp_path: Path) -> None:
 
 def test_it_is_used_only_where_something_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bare.bdoc() == [sys.executable, "-m", "bottleneck_doctor"]
-    monkeypatch.setattr(bare, "NEEDED", ("msgspec", "surely_not_installed"))
+    monkeypatch.setattr(bare, "NEEDED", ("typer", "surely_not_installed"))
     assert bare.missing() == ["surely_not_installed"]
     assert bare.bdoc() == [sys.executable, "-m", "tests.gpu.bare"]

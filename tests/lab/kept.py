@@ -50,7 +50,6 @@ def placeless(text: str) -> str:
 def report_of(file: Path, without: Sequence[str] = ()) -> dict[str, Any]:
     """The report of a kept profile, drawn anew; ``without`` names facts of it that are left out, to see
     what they are worth: all of a field, or those with this subject (``calibrations.product``)."""
-    # Only here: on a GPU machine without msgspec profiles are kept, and read elsewhere.
     from bottleneck_doctor.model.codec import decode_profile, encode_report
     from bottleneck_doctor.prescribe import write_up
 
