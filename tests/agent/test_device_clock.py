@@ -221,7 +221,7 @@ def test_a_clock_that_costs_too_much_is_read_more_rarely(device: Pretend) -> Non
         step(device, 0, 100)
         if len(device.marks) > before:
             looks += 1
-            state.clock_ns += 4 * device_clock.BUDGET_NS  # as if a look cost what four steps may
+        state.clock_ns = 4 * looks * device_clock.BUDGET_NS  # as if a look cost what four steps may
     assert 200 <= looks <= 1000 / 4 + device_clock.ADVANCE / 4 + 1
 
 

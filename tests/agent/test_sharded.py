@@ -10,7 +10,7 @@ from bottleneck_doctor.model.profile import Profile
 from tests.agent.test_ranks import RANKS
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 LAUNCH = RANKS.partition(PRELUDE)[0]
 SCRIPT = (

@@ -20,6 +20,8 @@ from bottleneck_doctor.agent.tensor_hooks import ears
 from tests.agent.meta_device import IN_SCRIPT, MetaDevice, in_use, look
 from tests.agent.watching import PRELUDE, Told, plain, said, watched
 
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
 ONE = torch.arange(4.0)
 
 

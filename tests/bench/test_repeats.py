@@ -14,6 +14,7 @@ TRIES = 200
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("in_turn", [True, False])
 @pytest.mark.parametrize("repeats", [1, 3, 5])
 @pytest.mark.parametrize("job", TABLE)
@@ -25,6 +26,7 @@ def test_of_two_hundred_gates_on_an_unchanged_job_at_most_two_fail(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("in_turn", [True, False])
 @pytest.mark.parametrize("job", TABLE)
 def test_a_tenth_slower_fails_95_of_100_gates_with_five_repeats(job: str, in_turn: bool) -> None:
@@ -33,6 +35,7 @@ def test_a_tenth_slower_fails_95_of_100_gates_with_five_repeats(job: str, in_tur
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_other_programs_cost_is_what_the_gate_must_leave_out_on_a_crowded_machine() -> None:
     wrong, right = rates(TABLE["loader_in_main"], 5, False, TRIES, other_programs=False)
     assert wrong > 0.05
@@ -40,6 +43,7 @@ def test_what_other_programs_cost_is_what_the_gate_must_leave_out_on_a_crowded_m
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 def test_both_promises_hold_for_noise_of_up_to_three_percent(noise: float) -> None:
     wrong, right = fair_power(noise, 5, TRIES)

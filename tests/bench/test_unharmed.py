@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench.unharmed import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SEES = "import os, sys\nseen = 'BDOC_AGENT' in os.environ\n"
 

@@ -53,6 +53,7 @@ def attach(folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_training_that_runs_is_told_about_and_goes_on(workers: int, tmp_path: Path) -> None:
     name = script(tmp_path, SCRIPT)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.commands.running import bdoc, gaps, script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 QUIETLY = ["-q", "--no-profiler", "--no-py-spy"]
 # Every sample is a small file, read cold: the pages are dropped after each read.

@@ -15,7 +15,7 @@ from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import bdoc, script
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]  # shares of time are asserted
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]  # shares of time are asserted
 
 PRELUDE = """
 import os, sys

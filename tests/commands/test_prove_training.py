@@ -49,6 +49,7 @@ def bdoc(folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_remedy_is_proved_on_a_real_training(folder: Path) -> None:
     (folder / "tmp").mkdir()
@@ -69,6 +70,7 @@ def test_a_remedy_is_proved_on_a_real_training(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_goes_on_to_try_what_it_promises(folder: Path) -> None:
     (folder / "tmp").mkdir()
     (folder / "train.py").write_text(SCRIPT)

@@ -14,6 +14,7 @@ from bottleneck_doctor.sense.pyspy import find_py_spy
 from tests.commands.running import bdoc, gaps, script
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.skipif(find_py_spy() is None, reason="py-spy is not installed"),
     pytest.mark.skipif(

@@ -14,7 +14,7 @@ from tests.gpu.measure import Ward
 from tests.gpu.unharmed import Waits, waits
 from tests.lab.run import execute
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 # All in one process: importing torch thirty times would take longer than all the rest.
 DRIVER = """\

@@ -13,6 +13,7 @@ from tests.lab.run import execute
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_without_a_device_one_line_says_so() -> None:
     done = execute([sys.executable, "-m", "tests.gpu.run"], CUDA_VISIBLE_DEVICES="")
     assert (done.returncode, done.stdout) == (2, "")
@@ -20,6 +21,7 @@ def test_without_a_device_one_line_says_so() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_rehearsal_goes_through_a_patient_and_the_cost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

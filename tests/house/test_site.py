@@ -57,6 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_page_is_on_the_site(site: Path) -> None:
     pages = {file for file in house_files() if file.startswith("docs/") and file.endswith(".md")}
     missing = [page for page in pages if not (site / page[len("docs/") :]).with_suffix(".html").exists()]
@@ -64,6 +65,7 @@ def test_every_page_is_on_the_site(site: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_site_asks_no_network_for_anything(site: Path) -> None:
     do = "the site is read offline: put it under docs/, or do without"
     require_none(
@@ -81,6 +83,7 @@ def test_the_site_asks_no_network_for_anything(site: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_link_of_the_site_leads_nowhere(site: Path) -> None:
     known = {path.resolve(): page for path, page in pages(site)}
     dead = [

@@ -15,7 +15,7 @@ from tests.lab.patients import Plain, Watched, limited, plain, watched
 from tests.lab.run import BDOC, execute
 from tests.patients.expected import PATIENTS, script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 Both = Callable[[str], tuple[Plain, Watched]]
 BY_NAME = {patient.name: patient for patient in PATIENTS}

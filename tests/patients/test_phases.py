@@ -27,6 +27,7 @@ TABLE: list[tuple[str, list[bool], set[str]]] = [
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.parametrize(("name", "reading", "findings"), TABLE[:2], ids=[row[0] for row in TABLE[:2]])
 def test_a_run_has_the_phases_that_were_put_there(

@@ -20,7 +20,7 @@ from bottleneck_doctor.prove.cleanup import blocks, held_blocks
 from bottleneck_doctor.prove.limits import Limits
 from bottleneck_doctor.prove.trials import Finished, Target, run_trial, trial_folder
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 BROKEN = Path(__file__).with_name("broken")
 ENDING_S = 12.0  # of a trial whose time is over, on a busy machine: 3 s of grace, and clearing up

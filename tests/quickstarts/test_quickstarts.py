@@ -23,6 +23,7 @@ def test_there_is_a_page_for_each_way_of_training() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: start.page)
 def test_the_command_of_a_page_leads_to_a_report(start: QuickStart, tmp_path: Path) -> None:
     _skip_where_it_cannot_run(start)

@@ -11,7 +11,7 @@ import pytest
 from tests.random_trainings.__main__ import main
 from tests.random_trainings.plan import draw
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SHORT = next(
     seed

@@ -15,7 +15,7 @@ from tests.render.hostile import ATTACKS, attacked
 from tests.render.pictures import DEEP, SAMPLED, UNSAMPLED
 from tests.render.reports import WATCHED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 BOXES = "return [...document.querySelectorAll('.figure')].map((one) => one.querySelectorAll('.slice').length)"
 WIDER = "return document.documentElement.scrollWidth > innerWidth"

@@ -12,7 +12,7 @@ from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import WATCHED
 from tests.render.scenes import LARGEST, PICTURE
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 LANES = '[data-figure="lanes"]'
 TIMELINE = '[data-figure="timeline"]'

@@ -15,7 +15,7 @@ from bottleneck_doctor.assemble.rows import Row, read_logs
 from tests.agent.watching import INJECT, watched
 from tests.simulated.watched import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]
 
 STEPS = 32  # as many as are looked at before any are left out
 TELLS_MS = 0.2  # between a reading and the truth, typically: the marks stand inside of the loop's wait

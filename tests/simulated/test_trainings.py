@@ -14,7 +14,7 @@ import pytest
 
 from tests.simulated.watched import Seen, plain, watched
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]
 
 POINTS = 0.02  # of exposed data wait, beyond the report's own interval for the steps that it did not look at
 BUSY_POINTS = 0.06  # a profiler sees five steps, on a machine that may have others to run

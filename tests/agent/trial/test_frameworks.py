@@ -16,7 +16,7 @@ from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.model.profile import Profile
 from tests.house.source import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SCRIPTS = ROOT / "tests" / "quickstarts"
 STEPS, LOSSES = 10, 24  # what came since the last power of two is told when the run is ended

@@ -61,6 +61,7 @@ def test_lower_precision_is_not_timed_where_it_is_not_asked_for(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_one_operator_is_faster_than_attention_by_hand(tmp_path: Path) -> None:
     rows = told(tmp_path, {"attention": [SCORES]})
@@ -69,6 +70,7 @@ def test_one_operator_is_faster_than_attention_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_one_fused_call_is_faster_than_three_hundred_updates(tmp_path: Path) -> None:
     rows = told(tmp_path, {"optimizer": [ADAM]})

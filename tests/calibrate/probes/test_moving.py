@@ -21,6 +21,7 @@ def told(folder: Path, **request: Any) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_one_packed_tensor_moves_faster_than_many(tmp_path: Path) -> None:
     rows = told(tmp_path, tensors=200.0, tensor_bytes=3e5)
@@ -31,6 +32,7 @@ def test_one_packed_tensor_moves_faster_than_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_arrays_move_faster_as_tensors(tmp_path: Path) -> None:
     pytest.importorskip("numpy")

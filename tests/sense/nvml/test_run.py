@@ -15,7 +15,7 @@ from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import bdoc, script
 from tests.sense.nvml.conftest import ONE, Stage
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 TRAINING = """
 import time
