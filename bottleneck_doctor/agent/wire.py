@@ -82,9 +82,8 @@ OPERATION = _kind(13, "cpu_ns bytes operation calls", thing="site")  # several c
 COLLECTION = _kind(15, "generation")  # of garbage
 COMPILED = _kind(23, "frames breaks compile_ns")  # by torch.compile so far
 PROFILER_WINDOW = _kind(16)
-SAMPLING = _kind(
-    19
-)  # at a sampled batch or STEP: what sampling that one and the next took of the loop's time
+# At a sampled batch or STEP: what sampling that one and the next took of the loop's time.
+SAMPLING = _kind(19)
 # Loops without a loader: a step ends with its backward pass, and is told with the first module that is called
 # after that (from the last backward pass or optimizer step before it), when that returned, and the end of
 # the step behind it if it is not sampled, too.

@@ -19,7 +19,6 @@ from .trace_file import DeviceTimeline, DeviceWork, Range, RuntimeCall
 NAMED = re.compile(r"bdoc#(\w+)#(\d+)")
 INPUT = ("enumerate(DataLoader)", "bdoc#next#")
 OTHER = ("bdoc#checkpoint#", "bdoc#logging#", "bdoc#gc#")
-COPY = "bdoc#copy#"
 WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)")
 MEMORY = re.compile(
     r"(cuda|hip)(Malloc|Free|HostAlloc|HostRegister)(?!Async)|cuMem(Create|Map|Unmap|Release|Alloc|Free)"

@@ -77,9 +77,7 @@ def read_deals(
                 known.append(
                     BatchAssignment(one.begin, base[one.number], len(fetcher), worker, before, batches)
                 )
-        if (
-            one.end is None or one.end.how != wire.EXHAUSTED
-        ):  # nobody knows what was made ahead and thrown away
+        if one.end is None or one.end.how != wire.EXHAUSTED:  # what was made ahead was thrown away
             broken.update(pid for pid, _ in fetcher)
     return deals
 

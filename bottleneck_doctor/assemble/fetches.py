@@ -144,7 +144,6 @@ def _summed_up(key: str, touched: _Touched, kept: int) -> HotFiles:
 
 
 FETCHES_AT_MOST = 4096
-FULL_SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True)

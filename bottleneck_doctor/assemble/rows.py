@@ -66,12 +66,18 @@ class ProcessLog:
 
     def told(self, kind: type[Fact]) -> list[Fact]:
         """The facts of one kind, in the order in which they were written."""
-        found = (read(kind, said, self.pid) for said in self._by_name.get(KINDS[kind], ()))
-        return [one for one in found if one is not None]
+        if kind not in self._told:
+            found = (read(kind, said, self.pid) for said in self._by_name.get(KINDS[kind], ()))
+            self._told[kind] = [one for one in found if one is not None]
+        return self._told[kind]
 
     def first(self, kind: type[Fact]) -> Fact:
         """The first of them, or one that says nothing."""
         return next(iter(self.told(kind)), kind())
+
+    @cached_property
+    def _told(self) -> dict[type, list[Any]]:
+        return {}
 
     @cached_property
     def _by_name(self) -> dict[str, list[dict[str, Any]]]:

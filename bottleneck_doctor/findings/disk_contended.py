@@ -36,6 +36,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.host import Disks, measure_disks
+from ..analyse.steps import span_of
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operation, Series
 from ..model.report import Evidence, Fix
@@ -44,7 +45,6 @@ from .parts.advice import (
     making_s,
     operations_of,
     place_of,
-    span,
     spread,
     step_share,
     wait_evidence,
@@ -85,7 +85,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     writing = scenario.stored * (step_share(diagnosis, "checkpoint") + step_share(diagnosis, "logging"))
     if not reading and writing < WRITE_SHARE:
         return None
-    disks = measure_disks(diagnosis.profile, *span(diagnosis))
+    disks = measure_disks(diagnosis.profile, *span_of(diagnosis.steps))
     if disks is None:
         return Abstention(ID, "what the disks moved, and how much of it was the job's")
     if not disks.shared:

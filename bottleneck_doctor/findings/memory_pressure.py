@@ -39,11 +39,12 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.memory import Shortage, is_short, measure_shortage
+from ..analyse.steps import span_of
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Series
 from ..model.profile import Profile
 from ..model.report import Evidence, Fix
-from .parts.advice import NOTHING, memory_left, place_of, readings, span, spread
+from .parts.advice import NOTHING, memory_left, place_of, readings, spread
 from .parts.case import Case, patient
 from .parts.entry import Entry, given, steady_steps
 
@@ -106,7 +107,7 @@ SHARE_TABLE = Proposal(
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when pages come back that were in memory before, or when memory will not last for a day."""
-    begin, end = span(diagnosis)
+    begin, end = span_of(diagnosis.steps)
     shortage = measure_shortage(diagnosis.profile, diagnosis.inputs, begin, end, diagnosis.step_s)
     if shortage.again_bytes_per_s is None and shortage.stalled is None:
         return Abstention(ID, "the kernel's counters of page-ins and memory pressure")
@@ -124,7 +125,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 def growth_per_step(diagnosis: Diagnosis) -> float:
     """Bytes of private memory that each step adds: of both halves of the steady window, the smaller."""
-    begin, end = span(diagnosis)
+    begin, end = span_of(diagnosis.steps)
     known = readings(diagnosis.profile.series, "job_private_bytes")
     within = [one for one in known if begin <= one[0] <= end]
     if len(within) < READINGS_AT_LEAST or diagnosis.step_s <= 0:

@@ -34,11 +34,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.device import LOOKS_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
-from .parts.advice import hot_files_of, more_workers, place_of, spread, starved, wait_evidence
+from .parts.advice import LOOKS_AT_LEAST, hot_files_of, more_workers, place_of, spread, starved, wait_evidence
 from .parts.case import Case, inputs_of, patient
 from .parts.entry import Entry, given, timed_fetches
 from .parts.remedies import STAGE, WORKERS

@@ -33,11 +33,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.device import LOOKS_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import (
+    LOOKS_AT_LEAST,
     lock_share,
     meant,
     more_workers,

@@ -20,7 +20,6 @@ NETWORK_TYPES = frozenset(
 LOCAL_FUSE = frozenset(
     "fuseblk fuse.fuse-overlayfs fuse.lxcfs fuse.encfs fuse.gocryptfs fuse.ntfs-3g".split()
 )
-MEMORY_TYPES = frozenset(("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"))
 
 # Their rotational flag is the hypervisor's guess: virtio disks say 1 whatever lies beneath.
 VIRTUAL_NAME = re.compile(r"^(vd|xvd|nbd|rbd|drbd|loop|ram|zram|ublk|pmem)")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.sense.blocked import MOST_THREADS, BlockedSampler
-from bottleneck_doctor.sense.files import MEMORY_TYPES, mount_of, read_mounts
+from bottleneck_doctor.sense.files import mount_of, read_mounts
 from bottleneck_doctor.sense.periods import MOST_CORE_SHARE
 from bottleneck_doctor.sense.wait_channels import CLASSES
 from tests.sense.conftest import Plant, Start
@@ -80,7 +80,7 @@ def sampler() -> Iterator[Callable[[int], BlockedSampler]]:
 def cold_file(tmp_path: Path) -> Path:
     """A file on a disk, out of the page cache."""
     mount = mount_of(str(tmp_path), read_mounts())
-    if mount is None or mount.fstype in MEMORY_TYPES:
+    if mount is None or mount.fstype in ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"):
         pytest.skip(f"{tmp_path} lies in memory, where no read is cold")
     path = tmp_path / "cold"
     with path.open("wb") as file:

@@ -326,12 +326,6 @@ def rhythm_evidence(diagnosis: Diagnosis, part: str) -> list[Evidence]:
 NOTHING = (1.0, 1.0, 1.0)  # a remedy that makes no step faster: it averts a failure, or shortens the run
 
 
-def span(diagnosis: Diagnosis) -> tuple[float, float]:
-    """Begin and end of the steady window, in seconds of the run."""
-    steps = diagnosis.steps
-    return (steps[0].t - steps[0].wall, steps[-1].t) if steps else (0.0, 0.0)
-
-
 def readings(series: Series, name: str) -> list[tuple[float, float]]:
     """(instant, value) wherever the value was read."""
     return [(t, v) for t, v in zip(series.t, series.values.get(name, []), strict=False) if v is not None]
