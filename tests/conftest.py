@@ -19,7 +19,7 @@ COLOUR_SETTINGS = {"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}
 def pytest_configure(config: pytest.Config) -> None:
     """Forget settings that would change what is tested: before any fixture, for child processes too.
 
-    Bytecode is written: without it each of a thousand processes compiles bdoc anew, which takes 0.3 s, and each
+    Bytecode is written: without it each of a thousand processes compiles bdoc anew, in 0.3 s, and each
     process of pytest all tests.
 
     Tests side by side get a short folder: below the usual one their paths pass the 108 characters that a
