@@ -39,6 +39,7 @@ def _page(module: ModuleType) -> str:
     return f"{before}## Remedies\n{listed}\n{references}{after}" if remedies else text
 
 
+@cache
 def cases_of(module: ModuleType) -> tuple[Case, ...]:
     """The runs on which a finding shows what it does; built only here, since most are replayed."""
     found: tuple[Case, ...] = module.cases()

@@ -1,4 +1,5 @@
-"""No report contradicts its own evidence: every recorded profile's verdict against its stack samples."""
+"""No report contradicts its own evidence: every recorded profile's verdict against its stack samples, and its
+ledger against the run. Here together, so that each is diagnosed once."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from bottleneck_doctor.analyse.causes import side_of
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.loop_cpu import own_samples
 from bottleneck_doctor.analyse.loop_parts import training_samples
+from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.diagnosis import Diagnosis
 
-RECORDED = sorted((Path(__file__).parents[1] / "golden" / "accuracy").glob("*.profile.json.gz"))
+EVERY = sorted((Path(__file__).parents[1] / "golden").glob("*/*.profile.json.gz"))
+RECORDED = [path for path in EVERY if path.parent.name == "accuracy"]
 ENOUGH = 50  # samples of the loop's thread
 HALF = 0.5
 
@@ -60,3 +63,12 @@ def test_a_loop_that_makes_its_batches_and_sleeps_is_not_held_up_by_the_cpu(path
         return  # others make the batches, or the samples are also of what the verdict is not about
     if blocked >= HALF * total and side_of(one.verdict.cause) in ("input", "model"):
         assert one.verdict.bound != "cpu"
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name.partition(".")[0])
+def test_every_recorded_run_sums_to_one_with_little_left(path: Path) -> None:
+    one = diagnosis(path)
+    ledger, whole_s = ledger_of(one), one.profile.run.duration_s
+    assert sum(part.share for part in ledger) == pytest.approx(1.0)
+    assert sum(part.s for part in ledger) == pytest.approx(whole_s)
+    assert sum(part.s for part in ledger if part.part == UNEXPLAINED) <= 0.05 * whole_s

@@ -119,3 +119,31 @@ def test_what_the_compiler_switches_on_for_itself_is_not_the_scripts(both: Any) 
 
 def test_a_process_grows_by_less_than_20_mib(both: Any) -> None:
     assert both[1]["memory_kib"] - both[0]["memory_kib"] < MOST_MEMORY_KIB
+
+
+COMPILED = (
+    PRELUDE
+    + """
+import tempfile
+import torch.distributed as dist
+dist.init_process_group("gloo", "file://" + tempfile.mkdtemp() + "/meeting", rank=0, world_size=1)
+
+def added(batch):
+    total = batch * 2
+    dist.all_reduce(total)
+    return total + 1
+
+explained = torch._dynamo.explain(added)(torch.ones(4))
+say(graphs=explained.graph_count, breaks=explained.graph_break_count, result=added(torch.ones(4)).tolist())
+dist.destroy_process_group()
+"""
+)
+
+
+@pytest.mark.slow
+def test_a_collective_is_compiled_as_it_would_be(tmp_path: Any) -> None:
+    for name in ("alone", "seen"):
+        (tmp_path / name).mkdir()
+    alone, seen = plain(tmp_path / "alone", COMPILED), watched(tmp_path / "seen", COMPILED)
+    assert alone.status == 0, alone.stderr
+    assert (seen.status, seen.stdout) == (alone.status, alone.stdout), seen.stderr

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -105,8 +105,9 @@ def later(column: list[float | None]) -> list[float]:
     return [value or 0.0 for value in column[len(column) // 6 :]]
 
 
-def test_the_training_is_what_it_would_be(told: Told, tmp_path: Any) -> None:
-    alone = plain(tmp_path, RANKS)
+def test_the_training_is_what_it_would_be(told: Told, tmp_path: Path) -> None:
+    sleepless = "time.sleep = lambda seconds: None\nimport contextlib"  # the same numbers, sooner
+    alone = plain(tmp_path, RANKS.replace("import contextlib", sleepless))
     assert (told.status, told.stdout) == (alone.status, alone.stdout), told.stderr
 
 
@@ -168,30 +169,3 @@ def test_who_waits_for_whom_is_seen_from_both_sides(profile: Profile) -> None:
     assert busy[1] - busy[0] == pytest.approx(0.02, rel=0.4)
     assert balance.slowest > 0.8
     assert balance.missing == 0
-
-
-COMPILED = (
-    PRELUDE
-    + """
-import tempfile
-import torch.distributed as dist
-dist.init_process_group("gloo", "file://" + tempfile.mkdtemp() + "/meeting", rank=0, world_size=1)
-
-def added(batch):
-    total = batch * 2
-    dist.all_reduce(total)
-    return total + 1
-
-explained = torch._dynamo.explain(added)(torch.ones(4))
-say(graphs=explained.graph_count, breaks=explained.graph_break_count, result=added(torch.ones(4)).tolist())
-dist.destroy_process_group()
-"""
-)
-
-
-def test_a_collective_is_compiled_as_it_would_be(tmp_path: Any) -> None:
-    for name in ("alone", "seen"):
-        (tmp_path / name).mkdir()
-    alone, seen = plain(tmp_path / "alone", COMPILED), watched(tmp_path / "seen", COMPILED)
-    assert alone.status == 0, alone.stderr
-    assert (seen.status, seen.stdout) == (alone.status, alone.stdout), seen.stderr

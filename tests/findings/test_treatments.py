@@ -5,20 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
-from bottleneck_doctor.findings.parts.case import Case
 from bottleneck_doctor.model.diagnosis import Finding, Proposal
 from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.prescribe.shelf import cases_of, modules
 
 APPLIED = {"env", "hook", "hook~"}
-
-
-def _proposals(case: Case) -> list[Proposal]:
-    found = case.diagnosis and next(
-        module.FINDING.ask(case.diagnosis) for module in modules() if case in cases_of(module)
-    )
-    return found.proposals if isinstance(found, Finding) else []
-
 
 PROPOSALS = [
     pytest.param(proposal, id=f"{module.FINDING.id}: {proposal.id}: {case.name}")

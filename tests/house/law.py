@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from tests.house.source import PACKAGE, Broken, Source, room_of, tree
 
@@ -72,9 +73,10 @@ class Import:
     for_types: bool
 
 
-def imports(source: Source) -> Iterator[Import]:
+@cache
+def imports(source: Source) -> tuple[Import, ...]:
     """Every import of a file: at the top, in functions, for types only, and by `import_module("…")`."""
-    yield from _imports(tree(source), source.file, in_function=False, for_types=False)
+    return tuple(_imports(tree(source), source.file, in_function=False, for_types=False))
 
 
 def _imports(node: ast.AST, file: str, in_function: bool, for_types: bool) -> Iterator[Import]:

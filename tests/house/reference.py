@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -29,6 +30,7 @@ FIRST = "<!-- written by `make docs`; change the finding, the glossary or the ty
 SPEAKS = {"fires": "fires", "silent": "stays silent", "abstains": "cannot say"}
 
 
+@cache
 def reference() -> dict[str, str]:
     """Every page by its path below the folder."""
     found = {f"findings/{module.FINDING.id}.md": finding_page(module) for module in modules()}

@@ -70,12 +70,12 @@ def test_a_picture_fetches_nothing() -> None:
 
 
 def test_the_reference_has_a_page_for_everything_on_the_shelf_and_no_other() -> None:
-    wanted = reference.reference()
+    wanted, present = reference.reference(), reference.present()
     do = "run `make docs`"
     require_none(Broken(f"docs/reference/{name}", 1, "the page is missing", do)
-                 for name in wanted if name not in reference.present())  # fmt: skip
+                 for name in wanted if name not in present)  # fmt: skip
     require_none(Broken(f"docs/reference/{name}", 1, "what it is about is gone", do)
-                 for name in reference.present() if name not in wanted)  # fmt: skip
+                 for name in present if name not in wanted)  # fmt: skip
     stale = [name for name, text in wanted.items() if (reference.FOLDER / name).read_text("utf-8") != text]
     require_none(Broken(f"docs/reference/{name}", 1, "the page is stale", do) for name in stale)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 import pytest
 
@@ -105,6 +106,7 @@ def test_prescribe_names_no_single_finding() -> None:
     )
 
 
+@cache
 def _shelf() -> frozenset[str]:
     """The dotted names of the files that hold one finding each."""
     return frozenset(

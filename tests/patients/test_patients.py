@@ -25,6 +25,7 @@ UNHARMED = """decode-bound ipc-many-tensors worker-respawn remote-storage-latenc
     checkpoint-blocking prefetch-thread get-batch lbfgs-closure http-generator ppo-maze
     updated-by-hand""".split()
 DIAGNOSED = {"loader-in-main": 3.0, "sleeping-loader": 4.0, "healthy-balanced": 4.0, "too-short": None}
+EACH = [pytest.param(name, marks=[pytest.mark.alone] if time else []) for name, time in DIAGNOSED.items()]
 
 
 @pytest.fixture(autouse=True)
@@ -76,8 +77,7 @@ def test_a_script_that_refuses_its_arguments_says_so_itself() -> None:
     assert alone.stderr in seen.stderr
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("name", DIAGNOSED)
+@pytest.mark.parametrize("name", EACH)
 def test_a_patient_is_diagnosed_right(name: str, both: Both) -> None:
     patient = BY_NAME[name]
     alone, seen = both(name)

@@ -28,7 +28,6 @@ TABLE: list[tuple[str, list[bool], set[str]]] = [
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.alone
 @pytest.mark.parametrize(("name", "reading", "findings"), TABLE[:2], ids=[row[0] for row in TABLE[:2]])
 def test_a_run_has_the_phases_that_were_put_there(
     name: str, reading: list[bool], findings: set[str], tmp_path: Path
