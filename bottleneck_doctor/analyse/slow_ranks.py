@@ -35,7 +35,7 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank]:
         data, queue = (sum(columns[name]) - typical[name] for name in ("wait_s", "runq_s"))
         parts = {"data": data, "cores": queue, "work": beyond - data - queue}
         cause = max(parts, key=lambda name: parts[name])
-        part = parts[cause]
+        part = min(parts[cause], beyond)
         if cause == "cores" and (rank.throttled or 0.0) >= THROTTLED:
             cause = "quota"
         found.append(SlowRank(rank, sum(own) / steps, beyond / steps, cause, part / steps))

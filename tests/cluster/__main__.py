@@ -22,7 +22,7 @@ from tests.lab.run import BDOC, ROOT
 TRAIN = str(Path(__file__).with_name("train.py"))
 CAUSES = {"data": "waiting for data", "cores": "ready without a core", "work": "its own work"}
 PATIENCE_S = 180.0
-HOGS = 2  # processes on the late rank's core
+HOGS = 6  # processes on the late rank's core
 Start = Callable[[Path, str], None]  # trains in a folder, late for that cause
 
 
@@ -65,7 +65,9 @@ def crowd(count: int) -> Iterator[None]:
     """So many processes that compute on the last rank's core."""
     core = sorted(os.sched_getaffinity(0))[1]
     loop = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
-    hogs = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(count)]
+    # In sessions of their own: the kernel shares cores out to sessions first (autogroup); Slurm makes some.
+    line = [sys.executable, "-c", loop]
+    hogs = [subprocess.Popen(line, start_new_session=True) for _ in range(count)]
     try:
         yield
     finally:
