@@ -88,11 +88,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if diagnosis.scenario is None or balance is None:
         return Abstention(ID, "what two or more ranks sleep in exchanges, step by step")
     waiting = fmean(balance.behind.values())
-    if balance.uneven < UNEVEN or waiting < ASLEEP * diagnosis.step_s:
-        return None
+    uneven = balance.uneven >= UNEVEN and waiting >= ASLEEP * diagnosis.step_s
     steady = balance.slowest is None or balance.slowest >= SAME
-    if not steady and _crowded(diagnosis, balance):
-        return None
+    if not uneven or (not steady and _crowded(diagnosis, balance)):
+        elsewhere = diagnosis.profile.elsewhere and _late(
+            diagnosis
+        )  # of several runs: who it was is worth a word
+        return Finding(ID, "comm.straggler", elsewhere, [], line_of(diagnosis)) if elsewhere else None
     proposals = _proposals(diagnosis, balance, steady)
     return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), proposals, line_of(diagnosis))
 
