@@ -106,7 +106,7 @@ def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
 
 
 def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
-    names = {one.pid: _name(one) for one in all_ranks(diagnosis.profile)}
+    names = {one.pid: _name(one, diagnosis) for one in all_ranks(diagnosis.profile)}
     ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
     parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
     source = compared(balance)
@@ -121,9 +121,9 @@ def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
     return [*_late(diagnosis), *said, *exchange_evidence(diagnosis)]
 
 
-def _name(one: RankSteps) -> str:
+def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
     named = f"process {one.pid}" if one.rank is None else f"rank {one.rank}"
-    return f"{named} on {one.host}" if one.file else named
+    return f"{named} on {one.host}" if diagnosis.profile.elsewhere else named
 
 
 CAUSES = {
@@ -137,7 +137,7 @@ CAUSES = {
 def _late(diagnosis: Diagnosis) -> list[Evidence]:
     """Ranks that come late step after step, and what they spend the time in."""
     return [
-        Evidence(f"time by which {_name(one.rank)} comes after the median rank, mostly {CAUSES[one.cause]}",
+        Evidence(f"time by which {_name(one.rank, diagnosis)} comes after the median rank, mostly {CAUSES[one.cause]}",
                  "late_rank_s", one.beyond_s, COMPARED)
         for one in slow_ranks(all_ranks(diagnosis.profile))[:LATE_AT_MOST]
     ]  # fmt: skip
