@@ -33,7 +33,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz gpu format clean
+.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz cluster gpu format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -102,6 +102,9 @@ random: $(READY) ## compose the trainings of SEEDS, measure what each part costs
 
 fuzz: $(READY) ## try CASES hostile profiles and files of rows, from seed FIRST on
 	$(BIN)/python -m tests.fuzz --first $(or $(FIRST),0) --cases $(or $(CASES),10000)
+
+cluster: $(READY) ## train on two nodes of this machine, by torchrun and Slurm; the late one must be named
+	$(BIN)/python -m tests.cluster
 
 bench: $(READY) ## measure what watching costs, interleaved with plain runs
 	$(BIN)/python -m tests.bench

@@ -12,6 +12,14 @@ from .hints import Any
 from .importing import pace
 from .state import state
 
+# Rank and number of ranks, as launchers tell each task; a process group, once it is there, says it better.
+# Slurm's batch script is task 0 of its own, so the step's count is asked for [srun(1), mpirun(1)].
+LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),  # torchrun, DeepSpeed, PyTorchJob
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
+)
 _marks = {"torch_begin_ns": 0, "torch_end_ns": 0}
 _told = [False]
 _before = [0, 0]  # what other modules, and torch's, had taken when torch was complete
@@ -20,13 +28,21 @@ _before = [0, 0]  # what other modules, and torch's, had taken when torch was co
 @quiet
 def introduce() -> None:
     """Write down who this process is."""
-    environ = os.environ
+    rank, world_size = _launched()
     state.writer.fact(
         fact="process", python="%d.%d.%d" % sys.version_info[:3],
-        executable=sys.executable,
-        rank=_number(environ.get("RANK")), world_size=_number(environ.get("WORLD_SIZE")),
+        executable=sys.executable, rank=rank, world_size=world_size,
     )  # fmt: skip
     await_end()
+
+
+def _launched() -> tuple[int | None, int | None]:
+    """(rank, ranks in all) by the first launcher that tells both."""
+    for names in LAUNCHERS:
+        rank, count = [_number(os.environ.get(name)) for name in names]
+        if rank is not None and count is not None:
+            return rank, count
+    return None, None
 
 
 def _number(text: str | None) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..model.derived import DeviceView
 from ..model.diagnosis import HostLoad, Inputs, Scenario, Step
+from ..model.elsewhere import RankSteps
 from ..model.instruments import Series
 from ..model.profile import Profile
 from ..model.report import Metric
@@ -159,14 +160,15 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     foreign = None
     if busy is not None and job is not None:
         ours = (profile.cost.supervisor_cpu_s or 0.0) / max(profile.run.duration_s, 1.0)
-        foreign = max(0.0, busy - job - ours - FOREIGN_NOISE_CORES)
+        siblings = {one.file: one.job_cores or 0.0 for one in _beside(profile)}
+        foreign = max(0.0, busy - job - ours - sum(siblings.values()) - FOREIGN_NOISE_CORES)
     periods = rate(series, "quota_periods", begin, end)
     throttled = rate(series, "throttled_periods", begin, end)
     total = (busy or 0.0) + (idle or 0.0) + (iowait or 0.0)
     return HostLoad(
         cores=cores,
         cores_online=profile.machine.cores_online,
-        trainers=max(1, len(_training(profile, begin, end))),
+        trainers=max(1, len(_training(profile, begin, end))) + _sharing(profile),
         job_cores=job,
         foreign_cores=foreign,
         iowait=iowait / total if iowait is not None and total > 0 else None,
@@ -177,6 +179,18 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
         device_busy=device.driver.kernel_share if device is not None else None,
         throttled=throttled / periods if periods and throttled is not None else None,
     )
+
+
+def _beside(profile: Profile) -> list[RankSteps]:
+    """Ranks that other runs watched on this machine."""
+    return [one for one in profile.elsewhere if one.host == profile.machine.host]
+
+
+def _sharing(profile: Profile) -> int:
+    """How many of those use the same cores: none where there are enough for each run to have its own."""
+    beside = _beside(profile)
+    runs = 1 + len({one.file for one in beside})
+    return len(beside) if runs * profile.machine.cores > profile.machine.cores_online else 0
 
 
 def _training(profile: Profile, begin: float, end: float) -> set[int]:

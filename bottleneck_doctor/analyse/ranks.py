@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from statistics import fmean
 from typing import TypeVar
 
 from ..model.device import DeviceWindow
-from ..model.loops import Loop, Outside
+from ..model.elsewhere import RankSteps
+from ..model.loops import Loop, Outside, StepTable
 from ..model.profile import Profile
+from .host import measure_host
 
 Beat = Loop | Outside  # a loop of one rank, with or without a loader
 AnyBeat = TypeVar("AnyBeat", Loop, Outside)
@@ -57,73 +59,116 @@ class Balance:
 
 def exchanging(profile: Profile) -> list[Beat]:
     """The loops of all ranks that train together, one a process: empty where nothing is exchanged."""
+    found = longest_loops(profile, lambda one: any(_column(one, "exchange_s")))
+    most = max(map(_steps, found.values()), default=0)
+    return [one for one in found.values() if _steps(one) >= SIMILAR * most]
+
+
+def longest_loops(profile: Profile, wanted: Callable[[Beat], bool] = lambda one: True) -> dict[int, Beat]:
+    """The longest training loop of each process, by pid."""
     training = [loop for loop in profile.loops if loop.role == "train" and loop.table.t]
-    loops: list[Beat] = [*training] or [*profile.outside]
-    found = [one for one in loops if any(_column(one, "exchange_s"))]
-    longest: dict[int, Beat] = {}
-    for one in sorted(found, key=_steps):
-        longest[one.pid] = one
-    most = max(map(_steps, longest.values()), default=0)
-    return [one for one in longest.values() if _steps(one) >= SIMILAR * most]
+    loops: list[Beat] = [*training] or [one for one in profile.outside if one.t]
+    return {one.pid: one for one in sorted(filter(wanted, loops), key=_steps)}
 
 
 def compare(profile: Profile) -> Balance | None:
     """Who waits for whom; None on one rank, or where too few steps can be aligned."""
-    ranks = exchanging(profile)
-    if len(ranks) < 2:
+    ranks = all_ranks(profile)
+    if len(ranks) < 2 or not any(any(one.exchange_s) for one in ranks):
         return _on_devices(profile)
-    edges = _edges(ranks)
+    edges = shared_edges(ranks)
     if len(edges) <= COMPARED_AT_LEAST:
         return None
-    waits = {one.pid: _stretched(one, _column(one, "exchange_s"), edges) for one in ranks}
-    busy = {one.pid: _stretched(one, _busy(one), edges) for one in ranks}
-    keep = _kept(ranks, edges)
+    keep = kept(ranks, edges)
     if len(keep) < COMPARED_AT_LEAST:
         return None
-    least = {place: min(wait[place] for wait in waits.values()) for place in keep}
-    last = Counter(min(waits, key=lambda pid: waits[pid][place]) for place in keep)
     steps = sum(edges[place + 1] - edges[place] for place in keep)
-    exchange = sum(least.values()) / steps
-    slept = {pid: sum(wait[place] for place in keep) / steps for pid, wait in waits.items()}
-    worked = {pid: sum(own[place] for place in keep) / steps for pid, own in busy.items()}
-    most = sum(max(own[place] for own in busy.values()) for place in keep) / steps
+    waits, busy = (
+        {one.pid: _kept_of(stretched(one, part(one), edges), keep) for one in ranks}
+        for part in (_slept, _busy)
+    )
+    least = [min(each) for each in zip(*waits.values(), strict=True)]
+    most = [max(each) for each in zip(*busy.values(), strict=True)]
+    last = Counter(min(waits, key=lambda pid: waits[pid][place]) for place in range(len(keep)))
+    slept, worked = ({pid: sum(one) / steps for pid, one in parts.items()} for parts in (waits, busy))
     return Balance(
-        exchange=exchange,
+        exchange=sum(least) / steps,
         slept=slept,
-        behind={pid: _behind(pid, waits, busy, keep) / steps for pid in slept},
+        behind={pid: _behind(waits[pid], busy[pid], least, most) / steps for pid in slept},
         busy=worked,
-        uneven=most / max(fmean(worked.values()), 1e-12),
+        uneven=sum(most) / steps / max(fmean(worked.values()), 1e-12),
         slowest=last.most_common(1)[0][1] / len(keep),
-        queued=fmean(sum(_column(one, "runq_s")) / max(1, _steps(one)) for one in ranks),
+        queued=fmean(sum(one.runq_s) / max(1, sum(one.steps)) for one in ranks),
         missing=max(0, world_size(profile) - len(ranks)),
+    )
+
+
+def all_ranks(profile: Profile) -> list[RankSteps]:
+    """Those that exchange something in this run, and those of other runs whose steps could be aligned."""
+    seen = with_host if profile.elsewhere else rank_steps
+    here = [seen(profile, one) for one in exchanging(profile)]
+    return here + [one for one in profile.elsewhere if one.steps]
+
+
+def rank_steps(profile: Profile, one: Beat) -> RankSteps:
+    """A loop's rows as far as ranks are compared by them."""
+    table, waiting = (one.table, "wait_s") if isinstance(one, Loop) else (one, "gap_s")
+    return RankSteps(
+        one.pid,
+        next((process.rank for process in profile.processes if process.pid == one.pid), None),
+        profile.machine.host,
+        steps=list(table.steps),
+        wall_s=_column(one, "wall_s"),
+        wait_s=_column(one, waiting),
+        runq_s=_column(one, "runq_s"),
+        exchange_s=_column(one, "exchange_s"),
+        aside=[bool(why) for why in table.set_aside]
+        if isinstance(table, StepTable)
+        else [False] * len(table.t),
+    )
+
+
+def with_host(profile: Profile, one: Beat) -> RankSteps:
+    """The same with its profiled steps, and with how busy its machine was from the time it had set out."""
+    table = one.table if isinstance(one, Loop) else one
+    ends = zip(table.t, accumulate(table.steps), strict=True)
+    begin = next((t for t, steps in ends if steps >= SET_OUT), table.t[0])
+    host = measure_host(profile, begin, table.t[-1])
+    return replace(
+        rank_steps(profile, one),
+        window=windows(profile).get(one.pid),
+        job_cores=host.job_cores,
+        foreign_cores=host.foreign_cores,
+        throttled=host.throttled,
     )
 
 
 def _on_devices(profile: Profile) -> Balance | None:
     """Who waits for whom in the profiled steps, which are the same ones on all ranks."""
-    windows = _windows(profile)
-    longest = max((one.wall_s for one in windows.values()), default=0.0)
-    if len(windows) < 2 or min(one.wall_s for one in windows.values()) < TOGETHER * longest:
+    found = windows(profile)
+    longest = max((one.wall_s for one in found.values()), default=0.0)
+    if len(found) < 2 or min(one.wall_s for one in found.values()) < TOGETHER * longest:
         return None
-    slept = {pid: one.collective_s for pid, one in windows.items()}
-    busy = {pid: one.wall_s - one.collective_s for pid, one in windows.items()}
+    slept = {pid: one.collective_s for pid, one in found.items()}
+    busy = {pid: one.wall_s - one.collective_s for pid, one in found.items()}
     least, most = min(slept.values()), max(busy.values())
     return Balance(
         exchange=least,
         slept=slept,
-        behind={pid: min(slept[pid] - least, most - busy[pid]) for pid in windows},
+        behind={pid: min(slept[pid] - least, most - busy[pid]) for pid in found},
         busy=busy,
         uneven=most / max(fmean(busy.values()), 1e-12),
         slowest=None,
         queued=0.0,
-        missing=max(0, world_size(profile) - len(windows)),
+        missing=max(0, world_size(profile) - len(found)),
     )
 
 
-def _windows(profile: Profile) -> dict[int, DeviceWindow]:
+def windows(profile: Profile) -> dict[int, DeviceWindow]:
     """The profiled steps of each rank's device, by pid; empty where nothing is exchanged in them."""
-    devices = [one for one in (profile.device, *profile.other_devices) if one is not None]
-    found = {one.pid: one.window for one in devices if one.window is not None}
+    devices = [(one.pid, one.window) for one in (profile.device, *profile.other_devices) if one is not None]
+    devices += [(one.pid, one.window) for one in profile.elsewhere]
+    found = {pid: window for pid, window in devices if window is not None}
     return found if world_size(profile) > 1 and any(one.collective_s for one in found.values()) else {}
 
 
@@ -134,14 +179,21 @@ def world_size(profile: Profile) -> int:
 
 
 def pick(profile: Profile, ranks: Sequence[AnyBeat], data_s: Sequence[float]) -> AnyBeat:
-    """The rank that a report is about: the one that waits most, for data (``data_s``, seconds of each rank)
-    or for the others, whichever tells the ranks further apart. Without any exchange, for data."""
-    slept = [sum(_column(one, "exchange_s")) for one in ranks]
-    windows = _windows(profile)
-    if not any(slept) and all(one.pid in windows for one in ranks):
-        slept = [windows[one.pid].collective_s * _steps(one) for one in ranks]
+    """The rank that a report is about."""
+    seen = windows(profile)
+    steps = [replace(rank_steps(profile, one), window=seen.get(one.pid)) for one in ranks]
+    return ranks[pick_place(steps, data_s)]
+
+
+def pick_place(ranks: Sequence[RankSteps], data_s: Sequence[float]) -> int:
+    """Which rank a report is about: the one that waits most, for data (``data_s``, seconds of each rank) or
+    for the others, whichever tells the ranks further apart. Without any exchange, for data."""
+    slept = [sum(one.exchange_s) for one in ranks]
+    if not any(slept):
+        profiled = [one.window.collective_s * sum(one.steps) for one in ranks if one.window is not None]
+        slept = profiled if len(profiled) == len(ranks) else slept
     telling = data_s if max(data_s) - min(data_s) >= max(slept) - min(slept) else slept
-    return ranks[telling.index(max(telling))]
+    return telling.index(max(telling))
 
 
 def exchange_shares(profile: Profile, pid: int | None) -> tuple[float, float]:
@@ -151,14 +203,12 @@ def exchange_shares(profile: Profile, pid: int | None) -> tuple[float, float]:
     return balance.shares(pid) if balance is not None and pid is not None else (1.0, 0.0)
 
 
-def _behind(pid: int, waits: dict[int, list[float]], busy: dict[int, list[float]], keep: list[int]) -> float:
+def _behind(waits: list[float], busy: list[float], least: list[float], most: list[float]) -> float:
     """What a rank slept beyond the least, as far as another had more to do in the same stretch."""
-    total = 0.0
-    for place in keep:
-        least = min(wait[place] for wait in waits.values())
-        more = max(own[place] for own in busy.values()) - busy[pid][place]
-        total += min(waits[pid][place] - least, more)
-    return total
+    return sum(
+        min(slept - fewest, longest - own)
+        for slept, own, fewest, longest in zip(waits, busy, least, most, strict=True)
+    )
 
 
 def _column(one: Beat, name: str) -> list[float]:
@@ -167,40 +217,42 @@ def _column(one: Beat, name: str) -> list[float]:
     return [value or 0.0 for value in column] + [0.0] * (len(table.t) - len(column))
 
 
-def _busy(one: Beat) -> list[float]:
+def _slept(one: RankSteps) -> list[float]:
+    return one.exchange_s
+
+
+def _busy(one: RankSteps) -> list[float]:
     """Each row's time without exchanges and without waiting for a core."""
-    columns = (_column(one, name) for name in ("wall_s", "exchange_s", "runq_s"))
-    return [max(0.0, wall - slept - queue) for wall, slept, queue in zip(*columns, strict=True)]
-
-
-def _counts(one: Beat) -> list[int]:
-    return one.table.steps if isinstance(one, Loop) else one.steps
+    columns = zip(one.wall_s, one.exchange_s, one.runq_s, strict=True)
+    return [max(0.0, wall - slept - queue) for wall, slept, queue in columns]
 
 
 def _steps(one: Beat) -> int:
-    return sum(_counts(one))
+    return sum(one.table.steps if isinstance(one, Loop) else one.steps)
 
 
-def _edges(ranks: Sequence[Beat]) -> list[int]:
+def shared_edges(ranks: Sequence[RankSteps], most: int = COMPARED_AT_MOST) -> list[int]:
     """Step numbers at which every rank's rows begin anew, as far apart as the limit asks for."""
-    shared = set.intersection(*(set(accumulate(_counts(one))) for one in ranks))
+    shared = set.intersection(*(set(accumulate(one.steps)) for one in ranks))
     edges = sorted(edge for edge in shared if edge > SET_OUT)
-    return edges[:: -(-len(edges) // COMPARED_AT_MOST) or 1]
+    return edges[:: -(-len(edges) // most) or 1]
 
 
-def _stretched(one: Beat, column: list[float], edges: list[int]) -> list[float]:
+def stretched(one: RankSteps, column: list[float], edges: list[int]) -> list[float]:
     """Sums of a column over the stretches between the edges."""
-    totals = dict(zip(accumulate(_counts(one)), accumulate(column), strict=True))
+    totals = dict(zip(accumulate(one.steps), accumulate(column), strict=True))
     return [totals[end] - totals[begin] for begin, end in pairwise(edges)]
 
 
-def _kept(ranks: Sequence[Beat], edges: list[int]) -> list[int]:
+def _kept_of(sums: list[float], keep: list[int]) -> list[float]:
+    return [sums[place] for place in keep]
+
+
+def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
     """The stretches in which no rank's steps were set aside."""
-    bad: set[int] = set()
-    for one in ranks:
-        if isinstance(one, Loop):
-            ends = accumulate(one.table.steps)
-            bad |= {end for end, why in zip(ends, one.table.set_aside, strict=True) if why}
-    marks = sorted(bad)
+    ends = ((accumulate(one.steps), one.aside) for one in ranks)
+    marks = sorted(
+        {end for all_of, aside in ends for end, is_aside in zip(all_of, aside, strict=True) if is_aside}
+    )
     counts = [bisect_right(marks, edge) for edge in edges]
     return [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]

@@ -22,6 +22,7 @@ COMMANDS = {
     "view": "view",
     "check": "check",
     "compare": "compare",
+    "merge": "merge",
     "explain": "explain",
     "env": "env",
 }

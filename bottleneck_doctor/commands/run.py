@@ -76,6 +76,23 @@ def nameless(profile: Profile) -> Profile:
     return replace(profile, hot_files=[replace(one, paths=[]) for one in profile.hot_files])
 
 
+def of_its_ranks(options: Options, profile: Profile) -> Options:
+    """With the usual profile's name made to tell host and first rank, where this run saw a part of the ranks:
+    others may write into the same folder."""
+    if options[OUTPUT] != OUTPUT.default or not (part := partly(profile)):
+        return options
+    stem, dot, suffix = options[OUTPUT].rpartition(".")
+    host = profile.machine.host.partition(".")[0] or "host"
+    return Options(options.form, {**options.values, OUTPUT: f"{stem}.{host}.{part[0]}{dot}{suffix}"})
+
+
+def partly(profile: Profile) -> list[int]:
+    """The ranks that this run saw, where there are more; empty where all were seen."""
+    trainers = [one for one in profile.processes if one.role == "trainer"]
+    seen = sorted({one.rank for one in trainers if one.rank is not None})
+    return seen if len(seen) < max((one.world_size or 1 for one in trainers), default=1) else []
+
+
 RUNNER = Path(__file__).resolve().parent.parent / "launch" / "under_cprofile.py"
 NAME = "cprofile"
 
@@ -146,6 +163,8 @@ def run_command(options: Options) -> int:
             from .hide_paths import pathless
 
             profile = pathless(profile)
+        if profile is not None:
+            options = of_its_ranks(options, profile)
         kept = _keep(options, folder, cprofile)
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)
     status = _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)
@@ -260,23 +279,29 @@ def _save(options: Options, profile: Profile) -> bool:
 
 def _report(options: Options, profile: Profile, saved: bool, kept: list[str]) -> int:
     """Show the report; the status of the gate."""
-    if options[QUIET] and not conditions(options):
+    part = partly(profile)
+    quiet = options[QUIET] or bool(
+        part and part[0] and not sys.stderr.isatty()
+    )  # the first rank's run speaks
+    if quiet and not conditions(options):
         return 0
     from ..prescribe import write_up
 
     report = write_up(profile)
-    if not options[QUIET]:
-        _tell(options, report, saved, kept)
+    if not quiet:
+        _tell(options, profile, report, saved, kept)
     return _judge(options, report)
 
 
-def _tell(options: Options, report: Report, saved: bool, kept: list[str]) -> None:
+def _tell(options: Options, profile: Profile, report: Report, saved: bool, kept: list[str]) -> None:
     from ..render import render
 
     shown = screen(sys.stderr)
     text = render(report, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
     if saved and options[FORMAT] == "terminal":
         text += f"bdoc: profile in {options[OUTPUT]}; `bdoc report {options[OUTPUT]}` shows this again\n"
+        if partly(profile):
+            text += "bdoc: `bdoc merge .` joins the profiles of all ranks\n"
     if options[FORMAT] == "terminal":
         text += "".join(f"bdoc: {sentence}\n" for sentence in kept)
     try:

@@ -35,18 +35,21 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.ranks import Balance, compare
+from ..analyse.ranks import Balance, all_ranks, compare
+from ..analyse.slow_ranks import slow_ranks
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.elsewhere import RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.case import Case
 from .parts.entry import Entry
-from .parts.ranks import alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
+from .parts.ranks import COMPARED, alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
 
 ID = "rank-straggler"
 UNEVEN = 1.1  # slowest rank's own time over the mean one's [catalogue F55, ours]
 ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (ours)
 SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank [catalogue F55, ours]
+LATE_AT_MOST = 4  # lines of evidence
 QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (ours)
 FOREIGN_CORES = 0.5  # taken by strangers, the same [catalogue F57]
 
@@ -85,11 +88,13 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if diagnosis.scenario is None or balance is None:
         return Abstention(ID, "what two or more ranks sleep in exchanges, step by step")
     waiting = fmean(balance.behind.values())
-    if balance.uneven < UNEVEN or waiting < ASLEEP * diagnosis.step_s:
-        return None
+    uneven = balance.uneven >= UNEVEN and waiting >= ASLEEP * diagnosis.step_s
     steady = balance.slowest is None or balance.slowest >= SAME
-    if not steady and _crowded(diagnosis, balance):
-        return None
+    if not uneven or (not steady and _crowded(diagnosis, balance)):
+        elsewhere = diagnosis.profile.elsewhere and _late(
+            diagnosis
+        )  # of several runs: who it was is worth a word
+        return Finding(ID, "comm.straggler", elsewhere, [], line_of(diagnosis)) if elsewhere else None
     proposals = _proposals(diagnosis, balance, steady)
     return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), proposals, line_of(diagnosis))
 
@@ -101,23 +106,41 @@ def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
 
 
 def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
-    names = {one.pid: one.rank for one in diagnosis.profile.processes}
+    names = {one.pid: _name(one, diagnosis) for one in all_ranks(diagnosis.profile)}
     ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
     parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
     source = compared(balance)
     said = [
-        Evidence(f"own time per step of the {which} rank ({_name(names.get(pid), pid)})", f"{which}_rank_s",
-                 balance.busy[pid], source)
+        Evidence(f"own time per step of the {which} rank ({names.get(pid, f'process {pid}')})",
+                 f"{which}_rank_s", balance.busy[pid], source)
         for which, pid in parts
     ]  # fmt: skip
     if balance.slowest is not None:
         said.append(Evidence("share of steps in which the same rank is the slowest", "slowest_rank_share",
                              balance.slowest, source))  # fmt: skip
-    return [*said, *exchange_evidence(diagnosis)]
+    return [*_late(diagnosis), *said, *exchange_evidence(diagnosis)]
 
 
-def _name(rank: int | None, pid: int) -> str:
-    return f"process {pid}" if rank is None else f"rank {rank}"
+def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
+    named = f"process {one.pid}" if one.rank is None else f"rank {one.rank}"
+    return f"{named} on {one.host}" if diagnosis.profile.elsewhere else named
+
+
+CAUSES = {
+    "data": "waiting for data",
+    "quota": "without a core, its CPU quota used up",
+    "cores": "ready without a core",
+    "work": "in work of its own",
+}
+
+
+def _late(diagnosis: Diagnosis) -> list[Evidence]:
+    """Ranks that come late step after step, and what they spend the time in."""
+    return [
+        Evidence(f"time by which {_name(one.rank, diagnosis)} comes after the median rank, mostly {CAUSES[one.cause]}",
+                 "late_rank_s", one.beyond_s, COMPARED)
+        for one in slow_ranks(all_ranks(diagnosis.profile))[:LATE_AT_MOST]
+    ]  # fmt: skip
 
 
 def _proposals(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Proposal]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from .code import FunctionSource
 from .computing import Computing
 from .device import DeviceFacts
+from .elsewhere import RankSteps
 from .fetches import Blocked, FetchTable, HotFiles, Making, Payload, Repeats
 from .instruments import Calibration, InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
 from .loops import Loader, Loop, Outside, Ranks
@@ -47,6 +48,7 @@ class Profile:
     series: Series = field(default_factory=Series)
     windows: list[InstrumentWindow] = field(default_factory=list)
     ranks: Ranks = field(default_factory=Ranks)
+    elsewhere: list[RankSteps] = field(default_factory=list)
     cost: InstrumentCost = field(default_factory=InstrumentCost)
     calibrations: list[Calibration] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)

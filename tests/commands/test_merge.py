@@ -1,0 +1,115 @@
+"""``bdoc merge``, and the names of profiles that hold a part of the ranks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.commands.app import main
+from bottleneck_doctor.commands.options import OUTPUT
+from bottleneck_doctor.commands.run import of_its_ranks, partly
+from bottleneck_doctor.commands.run_options import quickly
+from bottleneck_doctor.model.codec import encode_profile, read_profile
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Process
+from tests.analyse.test_merge import ONE_LATE, apart
+from tests.commands.running import bdoc, script
+
+
+def put(folder: Path, profile: Profile, hosts: str) -> None:
+    for name, one in apart(profile, hosts).items():
+        (folder / name).write_bytes(encode_profile(one))
+
+
+def test_a_folder_of_profiles_becomes_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(folder, ONE_LATE, "aabb")
+    (folder / "profile.json").write_text("an older one, replaced")
+    assert main(["merge", "."]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "4 ranks on 2 hosts"
+    assert said[1].startswith("rank 3 on b comes 15")
+    assert said[1].endswith("of it its own work")
+    assert said[2] == "profile in profile.json; `bdoc report profile.json` shows it"
+    assert len(read_profile("profile.json").elsewhere) == 3
+    assert main(["merge", ".", "-o", "again.json"]) == 0, "what it made itself is none of the parts"
+    assert main(["report", "profile.json", "--format", "markdown"]) == 0
+    assert "rank 3 on b" in capsys.readouterr().out
+
+
+def test_missing_ranks_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(folder, ONE_LATE, "aabb")
+    assert main(["merge", "profile.a.0.json", "profile.a.1.json"]) == 0
+    assert capsys.readouterr().out.startswith("2 ranks on 1 host, 2 of 4 missing\n")
+
+
+@pytest.mark.parametrize("given", [["nowhere.json"], ["."], ["broken.json"]])
+def test_what_cannot_be_merged_is_one_line(
+    folder: Path, given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "broken.json").write_text("{")
+    assert main(["merge", *given]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert not (folder / "profile.json").exists()
+
+
+def seen(*ranks: int, world: int) -> Profile:
+    processes = [Process(9 + rank, 1, "trainer", 0.0, rank=rank, world_size=world) for rank in ranks]
+    machine = replace(ONE_LATE.machine, host="node7.cluster.example")
+    return replace(ONE_LATE, processes=processes, machine=machine)
+
+
+@pytest.mark.parametrize(
+    ("line", "profile", "name"),
+    [
+        ([], seen(0, 1, world=2), "profile.json"),
+        ([], seen(2, 3, world=8), "profile.node7.2.json"),
+        (["-o", "mine.json"], seen(2, 3, world=8), "mine.json"),
+        ([], replace(ONE_LATE, processes=[]), "profile.json"),
+    ],
+)
+def test_a_part_of_the_ranks_overwrites_no_other_part(line: list[str], profile: Profile, name: str) -> None:
+    options = quickly(["run", *line, "train.py"])
+    assert options is not None
+    assert of_its_ranks(options, profile)[OUTPUT] == name
+
+
+def test_a_rank_of_which_nobody_told_is_no_part() -> None:
+    assert partly(replace(seen(0, world=4), processes=[Process(9, 1, "trainer", 0.0)])) == []
+
+
+TRAINING = """
+import torch
+from torch.utils.data import DataLoader
+model = torch.nn.Linear(4, 1)
+for batch in DataLoader(torch.randn(40, 4), batch_size=4):
+    model(batch).sum().backward()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        {"RANK": "1", "WORLD_SIZE": "2"},
+        {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2"},
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+    ],
+    ids=["torchrun", "srun", "mpirun"],
+)
+def test_tasks_of_a_launcher_write_side_by_side(folder: Path, launcher: dict[str, str]) -> None:
+    told = bdoc(folder, script(folder, TRAINING), env=launcher)
+    assert told.status == 0
+    (file,) = folder.glob("profile.*.1.json")
+    assert json.loads(file.read_text())["processes"][0]["world_size"] == 2
+    assert "bdoc" not in told.err, "the first rank's run speaks, beside a thousand others"
+
+
+@pytest.mark.slow
+def test_the_batch_script_of_slurm_is_no_rank(folder: Path) -> None:
+    told = bdoc(folder, script(folder, TRAINING), env={"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
+    assert told.profile["processes"][0]["rank"] is None
