@@ -136,11 +136,15 @@ CAUSES = {
 
 def _late(diagnosis: Diagnosis) -> list[Evidence]:
     """Ranks that come late step after step, and what they spend the time in."""
+    late = slow_ranks(all_ranks(diagnosis.profile))[:LATE_AT_MOST]
+    said = [
+        f"{_name(one.rank, diagnosis)} comes after the median rank, mostly {CAUSES[one.cause]}"
+        for one in late
+    ]
     return [
-        Evidence(f"time by which {_name(one.rank, diagnosis)} comes after the median rank, mostly {CAUSES[one.cause]}",
-                 "late_rank_s", one.beyond_s, COMPARED)
-        for one in slow_ranks(all_ranks(diagnosis.profile))[:LATE_AT_MOST]
-    ]  # fmt: skip
+        Evidence(f"time by which {text}", "late_rank_s", one.beyond_s, COMPARED)
+        for one, text in zip(late, said, strict=True)
+    ]
 
 
 def _proposals(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Proposal]:
