@@ -1,4 +1,7 @@
-"""Times the training loop's side of a DataLoader: construction, iterators, ``next``, draws of indices."""
+"""Times the training loop's side of a DataLoader: construction, iterators, ``next``, draws of indices.
+
+And counts steps, and decides when one is listened to; the others are taken to be like it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch
 from .guard import quiet, replace
 from .hints import Any, Callable, FrameType
-from .iterator_counts import heard, settle
 from .loader_facts import loader_facts
 from .loop_without_loader import tell_place
 from .profiler import end_window
 from .state import IteratorCounts, state
-from .training import await_forward, listen
+from .stop import due, stop
+from .training import await_forward, listen, rest
 from .worker import stops
 
 
@@ -163,7 +166,7 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
             return _closely(original, self, account)
         account.countdown -= 1
         if not state.resting and account.thread == state.trainer:
-            heard(account)
+            _heard(account)
         start = now()
         try:
             batch = original(self)
@@ -190,7 +193,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCount
     if ours:  # marks first: what we spend until the loop waits, the device would be idle for
         device_clock.end(account)
         device_clock.ask(account, account.loader)
-        settle(account)
+        _settle(account)
     state.inside = account
     fetcher = open_fetch(iterator)
     open_sampler(iterator)
@@ -225,6 +228,56 @@ def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCount
         await_forward(account)
         tell_place(sys._getframe(1).f_back, "asked", account.loader)  # none above, in a thread begun in C
     return batch
+
+
+def _settle(account: IteratorCounts) -> None:
+    """At a close look: count the step that ended here, and listen to the one that begins."""
+    if not state.resting:
+        _count()
+        if state.heard is account:
+            _learn(account)
+    state.catch_up(account)
+    account.seen = (state.backwards, state.optimizer_steps)
+    account.beside = state.pacer.arrivals if state.pacer is not None else 0
+    state.heard = account
+    listen()
+    if state.stop_at and due():
+        stop()
+
+
+def _heard(account: IteratorCounts) -> None:
+    """A step ended while the hooks were on; if it was this iterator's, and it trained, they may rest."""
+    entry = now()
+    device_clock.end(account)
+    _count()
+    if state.heard is account:
+        _learn(account)
+        state.heard, state.close = None, False
+        pacer = state.pacer
+        if pacer is not None and account.rate[0]:
+            pacer.rested = pacer.arrivals - (pacer is not account)  # another's step goes on
+            rest()
+            state.hooks_ns += now() - entry
+
+
+def _count() -> None:
+    if state.backwards != state.seen:
+        state.seen = state.backwards
+        if not state.loaderless:
+            state.trained += 1
+
+
+def _learn(account: IteratorCounts) -> None:
+    """What one step did is taken for those until the next close look, by one iterator of those open: not by
+    one that is asked now and then while another goes on, since each change loses the steps in between."""
+    backwards, steps = account.seen
+    account.rate = (state.backwards - backwards, state.optimizer_steps - steps)
+    pacer = state.pacer
+    if account.rate[0]:
+        state.trained_on = account.loader
+        state.pacer = account if pacer is None or pacer.arrivals == account.beside else pacer
+    elif pacer is account:
+        state.pacer = None
 
 
 @quiet

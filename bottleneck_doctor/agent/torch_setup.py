@@ -45,11 +45,10 @@ def torch_arrived(torch: Any) -> None:
 @quiet
 def _device_found() -> None:
     """The script uses an accelerator: from now on its copies and waits are listened to."""
-    from . import device_copies, device_waits, tensor_hooks  # most runs do without
+    from . import device_calls, tensor_hooks  # most runs do without
 
     torch: Any = sys.modules["torch"]
-    device_waits.patch(torch)
-    device_copies.patch(torch)
+    device_calls.patch(torch)
     tensor_hooks.install(compiler.compiling())
 
 

@@ -18,8 +18,8 @@ from ..model.run import Gap, Process
 from .computing import uses_autocast
 from .device_steps import SampledStep, emptied, read_copies, read_looks, read_syncs, tabulate
 from .facts import DeviceFact, DeviceSilentFact, TraceFact, TraceRefusedFact
-from .iterators import Iteration
 from .kernels import passing_shapes
+from .loaders import Iteration
 from .rows import ProcessLog, S
 from .trace import TraceTable, read_window
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from ..agent import wire
 from ..model.device import DeviceCopy, DeviceSync, DeviceTable
 from .facts import SiteFact
-from .iterators import Iteration, SampledArrival
+from .loaders import Iteration, SampledArrival
 from .rows import ProcessLog, Row, S
 
 ALONE = ""  # whose loop it is where no loader feeds it

@@ -14,7 +14,7 @@ from ..model.loops import Loader
 from ..model.run import Elapsed, Startup
 from .facts import ExitFact, LoaderFact, StartupFact
 from .fetches import Fetcher
-from .iterators import Iteration
+from .loaders import Iteration
 from .rows import ProcessLog, S
 
 Stretch = tuple[float, float]

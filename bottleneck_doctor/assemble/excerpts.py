@@ -13,7 +13,7 @@ from ..model.instruments import InstrumentWindow
 from ..model.loops import Loader, Loop
 from ..model.picture import Excerpt, Fetches, Spans
 from .fetches import Fetcher, books_of
-from .iterators import Iteration, one_after_another
+from .loaders import Iteration, one_after_another
 from .loops import evaluations, waits_for_others
 from .rows import ProcessLog, Row, S, append
 from .steps import ArrivalPoint, Sums, line_up

@@ -1,13 +1,15 @@
-"""Which sources of batches a run had: loaders built again on the same line are one."""
+"""Which loaders a run had, and their iterators: what trained, evaluated, or ran in another thread."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
+from ..agent import wire
 from ..model.code import Location
 from ..model.loops import Loader
 from .facts import LoaderFact, ParallelFact, SiteFact
-from .rows import ProcessLog
+from .rows import ProcessLog, Row
 from .source_calls import Mask, Site, read_call
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
@@ -72,3 +74,162 @@ def _site(fact: LoaderFact) -> Site:
 def locate(fact: LoaderFact | SiteFact | ParallelFact) -> Location | None:
     """The user's line in a fact, if there is one."""
     return Location(fact.file, fact.line, fact.function) if fact.file else None
+
+
+TRAINS = 0.1  # backward passes per batch from which an iterator counts as training
+GATHERS = 3  # passes at least of one that gathers more batches for each: and most of all that there were
+
+
+@dataclass(frozen=True)
+class SampledArrival:
+    """The arrival of a sampled step's batch: its NEXT row and the CLOCKS row that follows."""
+
+    next: Row
+    clocks: Row
+
+    @property
+    def t(self) -> int:
+        """When the batch was there."""
+        return self.next.end
+
+
+@dataclass
+class Iteration:
+    """One pass over a loader by one thread, while it is being put together."""
+
+    number: int
+    loader: str
+    thread: int
+    begin: int
+    build: int = 0
+    arrivals: list[SampledArrival] = field(default_factory=list)
+    end: Row | None = None
+    backwards: int = 0
+    optimizer_steps: int = 0
+    grad: bool | None = None
+    role: str = ""
+
+    @property
+    def batches(self) -> int:
+        """How many batches arrived, as far as is known."""
+        last = self.end if self.end is not None else self.arrivals[-1].next if self.arrivals else None
+        return max(0, last.arrivals) if last is not None else 0  # whoever wrote the row
+
+    @property
+    def finish(self) -> int:
+        """When it was over: its end, or the last batch seen."""
+        if self.end is not None:
+            return self.end.end
+        return self.arrivals[-1].t if self.arrivals else self.begin + self.build
+
+
+def read_iterations(log: ProcessLog, numbering: Numbering) -> list[Iteration]:
+    """Every iteration of one process, in order of begin, with its role."""
+    found: dict[int, Iteration] = {}
+    arrivals = {(row.thread, row.t): row for row in log.of(wire.NEXT)}
+    rows = log.of(wire.EPOCH, wire.CLOCKS, wire.END, wire.GRAD_MODE)
+    for row in sorted(rows, key=lambda row: (row.t, row.kind)):
+        arrival = arrivals.pop((row.thread, row.t), None) if row.kind == wire.CLOCKS else None
+        begins = row.kind == wire.EPOCH
+        if begins or (arrival and row.iterator not in found):  # one built without DataLoader.__iter__
+            key = numbering.get((log.pid, row.loader), f"{log.pid}:?{row.loader}")
+            built = row.duration if begins else 0
+            found[row.iterator] = Iteration(row.iterator, key, row.thread, row.t, built)
+        if arrival:
+            found[row.iterator].thread = row.thread  # the thread that asks, whichever built it
+            found[row.iterator].arrivals.append(SampledArrival(arrival, row))
+        elif row.kind == wire.END and row.iterator in found:
+            found[row.iterator].end = row
+        elif row.kind == wire.GRAD_MODE and row.iterator in found:
+            found[row.iterator].grad = bool(row.recording)
+    iterations = sorted(found.values(), key=lambda one: one.begin)
+    _assign_roles(iterations, log)
+    return iterations
+
+
+def _assign_roles(iterations: list[Iteration], log: ProcessLog) -> None:
+    backwards = log.of(wire.BACKWARD)
+    trainers = {row.thread for row in backwards}
+    _credit(iterations, backwards[-1].t if backwards else 0)
+    most = max(GATHERS, sum(one.backwards for one in iterations) / 2)
+    gathering = {one.loader for one in iterations if one.backwards >= most}
+    for one in iterations:
+        often = TRAINS * max(1, one.batches)
+        if trainers and one.thread not in trainers:
+            one.role = "prefetch"
+        elif one.backwards >= often or (one.loader in gathering and one.backwards > 0):
+            one.role = "train"
+        else:
+            one.role = "evaluation"
+    if iterations and not trainers:
+        _largest_is_main(iterations)
+
+
+def _credit(iterations: list[Iteration], last_backward: int) -> None:
+    """Give each iteration the backward passes and optimizer steps that followed its batches.
+
+    Batches that came with no backward pass between them were for the same step (loaders side by side), but
+    not those of an iterator that ended before the pass, or that gave several: these evaluated.
+    """
+    events = [
+        (arrival.t, arrival.next.backwards, arrival.next.optimizer_steps, one)
+        for one in iterations
+        for arrival in one.arrivals
+    ]
+    events += [(one.finish, one.end.backwards, -1, one) for one in iterations if one.end is not None]
+    events.sort(key=lambda event: event[0])
+    waiting: list[Iteration] = []
+    trained: list[Iteration] = []
+    backwards, steps = events[0][1:3] if events else (0, 0)
+    for _, passes, optimizer_steps, one in events:
+        if passes > backwards:
+            trained = _sharers(waiting)
+            for other in trained:
+                other.backwards += passes - backwards
+            waiting, backwards = [], passes
+        if optimizer_steps > steps:
+            for other in trained:
+                other.optimizer_steps += optimizer_steps - steps
+            steps = optimizer_steps
+        if optimizer_steps < 0:
+            waiting = [other for other in waiting if other is not one]
+        else:
+            waiting.append(one)
+    if events and last_backward > events[-1][0]:
+        for other in _sharers(waiting):
+            other.backwards += 1
+
+
+def _sharers(waiting: list[Iteration]) -> list[Iteration]:
+    if all(one is waiting[0] for one in waiting):
+        return waiting[:1]
+    times = Counter(one.number for one in waiting)
+    return [one for one in waiting if times[one.number] == 1]
+
+
+def _largest_is_main(iterations: list[Iteration]) -> None:
+    """Nothing was ever differentiated: the loader with most batches is what the script is about."""
+    batches: dict[str, int] = {}
+    for one in iterations:
+        batches[one.loader] = batches.get(one.loader, 0) + one.batches
+    main = max(batches, key=lambda key: batches[key])
+    for one in iterations:
+        if one.loader == main:
+            one.role = "train"
+
+
+def one_after_another(group: list[Iteration]) -> list[Iteration]:
+    """Of passes over one loader by one thread, those that make up its loop, in order of begin.
+
+    ``zip(loader, loader)``, a loader built twice on one line, or an iterator kept aside for a sample now and
+    then, are open side by side: a step has a batch of each. Passes that do not overlap are a row; the row
+    with most batches is the loop, and the others are waited for in its steps, as other loaders are.
+    """
+    rows: list[list[Iteration]] = []
+    for one in sorted(group, key=lambda one: one.begin):
+        over = [row for row in rows if row[-1].finish <= one.begin]
+        if over:
+            max(over, key=lambda row: row[-1].finish).append(one)
+        else:
+            rows.append([one])
+    return max(rows, key=lambda row: sum(one.batches for one in row), default=[])

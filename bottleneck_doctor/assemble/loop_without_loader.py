@@ -16,7 +16,7 @@ from ..agent import wire
 from ..model.code import Location
 from ..model.loops import LoopBody, Outside
 from .facts import LoopFact
-from .iterators import Iteration
+from .loaders import Iteration
 from .loop_body import read_body
 from .loops import pieces
 from .rows import ProcessLog, Row, S, append

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 from ..agent import wire
 from ..model.loops import Epochs, Loop, LoopBody
-from .iterators import Iteration, one_after_another
+from .loaders import Iteration, one_after_another
 from .rows import ProcessLog, S, append
 from .steps import Gone, Sums, line_up, read_marks, sums, tabulate
 

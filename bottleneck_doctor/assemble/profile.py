@@ -24,8 +24,7 @@ from .fetches import (
     read_payload,
     read_repeats,
 )
-from .iterators import Iteration, read_iterations
-from .loaders import read_loaders
+from .loaders import Iteration, read_iterations, read_loaders
 from .loop_body import around
 from .loop_without_loader import find_body, places_told, read_outside
 from .loops import read_loops

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from ..agent import wire
 from ..model.loops import StepTable
-from .iterators import Iteration, SampledArrival
+from .loaders import Iteration, SampledArrival
 from .rows import ProcessLog, Row, S, append
 
 BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met (ours)

@@ -295,7 +295,7 @@ def _status(proof: Proof, report: Report, options: Options) -> int:
 
 def show_plan(options: Options, plan: Plan) -> None:
     """What would be tried, to stdout."""
-    from ..render.proof.terminal import render_plan
+    from ..render.proof import render_plan
 
     shown = screen(sys.stdout)
     text = render_plan(plan, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
@@ -304,9 +304,9 @@ def show_plan(options: Options, plan: Plan) -> None:
 
 def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) -> None:
     """The proof to stdout; then what else was asked for."""
-    from ..prove.patch.proven import with_patches
+    from ..prove.patch import with_patches
     from ..render.proof import render_proof
-    from ..render.proof.compose import expected
+    from ..render.proof_document import expected
 
     proof = with_patches(proof, report.remedies, profile)
     shown = Screen(100, False, "utf-8") if options[FORMAT] == "json" else screen(sys.stdout)

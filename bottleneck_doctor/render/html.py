@@ -1,20 +1,20 @@
-"""The report as one page that opens anywhere: the same words as in markdown, with charts between them."""
+"""The report as one page that opens anywhere: the words of markdown, charts between them, numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
 from ..model.picture import Lanes, Mark, Picture, Timeline
-from ..model.report import Report
+from ..model.report import Remedy, Report
 from . import words
+from .compose import is_alternative
 from .document import Document
 from .figures.axes import Figure
-from .figures.lanes import lanes_figure, legend
-from .figures.numbers import Table, flat_told, lanes_table, marks_told, staircase_table, timeline_table
-from .figures.staircase import staircase_figure
-from .figures.timeline import timeline_figure
+from .figures.lanes import called, kinds_in, lane_names, lanes_figure, legend
+from .figures.staircase import staircase_figure, stairs_of
+from .figures.timeline import curve_words, flat, mark_words, plot_words, plots_of, timeline_figure, unit_of
 from .glossary import APPLY
-from .page.shell import page, templates
+from .page import page, templates
 
 # The colours of the parts of a step, by the pieces of the loop that they are made of.
 PARTS = {
@@ -52,6 +52,16 @@ PARTS = {
 }
 TYPICAL = 0.05  # how far the data wait of some steps may be from all steps', in shares
 LONGEST_TITLE = 80
+TENTHS = 10  # of the run, for which means are told
+MOST_MARKS = 40
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words under their heads; the first column names the row."""
+
+    heads: list[str]
+    rows: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -140,3 +150,69 @@ def lanes_words(lanes: Lanes, report: Report) -> str:
 
 def _part_color(part: str) -> str:
     return f"var(--{PARTS.get(part, 'unseen')})"
+
+
+def timeline_table(timeline: Timeline) -> Table:
+    """The mean of each curve in each tenth of the run, by the points that are drawn."""
+    part_s = (words.drawn(timeline.duration_s) or 0.0) / TENTHS
+    heads = [f"from {words.seconds(part_s * part)}" for part in range(TENTHS)]
+    rows = []
+    for curve in timeline.curves:
+        sums, counts = [0.0] * TENTHS, [0] * TENTHS
+        for t, value in zip(curve.t, curve.value, strict=True):
+            if words.drawn(value) is None or value is None or words.drawn(t) is None:
+                continue
+            part = min(TENTHS - 1, max(0, int(t / part_s))) if part_s > 0 else 0
+            sums[part] += value
+            counts[part] += 1
+        if any(counts):
+            means = zip(sums, counts, strict=True)
+            told = [words.quantity(curve.name, total / count) if count else "" for total, count in means]
+            names = [plot_words((curve.group, unit_of(curve.name))), curve_words(curve)]
+            rows.append([": ".join(filter(None, names)), *told])
+    return Table(["", *heads], rows)
+
+
+def flat_told(timeline: Timeline) -> str:
+    """The plots that are not drawn because all of them is zero."""
+    names = [plot_words(plot) for plot, curves in plots_of(timeline).items() if flat(curves)]
+    return f"Zero all along, and not drawn: {', '.join(names)}." if names else ""
+
+
+def marks_told(marks: list[Mark]) -> list[str]:
+    """Every mark in words; the rest is counted."""
+    said = [mark_words(mark) for mark in marks[:MOST_MARKS]]
+    rest = len(marks) - len(said)
+    return [*said, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else said
+
+
+def lanes_table(lanes: Lanes) -> Table:
+    """How long each lane did what, and the share of the time shown."""
+    names, kinds = lane_names(lanes), kinds_in(lanes)
+    whole = lanes.end_s - lanes.begin_s
+    sums: dict[tuple[int, str], float] = {}
+    for lane, length_s, what in zip(lanes.pieces.lane, lanes.pieces.length_s, lanes.pieces.what, strict=True):
+        sums[lane, what] = sums.get((lane, what), 0.0) + length_s
+    rows = [
+        [name, *(_sum(sums.get((lane, kind)), whole) for kind in kinds)] for lane, name in enumerate(names)
+    ]
+    return Table(["", *(called(kind)[0] for kind in kinds)], rows)
+
+
+def _sum(length_s: float | None, whole_s: float) -> str:
+    if length_s is None or not whole_s > 0:
+        return ""
+    return f"{words.seconds(length_s)} ({words.percent(length_s / whole_s)})"
+
+
+def staircase_table(remedies: list[Remedy]) -> Table:
+    """The stairs as they are drawn."""
+    rows = []
+    for rank, remedy in enumerate(stairs_of(remedies), start=1):
+        alone = remedy.predicted_speedup
+        together = words.ratio(remedy.combined_speedup) if remedy.combined_speedup is not None else ""
+        if is_alternative(remedy, remedies):
+            together = "adds nothing to those above"
+        title = words.capital(words.short(words.plain(remedy.title), 120))
+        rows.append([f"{rank}. {title}", words.promised(alone), words.promised_range(alone), together])
+    return Table(["remedy", "alone", "range", "with all above it"], rows)

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from ..model.proof import CEILING, Attempt, Gain
 from . import words
-from .proof.compose import gained, name_of, verdict_of
+from .proof_document import gained, name_of, verdict_of
 
 
 def progress_line(

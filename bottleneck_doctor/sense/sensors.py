@@ -33,7 +33,7 @@ from typing import Any
 from ..model.instruments import Sample
 from ..model.run import Gap
 from .blocked import BlockedSampler, Threads
-from .gpu_thread import GpuReader
+from .gpus import GpuReader
 from .host import HostSensor
 from .periods import Track
 from .process_memory import Holdings, Numa

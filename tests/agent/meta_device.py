@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from bottleneck_doctor.agent import device_clock, device_copies, device_waits, importing, tensor_hooks
+from bottleneck_doctor.agent import device_calls, device_clock, importing, tensor_hooks
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_logs
 
@@ -69,8 +69,7 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
     state.begin(str(folder))
     device = state.accelerator = MetaDevice()
     vars(tensor_hooks.ears).update(vars(tensor_hooks.TensorHooks()), next=0)
-    device_waits.patch(torch)
-    device_copies.patch(torch)
+    device_calls.patch(torch)
     importing.before_search.append(tensor_hooks.hush)
     try:
         yield device

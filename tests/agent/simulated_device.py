@@ -102,11 +102,11 @@ def noted(call):
     """As the hooks on tensors do it for real devices."""
     if clock is None:
         return call()
-    return sys.modules["_bdoc_agent.device_waits"].noted("item", sys._getframe(1), call)
+    return sys.modules["_bdoc_agent.device_calls"].noted("item", sys._getframe(1), call)
 
 clock = sys.modules.get("_bdoc_agent.device_clock")
 if clock is not None:
-    import _bdoc_agent.device_waits
+    import _bdoc_agent.device_calls
     clock.adopt(Device())
 for place, batch in enumerate(DataLoader(Slow(STEPS), batch_size=1)):
     STEP

@@ -93,4 +93,4 @@ def test_a_run_without_a_device_never_loads_the_hooks(tmp_path: Path) -> None:
     )
     loaded = said(told)["loaded"]
     assert "_bdoc_agent.training" in loaded
-    assert not {"_bdoc_agent.device_copies", "_bdoc_agent.device_waits"} & set(loaded)
+    assert "_bdoc_agent.device_calls" not in loaded

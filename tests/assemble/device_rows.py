@@ -12,8 +12,7 @@ from pathlib import Path
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble.device import Traced, read_devices, read_drivers
-from bottleneck_doctor.assemble.iterators import read_iterations
-from bottleneck_doctor.assemble.loaders import read_loaders
+from bottleneck_doctor.assemble.loaders import read_iterations, read_loaders
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.assemble.trace import TraceTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.assemble.iterators import Iteration, read_iterations
+from bottleneck_doctor.assemble.loaders import Iteration, read_iterations
 from tests.assemble.logs import PID, Script, asks, ends, log, opens, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}

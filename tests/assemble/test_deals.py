@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.excerpts import Deals, batch_of, read_deals
-from bottleneck_doctor.assemble.iterators import read_iterations
+from bottleneck_doctor.assemble.loaders import read_iterations
 from bottleneck_doctor.model.loops import Loader
 from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
 

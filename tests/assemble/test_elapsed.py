@@ -16,7 +16,7 @@ from bottleneck_doctor.assemble.elapsed import (
     paint,
     read_elapsed,
 )
-from bottleneck_doctor.assemble.iterators import read_iterations
+from bottleneck_doctor.assemble.loaders import read_iterations
 from bottleneck_doctor.assemble.rows import ProcessLog
 from bottleneck_doctor.model.run import Elapsed
 from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.excerpts import STEPS_AIMED_AT, ExcerptRange, choose
-from bottleneck_doctor.assemble.iterators import SampledArrival
+from bottleneck_doctor.assemble.loaders import SampledArrival
 from bottleneck_doctor.assemble.steps import ArrivalPoint, sums
 from tests.assemble.logs import MS, row
 

@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.device_steps import _look
-from bottleneck_doctor.assemble.iterators import Iteration, SampledArrival
+from bottleneck_doctor.assemble.loaders import Iteration, SampledArrival
 from bottleneck_doctor.assemble.rows import TYPES
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.iterators import read_iterations
+from bottleneck_doctor.assemble.loaders import read_iterations
 from bottleneck_doctor.assemble.loops import read_loops
 from bottleneck_doctor.model.loops import Loop
 from tests.assemble.logs import PID, Script, asks, ends, log, opens, row, trains

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.calibrate import ask as room
-from bottleneck_doctor.calibrate.ask import Answer, ask
+from bottleneck_doctor.calibrate import calibrate as room
+from bottleneck_doctor.calibrate.calibrate import Answer, ask
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.calibrate import calibrate as room
-from bottleneck_doctor.calibrate.ask import Answer
-from bottleneck_doctor.calibrate.calibrate import calibrate
+from bottleneck_doctor.calibrate.calibrate import Answer, calibrate
 from bottleneck_doctor.model.computing import Computing, ProductShape, Shapes
 from bottleneck_doctor.model.fetches import Payload
 from bottleneck_doctor.model.profile import Profile

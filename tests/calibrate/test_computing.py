@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bottleneck_doctor.calibrate.computing import ELEMENTS_AT_MOST, SHAPES_AT_MOST, computing_request
+from bottleneck_doctor.calibrate.subjects import ELEMENTS_AT_MOST, SHAPES_AT_MOST, computing_request
 from bottleneck_doctor.model.computing import (
     AttentionShape,
     Computing,

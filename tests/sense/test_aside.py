@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
-from bottleneck_doctor.sense.gpu_thread import HANGS_NS, MOST_FAILURES, GpuReader
+from bottleneck_doctor.sense.gpus import HANGS_NS, MOST_FAILURES, GpuReader
 from bottleneck_doctor.sense.nvml import NO_ANSWER
 from tests.sense.fake_nvml import FakeNvml, gpu
 

@@ -18,7 +18,6 @@ from .hook_points import guarded, reason, reporter
 ENVIRONMENT = "environment"  # set before the start, by the supervisor
 FILES = {
     "collation": ("arrays", "batched"),
-    "cores": ("numa", "threads", "worker_threads"),
     "loader": ("loader",),
     "model": ("autocast", "compiled", "dynamic", "layout", "optimizer", "recompute"),
     "prefetch": ("ahead", "device_ahead", "nonblocking"),
@@ -26,7 +25,8 @@ FILES = {
     "replay": ("replay",),
     "sample_cache": ("cache", "decoded", "preload"),
     "settings": (
-        "collector", "cudnn", "debug", "denormals", "descriptors", "empty_cache", "precision", "sharing",
+        "collector", "cudnn", "debug", "denormals", "descriptors", "empty_cache", "numa", "precision",
+        "sharing", "threads", "worker_threads",
     ),
     "writing": ("rare_logging", "rare_saving", "saving_aside"),
 }  # fmt: skip

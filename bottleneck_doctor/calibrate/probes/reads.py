@@ -1,6 +1,6 @@
 """Times reads of the training's own files, cold and from memory, several side by side; a script of its own.
 
-Run by ``calibrate/ask.py`` in an interpreter of its own: standard library only, nothing of ours imported. It
+Run by ``calibrate.ask`` in an interpreter of its own: standard library only, nothing of ours imported. It
 reads, it writes into ``folder`` only, and it asks the kernel to forget what it is about to read cold.
 """
 

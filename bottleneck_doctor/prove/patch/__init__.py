@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...model.profile import Profile
-from ...model.proof import Patch
+from ...model.proof import Patch, Proof, Proved
 from ...model.report import Remedy
 from .edit_requests import EditRequest, requests_of
-from .edits import edited, relative, unified
-from .edits import read_source as read_source
+from .edits import edited, read_source, relative, unified
 from .source import Unsafe, parse
 
 Read = Callable[[str], str]
@@ -35,6 +34,23 @@ def patch_of(remedies: Sequence[Remedy], profile: Profile, read: Read = read_sou
         return Patch("".join(_diff(file, requests, cwd, read) for file in files))
     except Unsafe as reason:
         return Patch("", str(reason))
+
+
+def with_patches(
+    proof: Proof, remedies: Sequence[Remedy], profile: Profile, read: Read = read_source
+) -> Proof:
+    """The proof with a patch, or the reason for none, in each row whose verdict is "kept"."""
+    known = {remedy.id: remedy for remedy in remedies}
+
+    def patched(row: Proved) -> Proved:
+        if row.verdict != "kept":
+            return row
+        meant = [known[name] for name in row.remedies if name in known]
+        if not meant or len(meant) < len(row.remedies):
+            return replace(row, patch=Patch("", "the report does not say how to write it"))
+        return replace(row, patch=patch_of(meant, profile, read))
+
+    return replace(proof, rows=[patched(row) for row in proof.rows])
 
 
 def _diff(file: str, requests: list[EditRequest], cwd: str, read: Read) -> str:

@@ -1,1 +1,106 @@
-"""Pages that stand alone: one file with its style, scripts and charts, which asks nobody for anything."""
+"""A whole page from its body and its charts: style, scripts and data inlined, everything else forbidden."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..figures.axes import Figure
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = Path(__file__).parent
+SCRIPTS = ("page.js", "figures.js", "batches.js")
+# What would end a script element or start a comment in one; JSON may write them as escapes.
+UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+def page(title: str, body: str, figures: Mapping[str, Figure], more: Sequence[str] = ()) -> str:
+    """A self-contained page. ``title`` is plain text; ``body`` is HTML, already escaped, in which
+    ``<div class="figure" data-figure="NAME"></div>`` places a figure. ``more`` names scripts and styles
+    beside this file that only this page needs."""
+    first, rest = script("theme.js"), [script(name) for name in (*SCRIPTS, *more) if name.endswith(".js")]
+    styles = ["page.css", *(name for name in more if name.endswith(".css"))]
+    library = plotly() if figures else ""
+    inline = [first, *([library] if library else []), *rest]
+    return (
+        templates()
+        .get_template("shell.html.j2")
+        .render(
+            title=title,
+            body=body,
+            style="\n".join((HERE / name).read_text("utf-8") for name in styles),
+            heights={name: figure.height for name, figure in figures.items()},
+            figures=embedded({name: vars(figure) for name, figure in figures.items()}),
+            first=first,
+            scripts=inline[1:],
+            policy=policy(inline),
+        )
+    )
+
+
+@cache
+def templates() -> Environment:
+    """The environment of all templates here: everything is escaped, a missing name is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(HERE)
+    return Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def policy(scripts: list[str]) -> str:
+    """The Content-Security-Policy under which these scripts, and nothing else, may run."""
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def embedded(value: object) -> str:
+    """JSON that may stand inside a script element; numbers that are none become null."""
+    try:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+    for sign, escape in UNSAFE.items():
+        text = text.replace(sign, escape)
+    return text
+
+
+def plotly() -> str:
+    """Plotly's script, as it stands between two tags."""
+    from plotly.offline import get_plotlyjs
+
+    return _between_tags(get_plotlyjs())
+
+
+@cache
+def script(name: str) -> str:
+    """One of the scripts beside this file, as it stands between two tags."""
+    return _between_tags((HERE / name).read_text("utf-8"))
+
+
+def _between_tags(text: str) -> str:
+    """The browser hashes what it parsed: line ends made one."""
+    ends = any(sign in text for sign in ("</sc", "</SC", "</Sc", "</sC", "<!--"))
+    assert not ends, "this script would end its element too early"
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.agent.trial import cores as treatments
+from bottleneck_doctor.agent.trial import settings as treatments
 from tests.agent.trial.trying import tried
 
 

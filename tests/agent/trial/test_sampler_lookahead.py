@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-from bottleneck_doctor.agent.trial import sampler_lookahead
+from bottleneck_doctor.agent.trial import sample_cache
 
 
 def _iterator(sampler: object) -> SimpleNamespace:
@@ -18,28 +18,28 @@ def _iterator(sampler: object) -> SimpleNamespace:
 
 
 def test_a_run_that_sees_all_samples_wants_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler_lookahead.state, "control", None, raising=False)
+    monkeypatch.setattr(sample_cache.state, "control", None, raising=False)
     batches = BatchSampler(RandomSampler(range(40)), 8, False)
-    assert sampler_lookahead.wanted(_iterator(batches), 40) == range(40)
+    assert sample_cache.wanted(_iterator(batches), 40) == range(40)
 
 
 @pytest.mark.parametrize("generator", [None, torch.Generator()])
 def test_a_short_run_wants_what_the_sampler_will_draw(
     generator: torch.Generator | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler_lookahead, "_steps", lambda: 3)
+    monkeypatch.setattr(sample_cache, "_steps", lambda: 3)
     batches = BatchSampler(RandomSampler(range(1000), generator=generator), 8, False)
-    seen = sampler_lookahead.wanted(_iterator(batches), 1000)
+    seen = sample_cache.wanted(_iterator(batches), 1000)
     assert seen is not None
     drawn = [index for batch in batches for index in batch]
     assert list(seen) == drawn[: len(list(seen))]
-    assert len(list(seen)) == (3 + sampler_lookahead.SPARE) * 8
+    assert len(list(seen)) == (3 + sample_cache.SPARE) * 8
 
 
 def test_without_batches_each_step_wants_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler_lookahead, "_steps", lambda: 5)
-    assert list(sampler_lookahead.wanted(_iterator(SequentialSampler(range(99))), 99) or ()) == list(
-        range(5 + sampler_lookahead.SPARE)
+    monkeypatch.setattr(sample_cache, "_steps", lambda: 5)
+    assert list(sample_cache.wanted(_iterator(SequentialSampler(range(99))), 99) or ()) == list(
+        range(5 + sample_cache.SPARE)
     )
 
 
@@ -48,12 +48,12 @@ def test_a_sampler_of_the_users_own_is_not_drawn_from(monkeypatch: pytest.Monkey
         def __iter__(self):  # type: ignore[no-untyped-def]
             raise AssertionError("somebody asked")
 
-    monkeypatch.setattr(sampler_lookahead, "_steps", lambda: 3)
-    assert sampler_lookahead.wanted(_iterator(BatchSampler(Own(), 8, False)), 1000) is None
+    monkeypatch.setattr(sample_cache, "_steps", lambda: 3)
+    assert sample_cache.wanted(_iterator(BatchSampler(Own(), 8, False)), 1000) is None
 
 
 def test_every_source_of_random_numbers_is_put_back() -> None:
-    undo = sampler_lookahead.keep_random()
+    undo = sample_cache.keep_random()
     first = random.random(), float(np.random.rand()), float(torch.rand(()))
     undo()
     assert (random.random(), float(np.random.rand()), float(torch.rand(()))) == first

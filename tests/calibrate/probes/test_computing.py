@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.calibrate.ask import PROBES, ask
+from bottleneck_doctor.calibrate.calibrate import PROBES, ask
 
 pytest.importorskip("torch")
 

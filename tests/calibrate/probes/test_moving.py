@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.calibrate.ask import ask
+from bottleneck_doctor.calibrate.calibrate import ask
 
 pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.picture import CallPath, CallPaths
 from bottleneck_doctor.render.figures.axes import Figure
-from bottleneck_doctor.render.figures.flame import FEWEST, MOST_BOXES, colour, flame
+from bottleneck_doctor.render.flamegraph import FEWEST, MOST_BOXES, colour, flame
 from bottleneck_doctor.render.stacks import Node, call_tree, on_cpu_share
 from tests.render.hostile import ATTACKS
 from tests.render.pictures import STACKS

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bottleneck_doctor.model.picture import LOOP_PIECES, WORKER_PIECES, Lanes, Pieces
 from bottleneck_doctor.render.figures.lanes import KINDS, lanes_figure, legend
-from bottleneck_doctor.render.page.shell import HERE
+from bottleneck_doctor.render.page import HERE
 from tests.render.scenes import lanes
 
 

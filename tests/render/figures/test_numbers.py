@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bottleneck_doctor.model.picture import Curve, Lanes, Mark, Pieces, Timeline
-from bottleneck_doctor.render.figures.numbers import flat_told, lanes_table, marks_told, timeline_table
+from bottleneck_doctor.render.html import flat_told, lanes_table, marks_told, timeline_table
 
 
 def test_a_curve_is_told_by_its_mean_in_each_tenth_of_the_run() -> None:

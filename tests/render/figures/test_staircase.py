@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.report import Speedup
-from bottleneck_doctor.render.figures.numbers import staircase_table
 from bottleneck_doctor.render.figures.staircase import MOST, staircase_figure
+from bottleneck_doctor.render.html import staircase_table
 from tests.render.reports import REMEDIES, TYPICAL
 
 

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from bottleneck_doctor.render.figures.axes import Figure
-from bottleneck_doctor.render.page.shell import embedded, page, policy, script
+from bottleneck_doctor.render.page import embedded, page, policy, script
 
 LINE = Figure(
     [{"type": "scatter", "y": [1.0, float("nan"), 2.0]}], {"xaxis": {"range": [0, 2]}}, 180, "A line"

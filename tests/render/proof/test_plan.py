@@ -7,7 +7,7 @@ import json
 from bottleneck_doctor.model.proof import BASELINE, Arm, ComparedSteps, Missed, Plan
 from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
-from bottleneck_doctor.render.proof.terminal import render_plan
+from bottleneck_doctor.render.proof import render_plan
 
 LOADER = Treatment("loader", {"where": {"file": "train.py", "line": 3}, "arguments": {"num_workers": 2}})
 THREADS = Treatment(ENVIRONMENT, {"OMP_NUM_THREADS": "2"})

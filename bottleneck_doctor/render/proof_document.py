@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...model.proof import BASELINE, CEILING, Expected, Gain, Missed, Parity, Proof, ProofCost, Proved
-from .. import words
-from ..compose import command_line, machine_facts, place
-from ..glossary import BASES
+from ..model.proof import BASELINE, CEILING, Expected, Gain, Missed, Parity, Proof, ProofCost, Proved
+from . import words
+from .compose import command_line, machine_facts, place
+from .glossary import BASES
 
 
 @dataclass(frozen=True)
