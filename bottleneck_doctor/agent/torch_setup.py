@@ -6,7 +6,7 @@ import os
 import sys
 from time import monotonic_ns as now
 
-from . import collector, compiler, data_fn, device_clock, profiler, saving, startup, torch_settings
+from . import compiler, data_fn, device_clock, profiler, saving, startup, torch_settings, training
 from .guard import quiet
 from .hints import Any
 from .state import state
@@ -16,7 +16,7 @@ from .stop import Control
 @quiet
 def begin() -> None:
     """torch is looked for: listen to the collector, map the control file, note which function is marked."""
-    collector.watch()
+    training.watch_collections()
     data_fn.mark(os.environ.get("BDOC_DATA_FN", ""))
     state.on_first = settled
     state.control = Control(state.folder)

@@ -1,7 +1,8 @@
-"""Marks backward passes and optimizer steps."""
+"""Marks backward passes, optimizer steps, and garbage collections that take long enough to be felt."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from threading import get_native_id
@@ -15,6 +16,7 @@ from .state import state
 
 if TYPE_CHECKING:
     from .state import IteratorCounts
+
 
 LOOKS_AT_MOST = 64  # iterators of a process
 CALLS_AT_MOST = 16  # of modules without weights (transforms, losses) before the one that is waited for
@@ -239,3 +241,39 @@ def _stepped_within(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 _untraced_before, _untraced_after = unless_traced(_before), unless_traced(_after)
+
+
+NOTED_NS = 200_000
+FULL = 2  # the generation whose collection visits every object
+_collecting_since = [0]
+_named: list[Any] = [None]
+
+
+def watch_collections() -> None:
+    """Listen to the collector; it calls back in the thread that it interrupts."""
+    gc.callbacks.append(_collected)
+
+
+def _collected(phase: str, info: dict[str, Any]) -> None:
+    try:
+        if state.window is not None:
+            _name_collection(phase, info.get("generation", 0))
+        if phase == "start":
+            _collecting_since[0] = now()
+            return
+        taken = now() - _collecting_since[0]
+        if taken >= NOTED_NS and _collecting_since[0]:
+            state.row(
+                wire.COLLECTION, _collecting_since[0], taken, info.get("generation", 0), thread=state.thread()
+            )
+    except BaseException:
+        pass
+
+
+def _name_collection(phase: str, generation: int) -> None:
+    """In a profiler's window: collections of every object have their name in the trace."""
+    span, _named[0] = _named[0], None
+    if span is not None:
+        span.end()
+    if phase == "start" and generation >= FULL and state.window is not None:
+        _named[0] = state.window.name("gc", None)

@@ -9,11 +9,10 @@ from ..model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, Step
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.report import Overhead, Quality
-from .budget import budget_of
 from .device import find_gaps, look_aside, view_device
 from .evaluation import find_evaluated
 from .host import busy_workers, measure_host, rate, uncontended
-from .hot import NOBODY, find_feeders
+from .hot_lines import NOBODY, find_feeders
 from .inputs import (
     disagreement,
     measure_inputs,
@@ -26,16 +25,16 @@ from .inputs import (
     with_feeders,
     works_of,
 )
+from .live_diagnosis import by_samples
 from .loop_cpu import is_logged, own_samples, with_written
 from .loop_without_loader import as_loop, judge_gap
 from .memory import with_freed
 from .metrics import measure
 from .replay import step_seconds
 from .rhythms import find_drift, find_rhythms
-from .running import by_samples
 from .scenario import build_scenario, held_share
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, steps_of, tell_apart
-from .steps import mean_in, seconds_in, share_in, span_of, steps_in
+from .steps import budget_of, mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
 from .whole_run import evaluations_of, judge_whole, measure_whole

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ..model.derived import DeviceView
 from ..model.diagnosis import HostLoad, Inputs, Scenario, Step
-from ..model.elsewhere import RankSteps
 from ..model.instruments import Series
+from ..model.loops import RankSteps
 from ..model.profile import Profile
 from ..model.report import Metric
 from .replay import step_seconds

@@ -10,7 +10,7 @@ from ..model.diagnosis import Scenario
 from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
-from .hot import users_line
+from .hot_lines import users_line
 from .loop_cpu import is_library
 from .steps import SAMPLES_AT_LEAST
 

@@ -12,7 +12,7 @@ from ..model.diagnosis import Diagnosis
 from ..model.instruments import Stack
 from ..model.picture import LOOP_PIECES, CallPath, CallPaths, Excerpt, Fetches, Lanes, Picture, Pieces
 from ..model.profile import Profile
-from .hot import role_of
+from .hot_lines import role_of
 from .inputs import UNSEEN, BlockedSplit, fetches_of, rows_within, split_blocked
 from .loop_parts import is_ours, parse_frame
 from .timeline import course_of

@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from statistics import fmean
+from statistics import fmean, median_low
 from typing import TypeVar
 
 from ..model.device import DeviceWindow
-from ..model.elsewhere import RankSteps
-from ..model.loops import Loop, Outside, StepTable
+from ..model.errors import UsageError
+from ..model.loops import Loop, Outside, RankSteps, SlowRank, StepTable
 from ..model.profile import Profile
+from ..model.run import Gap
 from .host import measure_host
 
 Beat = Loop | Outside  # a loop of one rank, with or without a loader
@@ -256,3 +257,110 @@ def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
     )
     counts = [bisect_right(marks, edge) for edge in edges]
     return [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]
+
+
+BEYOND = 0.1  # of the median rank's time outside of exchanges, from which a rank is late (ours)
+STEADILY = 0.8  # of the stretches, in which it is later than the median one (ours)
+THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (ours)
+
+
+def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank]:
+    """The slowest first; none where steps cannot be aligned, or no rank is late."""
+    edges = shared_edges(ranks) if len(ranks) > 1 else []
+    keep = kept(ranks, edges) if len(edges) > 1 else []
+    if len(keep) < COMPARED_AT_LEAST:
+        return []
+    steps = sum(edges[place + 1] - edges[place] for place in keep)
+    sums = [_sums(one, edges, keep) for one in ranks]
+    owns = [
+        [wall - slept for wall, slept in zip(one["wall_s"], one["exchange_s"], strict=True)] for one in sums
+    ]
+    middle = [median_low(each) for each in zip(*owns, strict=True)]
+    typical = {name: median_low(sum(one[name]) for one in sums) for name in ("wait_s", "runq_s")}
+    usual, found = sum(middle), []
+    for rank, columns, own in zip(ranks, sums, owns, strict=True):
+        beyond = sum(own) - usual
+        later = sum(mine > other for mine, other in zip(own, middle, strict=True)) / len(keep)
+        if beyond < BEYOND * usual or later < STEADILY:
+            continue
+        data, queue = (sum(columns[name]) - typical[name] for name in ("wait_s", "runq_s"))
+        parts = {"data": data, "cores": queue, "work": beyond - data - queue}
+        cause = max(parts, key=lambda name: parts[name])
+        part = min(parts[cause], beyond)
+        if cause == "cores" and (rank.throttled or 0.0) >= THROTTLED:
+            cause = "quota"
+        found.append(SlowRank(rank, sum(own) / steps, beyond / steps, cause, part / steps))
+    return sorted(found, key=lambda one: -one.beyond_s)
+
+
+COLUMNS = ("wall_s", "exchange_s", "wait_s", "runq_s")
+
+
+def _sums(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[float]]:
+    columns = {name: stretched(one, getattr(one, name), edges) for name in COLUMNS}
+    return {name: [sums[place] for place in keep] for name, sums in columns.items()}
+
+
+ELSEWHERE = 2**22  # process numbers from here on are none of this machine's [proc_sys_kernel(5): pid_max]
+ROWS_AT_MOST = 256  # of each rank: a thousand ranks stay a profile of some ten MB
+
+
+def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
+    """One profile of all ranks in ``files``. Each is read by itself and dropped again: of a thousand only
+    their steps are kept. Raises ``UsageError`` where they are not of one training."""
+    ranks = [one for file in files for one in _ranks(file, read(file))]
+    ranks = _of_one_training(ranks)
+    file = _told(ranks).file
+    base = read(file)
+    edges = shared_edges(ranks, ROWS_AT_MOST)
+    others = [_between(one, edges) for one in ranks if one.file != file]
+    elsewhere = [replace(one, pid=ELSEWHERE + place) for place, one in enumerate(others)]
+    gaps = list(base.gaps)
+    if len(edges) < 2:
+        gaps.append(Gap("ranks", "their steps could not be aligned", "let all ranks train longer"))
+    return replace(base, elsewhere=elsewhere, gaps=gaps)
+
+
+def _told(ranks: list[RankSteps]) -> RankSteps:
+    """The rank that the report is about: one that is late for what its own machine shows, its input or its
+    cores; else the one that waits most."""
+    held = next((one for one in slow_ranks(ranks)[:1] if one.cause != "work"), None)
+    return held.rank if held else ranks[pick_place(ranks, [sum(one.wait_s) for one in ranks])]
+
+
+def _ranks(file: str, profile: Profile) -> list[RankSteps]:
+    """The ranks that one run watched, with how busy their machine was meanwhile."""
+    if profile.elsewhere:
+        raise UsageError(f"{file}: it is merged already; name the profiles that it was made of")
+    return [replace(with_host(profile, one), file=file) for one in longest_loops(profile).values()]
+
+
+def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:
+    """Those that went as far as the furthest. No rank may be there twice, and none unknown."""
+    if not ranks:
+        raise UsageError("no profile holds a training loop")
+    files: dict[int, str] = {}
+    for one in ranks:
+        if one.rank is None:
+            raise UsageError(f"{one.file}: no launcher and no process group told which rank it was")
+        if one.rank in files:
+            raise UsageError(f"rank {one.rank} is in {files[one.rank]} and in {one.file}: two trainings?")
+        files[one.rank] = one.file
+    most = max(sum(one.steps) for one in ranks)
+    return [one for one in ranks if sum(one.steps) >= SIMILAR * most]
+
+
+def _between(one: RankSteps, edges: list[int]) -> RankSteps:
+    """Its rows from edge to edge; what comes before the first edge is a row that does not count."""
+    if len(edges) < 2:
+        return replace(one, steps=[], wall_s=[], wait_s=[], runq_s=[], exchange_s=[], aside=[])
+    flags = stretched(one, [float(aside) for aside in one.aside], edges)
+    return replace(
+        one,
+        steps=[edges[0], *(end - begin for begin, end in pairwise(edges))],
+        wall_s=[0.0, *stretched(one, one.wall_s, edges)],
+        wait_s=[0.0, *stretched(one, one.wait_s, edges)],
+        runq_s=[0.0, *stretched(one, one.runq_s, edges)],
+        exchange_s=[0.0, *stretched(one, one.exchange_s, edges)],
+        aside=[True, *(flag > 0 for flag in flags)],
+    )

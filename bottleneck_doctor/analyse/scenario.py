@@ -12,7 +12,7 @@ from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from .host import crowding, strangers
-from .hot import NOBODY, Feeders
+from .hot_lines import NOBODY, Feeders
 from .inputs import UNSEEN, epoch_draws_s, making_of, own_works
 from .interpreter_lock import held_by_lock
 from .loop_cpu import logged, split_of

@@ -16,7 +16,7 @@ from ..model.profile import Profile
 from . import code
 from .causes import gain
 from .host import busy_workers, strangers
-from .hot import hot_lines
+from .hot_lines import hot_lines
 from .inputs import looks_at
 from .loop_cpu import anatomy_of, is_logged, own_samples
 from .loop_parts import LoopSample

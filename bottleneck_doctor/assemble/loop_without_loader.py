@@ -17,8 +17,7 @@ from ..model.code import Location
 from ..model.loops import LoopBody, Outside
 from .facts import LoopFact
 from .loaders import Iteration
-from .loop_body import read_body
-from .loops import pieces
+from .loops import pieces, read_body
 from .rows import ProcessLog, Row, S, append
 from .steps import (
     FIRST_ROWS,

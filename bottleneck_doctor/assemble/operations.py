@@ -1,12 +1,18 @@
-"""Sums up calls of one kind from one line: checkpoints, log records, copies; and garbage collections."""
+"""Sums up calls of one kind from one line, and what ranks say of each other: models, passes, collectives."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import fields, replace
+from statistics import median
+
 from ..agent import wire
 from ..model.instruments import InstrumentWindow, Operation, Operator
-from .facts import SiteFact
+from ..model.loops import Parallel, Passes, Ranks
+from .facts import DdpBooksFact, ParallelFact, SiteFact
 from .loaders import locate
 from .rows import ProcessLog, Row, S
+from .steps import asleep
 
 EVENTS_AT_MOST = 256
 OPERATIONS_AT_MOST = 64
@@ -62,3 +68,116 @@ def read_windows(log: ProcessLog, origin: int) -> list[InstrumentWindow]:
         InstrumentWindow("torch.profiler", (row.t - origin) * S, (row.end - origin) * S)
         for row in log.of(wire.PROFILER_WINDOW)
     ]
+
+
+PARALLEL_AT_MOST = 128
+COLLECTIVES_AT_MOST = 64  # lines and modules per process
+
+
+def read_ranks(logs: list[ProcessLog]) -> Ranks:
+    """All wrapped models and the backward passes of all processes."""
+    parallel = [one for log in logs for one in _parallel(log)]
+    passes = [one for log in logs for one in _passes(log)]
+    return Ranks(parallel[:PARALLEL_AT_MOST], passes[:PARALLEL_AT_MOST])
+
+
+def _parallel(log: ProcessLog) -> list[Parallel]:
+    models = log.told(ParallelFact)
+    books = {one.model: one for one in log.told(DdpBooksFact)}
+    shared = [one for one in models if one.kind == "ddp"]
+    sharded = [one for one in models if one.kind == "fsdp"]
+    whole = [one for one in models if one.kind != "fsdp"] + ([_sharded(sharded)] if sharded else [])
+    return [_wrapped(log.pid, one, books.get(_place(shared, one), DdpBooksFact())) for one in whole]
+
+
+def _sharded(groups: list[ParallelFact]) -> ParallelFact:
+    """The groups of a sharded model as one; the last is built by the line that wraps all of it."""
+    told = [one.arguments for one in groups]
+    arguments = {
+        "groups": str(len(groups)),
+        "resharded": str(sum(one.get("resharded") == "True" for one in told)),
+        **{
+            name: ", ".join(sorted({str(one.get(name)) for one in told}))
+            for name in ("param_dtype", "reduce_dtype")
+        },
+    }
+    return replace(
+        groups[-1],
+        parameters=sum(one.parameters for one in groups),
+        gradient_bytes=sum(one.gradient_bytes for one in groups),
+        arguments=arguments,
+    )
+
+
+def _place(shared: list[ParallelFact], fact: ParallelFact) -> int:
+    """The number by which a model's books name it: models were built in this order."""
+    return next((number for number, one in enumerate(shared, 1) if one is fact), 0)
+
+
+def _wrapped(pid: int, fact: ParallelFact, books: DdpBooksFact) -> Parallel:
+    buckets = books.rebuilt_bucket_sizes or books.bucket_sizes
+    return Parallel(
+        pid=pid,
+        **{one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "rank"},
+        bucket_bytes=[int(size) for size in buckets.split(",") if size.strip().isdigit()] or None,
+        unused_bytes=books.unused_parameter_size,
+        comm_hook=books.comm_hook,
+    )
+
+
+def _passes(log: ProcessLog) -> list[Passes]:
+    rows = log.of(wire.EXCHANGE)
+    steps = [row for row in log.of(wire.OPTIMIZER) if rows and row.end >= rows[0].t]
+    groups = ((bool(which), [row for row in rows if row.exchanged == which]) for which in (0, 1))
+    each = len(rows) / len(steps) if steps else 0.0
+    return [_averaged(log.pid, shared, found, steps, each) for shared, found in groups if found]
+
+
+def _averaged(pid: int, shared: bool, rows: list[Row], steps: list[Row], each: float) -> Passes:
+    begins = [step.t for step in steps]
+    return Passes(
+        pid=pid,
+        shared=shared,
+        count=len(rows),
+        in_optimizer=sum(_within(row, steps, begins) for row in rows),
+        per_step=each,
+        local_s=median(max(0, row.local_ns) for row in rows) * S,
+        exchange_s=median(asleep(row) for row in rows) * S,
+        exchange_queue_s=median(max(0, row.run_queue_ns) for row in rows) * S,
+        exchange_cpu_s=median(max(0, row.cpu_ns) for row in rows) * S,
+    )
+
+
+def _within(row: Row, steps: list[Row], begins: list[int]) -> bool:
+    """Whether an optimizer was stepping: it called the pass for itself."""
+    place = bisect_right(begins, row.t) - 1
+    return place >= 0 and row.t < steps[place].end
+
+
+def read_collectives(log: ProcessLog) -> list[Operation]:
+    """The lines of a process that call collectives, the costliest first."""
+    sites = {one.site: one for one in log.told(SiteFact)}
+    groups: dict[tuple[int, int], list[Row]] = {}
+    for row in log.of(wire.COLLECTIVE):
+        groups.setdefault((row.site, row.thread), []).append(row)
+    found = [
+        _collective(log.pid, key[1], rows, sites.get(key[0], SiteFact())) for key, rows in groups.items()
+    ]
+    return sorted(found, key=lambda operation: -operation.total_s)[:COLLECTIVES_AT_MOST]
+
+
+def _collective(pid: int, thread: int, rows: list[Row], site: SiteFact) -> Operation:
+    name, _, module = site.kind.partition(" ")
+    return Operation(
+        kind="exchange",
+        pid=pid,
+        thread=thread,
+        name=name,
+        module=module,
+        count=len(rows),
+        total_s=sum(row.duration for row in rows) * S,
+        cpu_s=sum(max(0, row.cpu_ns) for row in rows) * S,
+        max_s=max(row.duration for row in rows) * S,
+        location=locate(site),
+        bytes=sum(max(0, row.bytes) for row in rows),
+    )

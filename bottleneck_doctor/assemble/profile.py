@@ -25,12 +25,10 @@ from .fetches import (
     read_repeats,
 )
 from .loaders import Iteration, read_iterations, read_loaders
-from .loop_body import around
 from .loop_without_loader import find_body, places_told, read_outside
-from .loops import read_loops
-from .operations import read_operations, read_operators, read_windows
+from .loops import around, read_loops
+from .operations import read_collectives, read_operations, read_operators, read_ranks, read_windows
 from .processes import read_processes, read_trial
-from .ranks import read_collectives, read_ranks
 from .rows import ProcessLog, read_logs
 from .samples import read_blocked, read_series, read_stacks
 from .source_calls import Mask

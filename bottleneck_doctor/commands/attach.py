@@ -79,11 +79,10 @@ def looked_at(pid: int, seconds: float) -> Profile:
     """The profile of so many seconds of a running job; it ends earlier with the job, or on Ctrl-C."""
     from ..assemble.profile import Remains, assemble
     from ..launch.masking import mask
-    from ..model.live import Progress
-    from ..model.run import Gap
+    from ..model.run import Gap, Progress
     from ..sense.capabilities import describe_machine
+    from ..sense.schedule import Windows
     from ..sense.sensors import open_sensors
-    from ..sense.windows import Windows
 
     run, origin_ns = _described(pid), time.monotonic_ns()
     trainers, workers = {pid}, set[int]()

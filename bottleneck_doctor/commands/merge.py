@@ -28,11 +28,9 @@ def main(
     output: Annotated[str | None, declared(OUTPUT)] = None,
 ) -> int:
     """Make one profile of those that all ranks and nodes of a training left."""
-    from ..analyse.merge import merge
-    from ..analyse.ranks import all_ranks, world_size
-    from ..analyse.slow_ranks import slow_ranks
+    from ..analyse.ranks import all_ranks, merge, slow_ranks, world_size
     from ..model.codec import encode_profile, read_profile
-    from ..render.ranks import merged_lines
+    from ..render.gate import merged_lines
 
     path = writable(read_settings().of(OUTPUT, output), "--output")
     files = [

@@ -156,7 +156,7 @@ def _telling(proving: Proving) -> Iterator[Proving]:
 
 def _expected(options: Options) -> list[Expected]:
     """What the command line expects; an unknown remedy is refused before anything runs."""
-    from ..prescribe.shelf import offered
+    from ..prescribe.registry import offered
     from ..prove.proof import check_id, parse_expectation
 
     for name in options[REMEDIES]:
@@ -230,7 +230,7 @@ def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
 
 
 def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
-    from ..prescribe.shelf import offered
+    from ..prescribe.registry import offered
     from ..prove.limits import plan_of
     from ..prove.measure import span_of
     from ..prove.plan import choose_arms
@@ -275,7 +275,7 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
 
 
 def _proof(proving: Proving, diagnosis: Diagnosis, report: Report, plan: Plan, arms: list[Arm]) -> Proof:
-    from ..analyse.parity import parity
+    from ..analyse.same_losses import parity
     from ..prove.proof import prove
 
     notes = [*proving.notes, *proving.backups.restored(), *proving.backups.failures()]

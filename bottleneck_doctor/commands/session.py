@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from ..assemble.profile import Remains
     from ..launch.limits import Enough
     from ..launch.run_registry import Watchers
-    from ..model.live import Handover, Progress
-    from ..model.run import Gap, Machine
+    from ..model.run import Gap, Handover, Machine, Progress
     from .run_options import Options
 
 
@@ -106,7 +105,7 @@ class Session:
         threads = (board.fetching, board.training, board.feeding) if board is not None else (list, list, list)
         self.sensors = open_sensors(child, *threads)
         if board is not None:
-            from ..sense.windows import Windows
+            from ..sense.schedule import Windows
 
             profiler, py_spy = not self.options[NO_PROFILER], not self.options[NO_PY_SPY]
             self.windows = Windows(profiler, py_spy, board.ask_for_profile)
@@ -118,7 +117,7 @@ class Session:
         if self.options[TRIAL] is not None and self.options[QUIET]:
             return  # there will be no report, and the training could use the core
         yield
-        from ..prescribe.shelf import modules
+        from ..prescribe.registry import modules
 
         modules()
         yield
@@ -130,7 +129,7 @@ class Session:
         if self.folder is None:
             return
         from ..launch.run_registry import Watchers, announce, lifetime, machine_here
-        from ..model.live import Announcement
+        from ..model.run import Announcement
 
         self.watchers = Watchers(self.folder)
         ourselves = lifetime(os.getpid())
@@ -156,7 +155,7 @@ class Session:
 
     def _handover(self, now_ns: int) -> Handover:
         """What a watcher needs to say the same as the report would."""
-        from ..model.live import Handover
+        from ..model.run import Handover
         from ..sense.capabilities import describe_machine
 
         if self.described is None:
@@ -181,7 +180,7 @@ class Session:
             from ..launch.run_registry import announce_end, leavings, sweep
 
             if self.folder is not None and self.watchers is not None:
-                from ..model.live import Ending
+                from ..model.run import Ending
 
                 stopped_by = self.limit.stopped() if self.limit is not None else None
                 announce_end(self.folder, Ending(ended.exit_status, ended.signal, stopped_by))

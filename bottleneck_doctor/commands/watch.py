@@ -27,7 +27,7 @@ from .output import complain, screen
 
 if TYPE_CHECKING:
     from ..launch.run_registry import Running
-    from ..model.live import LiveView
+    from ..model.run import LiveView
     from .watching import Follower
 
 EVERY_S = 1.0  # on a terminal

@@ -16,7 +16,7 @@ from ..launch import run_registry
 from ..launch.agent_counters import Board
 from ..launch.masking import mask
 from ..launch.run_registry import HANDED_OVER, Running, lives, read_handover, show_interest
-from ..model.live import Ending, Handover, LiveView, PacePoint, Progress, Surroundings
+from ..model.run import Ending, Handover, LiveView, PacePoint, Progress, Surroundings
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -253,7 +253,7 @@ class Follower:
 
     def look(self) -> LiveView:
         """The run as it is now; once it is over, as it was last."""
-        from ..analyse.running import ENOUGH_STEPS, is_stalled, ranks_of
+        from ..analyse.live_diagnosis import ENOUGH_STEPS, is_stalled, ranks_of
 
         now_ns = time.monotonic_ns()
         ending = run_registry.read_ending(self._end) if self._end is not None else None
@@ -318,7 +318,7 @@ class Follower:
 
     def _pace(self, now_ns: int, progress: list[Progress]) -> PacePoint:
         """Of the last seconds; of the whole run where a step takes longer than these."""
-        from ..analyse.running import beginning, pace
+        from ..analyse.live_diagnosis import beginning, pace
 
         if self._looks:
             self._history.append(pace(self._looks[-1][1], progress))
@@ -331,7 +331,7 @@ class Follower:
         return pace([beginning(one) for one in progress], progress)
 
     def _take_handover(self) -> None:
-        from ..analyse.running import recent, surroundings
+        from ..analyse.live_diagnosis import recent, surroundings
         from ..assemble.samples import read_series
 
         stamp = _stamp(str(self.run.folder / HANDED_OVER))

@@ -36,9 +36,8 @@ from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCos
 from ..model.instruments import Series, Stack
 from ..model.report import Evidence
 from .parts.advice import memory_left, spread
-from .parts.case import Case, patient
 from .parts.computing import own_s, spared
-from .parts.entry import Entry, cpu_loop, given
+from .parts.entry import Case, Entry, cpu_loop, given, patient
 from .parts.remedies import KEEP_ACTIVATIONS
 
 ID = "activations-recomputed"

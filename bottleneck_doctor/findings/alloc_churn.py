@@ -41,9 +41,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
 from .parts.advice import spread
-from .parts.case import SATURATED, Case, accelerated
 from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step
-from .parts.entry import Entry, device_step, given
+from .parts.entry import SATURATED, Case, Entry, accelerated, device_step, given
 
 ID = "alloc-churn"
 OFTEN = 0.01  # retries or driver allocations per steady step [catalogue F33]

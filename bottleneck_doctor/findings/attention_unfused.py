@@ -38,9 +38,8 @@ from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, case_of, faster, operators, own_s, share_of, spared
-from .parts.entry import Entry, given, profiled_cpu_step
+from .parts.entry import Case, Entry, given, profiled_cpu_step
 from .parts.timed import as_timed, seconds_of, times_as_fast
 
 ID = "attention-unfused"

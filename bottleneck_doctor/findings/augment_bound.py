@@ -51,8 +51,7 @@ from ..model.diagnosis import (
 from ..model.fetches import Making, Repeats
 from ..model.report import Evidence, Fix
 from .parts.advice import EQUAL_SHARE, held_up, place_of, repeats_of, spread, wait_evidence
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 from .parts.lines import line_evidence
 
 ID = "augment-bound"

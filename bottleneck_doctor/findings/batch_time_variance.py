@@ -49,8 +49,7 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import dearest, loader_call, loader_with, wait_evidence, waits
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, inputs_of, patient
 
 ID = "batch-time-variance"
 VARIATION = 0.5  # of a batch's cost, standard deviation over mean [catalogue F14]

@@ -44,9 +44,8 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .parts.advice import loader_call, spread
-from .parts.case import LAUNCHING, SATURATED, STARVED, Case, accelerated
 from .parts.computing import ACTIVE, ALLOCATOR, CLOCK, beat_of, of_step, peak_share
-from .parts.entry import Entry, device_step, given
+from .parts.entry import LAUNCHING, SATURATED, STARVED, Case, Entry, accelerated, device_step, given
 
 ID = "batch-too-small"
 PEAK_SHARE = 0.7  # of the device's memory [SageMaker Debugger, batch size]

@@ -48,9 +48,8 @@ from ..model.diagnosis import (
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import spread
-from .parts.case import Case, patient
 from .parts.computing import threads_set_to
-from .parts.entry import Entry
+from .parts.entry import Case, Entry, patient
 
 ID = "cgroup-cpu-throttled"
 THROTTLED = 0.05  # of the periods end early [catalogue F56]

@@ -39,8 +39,7 @@ from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, rhythm_evidence, spread, step_share
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, loader_loop
+from .parts.entry import Case, Entry, given, loader_loop, patient
 from .parts.lines import quoted
 
 ID = "checkpoint-blocking"

@@ -39,8 +39,7 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import BOOKS, COPY_S_PER_BYTE, held_up, payload_of, spread, wait_evidence
-from .parts.case import PLACE, Case, inputs_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import PLACE, Case, Entry, dataloader_loop, given, inputs_of, patient
 from .parts.lines import line_evidence
 
 ID = "collate-bound"

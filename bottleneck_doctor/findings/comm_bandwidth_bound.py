@@ -46,8 +46,7 @@ from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import PAYS, spread, step_share
-from .parts.case import Case
-from .parts.entry import Entry, given
+from .parts.entry import Case, Entry, given
 from .parts.ranks import (
     GATHER_HALF,
     GATHER_ONCE,

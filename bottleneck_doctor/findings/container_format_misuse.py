@@ -52,8 +52,7 @@ from .parts.advice import (
     spread,
     wait_evidence,
 )
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, given, timed_fetches
+from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.lines import hottest_place, line_evidence, lines_of
 
 ID = "container-format-misuse"

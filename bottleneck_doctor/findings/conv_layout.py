@@ -42,9 +42,8 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, case_of, faster, optimizers, own_s, share_of
-from .parts.entry import Entry, given, profiled_cpu_step
+from .parts.entry import Case, Entry, given, profiled_cpu_step
 from .parts.timed import times_as_fast
 
 ID = "conv-layout"

@@ -42,7 +42,6 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.case import Case
 from .parts.computing import (
     PROFILER,
     SETTINGS,
@@ -57,7 +56,7 @@ from .parts.computing import (
     share_of,
     switches,
 )
-from .parts.entry import Entry, given, profiled_cpu_step
+from .parts.entry import Case, Entry, given, profiled_cpu_step
 from .parts.timed import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"

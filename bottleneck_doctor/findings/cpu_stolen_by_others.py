@@ -44,8 +44,7 @@ from ..model.diagnosis import (
     StepCost,
 )
 from ..model.report import Evidence, Fix
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Case, Entry, inputs_of, patient
 
 ID = "cpu-stolen-by-others"
 STOLEN_CORES = 0.5  # [catalogue F57]

@@ -46,9 +46,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, HostLoad, Proposal
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, case_of, threads_set_to
-from .parts.entry import Entry, cpu_loop, given
+from .parts.entry import Case, Entry, cpu_loop, given
 from .parts.timed import as_timed
 
 ID = "cpu-threads-misset"

@@ -41,9 +41,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import WINDOW, kernel_share, saving
-from .parts.entry import Entry, device_step, given
+from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given, kernels
 from .parts.timed import as_timed, times_as_fast
 
 ID = "cudnn-autotune-off"

@@ -32,8 +32,7 @@ from dataclasses import replace
 from ..model.code import Location
 from ..model.diagnosis import Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .parts.case import Case
-from .parts.entry import Entry
+from .parts.entry import Case, Entry
 from .parts.ranks import MODEL, pair, wrapped
 
 ID = "dataparallel-used"

@@ -40,8 +40,7 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.loops import Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.case import Case
-from .parts.entry import Entry
+from .parts.entry import Case, Entry
 from .parts.ranks import (
     MODEL,
     PASSES,

@@ -41,8 +41,7 @@ from ..model.loops import Parallel, Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case
-from .parts.entry import Entry, given
+from .parts.entry import Case, Entry, given
 from .parts.ranks import BUILT, MODEL, PASSES, TIMED, line_of, mean_of, pair, passes_of, share_of, wrapped
 
 ID = "ddp-overhead-flags"

@@ -41,7 +41,6 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case
 from .parts.computing import (
     PROFILER,
     SETTINGS,
@@ -54,7 +53,7 @@ from .parts.computing import (
     spared,
     switches,
 )
-from .parts.entry import Entry, cpu_loop, given
+from .parts.entry import Case, Entry, cpu_loop, given
 
 ID = "debug-mode-on"
 TRACEBACK_S = 3e-5  # for each gradient that is checked [catalogue F49, measured]

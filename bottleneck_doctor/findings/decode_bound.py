@@ -60,8 +60,7 @@ from .parts.advice import (
     spread,
     wait_evidence,
 )
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, inputs_of, patient
 from .parts.lines import hottest_place, line_evidence
 from .parts.timed import LEAST_LEFT, decoding
 

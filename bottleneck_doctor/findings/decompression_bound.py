@@ -40,8 +40,7 @@ from ..model.fetches import Making
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
 from .parts.advice import BOOKS, COPY_S_PER_BYTE, fits_memory, held_up, spread, wait_evidence
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 from .parts.lines import hottest_place, line_evidence
 
 ID = "decompression-bound"

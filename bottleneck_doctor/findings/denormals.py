@@ -39,9 +39,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, case_of, faster, share_of
-from .parts.entry import Entry, given, profiled_cpu_step
+from .parts.entry import Case, Entry, given, profiled_cpu_step
 
 ID = "denormals"
 TINY_SHARE = 0.01  # of the numbers of one sort [catalogue F61]

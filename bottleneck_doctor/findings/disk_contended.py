@@ -50,8 +50,7 @@ from .parts.advice import (
     wait_evidence,
     waits,
 )
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry
+from .parts.entry import Case, Entry, inputs_of, patient
 
 ID = "disk-contended"
 READ_SHARE = 0.2  # of what a batch costs its maker (ours)

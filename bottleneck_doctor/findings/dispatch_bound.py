@@ -43,9 +43,8 @@ from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case
 from .parts.computing import PROFILER, anatomy, anatomy_like, case_of, optimizer_s
-from .parts.entry import Entry, given, profiled_cpu_step
+from .parts.entry import Case, Entry, given, profiled_cpu_step
 
 ID = "dispatch-bound"
 LAUNCH_SHARE = 0.4  # of the step [catalogue F34]

@@ -39,9 +39,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread, step_share
-from .parts.case import Case
 from .parts.computing import PROFILER, built_at, case_of, operators, optimizer_s, optimizers, spared
-from .parts.entry import Entry, cpu_loop, given
+from .parts.entry import Case, Entry, cpu_loop, given
 
 ID = "embedding-gradients-dense"
 TOUCHED = 0.1  # of the rows at most (ours)

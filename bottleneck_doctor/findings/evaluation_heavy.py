@@ -45,8 +45,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
 from .parts.advice import loader_call, loader_with, rhythm_evidence, spread, waits
-from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Case, Entry, patient
 
 ID = "evaluation-heavy"
 RARER = (2.0, 5.0, 10.0)  # times less often (assumed; the user chooses)

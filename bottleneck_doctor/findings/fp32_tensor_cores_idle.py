@@ -44,7 +44,6 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import (
     BANDWIDTH_KINDS,
     CLOCK,
@@ -55,7 +54,7 @@ from .parts.computing import (
     of_step,
     saving,
 )
-from .parts.entry import Entry, device_step, given
+from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given, kernels
 from .parts.timed import LAYERS, as_timed, times_as_fast
 
 ID = "fp32-tensor-cores-idle"

@@ -38,8 +38,7 @@ from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, rhythm_evidence, step_share
-from .parts.case import Case, patient
-from .parts.entry import Entry, loader_loop
+from .parts.entry import Case, Entry, loader_loop, patient
 
 ID = "gc-pauses"
 SHARE = 0.01  # of the step [catalogue F18]

@@ -40,9 +40,8 @@ from ..model.device import DeviceFacts, Product
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, accelerated
 from .parts.computing import WINDOW, beat_of, of_step, saving
-from .parts.entry import Entry, device_step, given
+from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given
 from .parts.timed import as_timed, times_as_fast
 
 ID = "gemm-shape-misaligned"

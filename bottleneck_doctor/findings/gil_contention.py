@@ -41,8 +41,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, loader_loop
+from .parts.entry import Case, Entry, given, loader_loop, patient
 from .parts.lines import STACKS, named
 
 ID = "gil-contention"

@@ -40,9 +40,8 @@ from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import COPYING, SATURATED, Case, accelerated
 from .parts.computing import DRIVER, TENSOR_KINDS, kernel_share
-from .parts.entry import Entry, given
+from .parts.entry import COPYING, SATURATED, Case, Entry, accelerated, given
 
 ID = "gpu-hw-degraded"
 LINK_LOW = 0.9  # of its bandwidth (ours)

@@ -37,9 +37,8 @@ from ..model.device import Allocator, DeviceFacts
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding
 from ..model.report import Evidence
 from .parts.advice import spread
-from .parts.case import SATURATED, Case, accelerated
 from .parts.computing import ALLOCATOR, WINDOW, beat_of, of_step, peak_share
-from .parts.entry import Entry, device_step, given
+from .parts.entry import SATURATED, Case, Entry, accelerated, device_step, given
 from .parts.remedies import KEEP_ACTIVATIONS
 
 ID = "gpu-memory-tradeoff"

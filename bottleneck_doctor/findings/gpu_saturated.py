@@ -38,9 +38,8 @@ from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.device import DeviceFacts
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.report import Evidence
-from .parts.case import LAUNCHING, SATURATED, Case, accelerated
 from .parts.computing import ACTIVE, CLOCK, DRIVER, beat_of, of_step
-from .parts.entry import Entry, device_step, given
+from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given
 
 ID = "gpu-saturated"
 BUSY_SHARE = 0.9  # of the step [catalogue F44]

@@ -38,9 +38,8 @@ from ..analyse.step_costs import scaled_device
 from ..model.derived import DeviceStepBreakdown, DriverView
 from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.case import SATURATED, Case, accelerated
 from .parts.computing import DRIVER
-from .parts.entry import Entry, given
+from .parts.entry import SATURATED, Case, Entry, accelerated, given
 
 ID = "gpu-shared"
 STRANGERS = 0.05  # of the busy time, or of the memory [catalogue F46]

@@ -50,8 +50,7 @@ from ..model.diagnosis import (
 )
 from ..model.report import Evidence, Fix
 from .parts.advice import dearest, loader_call, loader_with, place_of, spread, wait_evidence, waits
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 from .parts.lines import crowded, hottest_place, line_evidence
 
 ID = "host-cpu-saturated"

@@ -48,9 +48,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case
 from .parts.computing import PROFILER, anatomy_like, case_of
-from .parts.entry import Entry, given, profiled_cpu_step
+from .parts.entry import Case, Entry, given, profiled_cpu_step
 from .parts.lines import STACKS, quoted, rarely
 
 ID = "host-python-hot"

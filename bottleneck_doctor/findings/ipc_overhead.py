@@ -49,9 +49,8 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import meant, payload_of, spread, wait_evidence
-from .parts.case import Case, patient
 from .parts.computing import switches
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 from .parts.reserving import FEWER, without_workers
 from .parts.timed import as_timed, moving
 

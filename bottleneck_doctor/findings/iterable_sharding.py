@@ -41,8 +41,7 @@ from ..model.fetches import FetchTable, Making
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import place_of, spread, waits
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 
 ID = "iterable-sharding"
 COMPARED_AT_LEAST = 4  # pairs of batches (ours)

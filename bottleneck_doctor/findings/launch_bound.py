@@ -41,9 +41,8 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, SYNCING, Case, accelerated
 from .parts.computing import CLOCK, WINDOW, beat_of, of_step
-from .parts.entry import Entry, device_step, given
+from .parts.entry import LAUNCHING, SATURATED, SYNCING, Case, Entry, accelerated, device_step, given
 from .parts.remedies import COMPILE
 
 ID = "launch-bound"

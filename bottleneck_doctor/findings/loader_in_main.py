@@ -36,15 +36,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import is_indexing
-from ..analyse.hot import Feeders, find_feeders
+from ..analyse.hot_lines import Feeders, find_feeders
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import best_setting
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .parts.advice import as_served, making_s, on_loader, place_of, spread, wait_evidence, waits
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, steady_steps
+from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import hottest_place, line_evidence
 from .parts.remedies import STAGE, WORKERS
 from .parts.reserving import RESERVE, reserve_cores

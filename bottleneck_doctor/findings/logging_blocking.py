@@ -42,8 +42,7 @@ from ..model.instruments import Operation, Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import operations_of, step_share
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, loader_loop
+from .parts.entry import Case, Entry, given, loader_loop, patient
 from .parts.lines import STACKS, quoted, rarely
 
 ID = "logging-blocking"

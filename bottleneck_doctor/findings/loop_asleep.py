@@ -36,9 +36,8 @@ from ..model.code import Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
-from .parts.case import Case
 from .parts.computing import case_of
-from .parts.entry import Entry, given, steady_steps
+from .parts.entry import Case, Entry, given, steady_steps
 from .parts.lines import STACKS
 
 ID = "loop-asleep"

@@ -45,8 +45,7 @@ from ..model.instruments import Series
 from ..model.profile import Profile
 from ..model.report import Evidence, Fix
 from .parts.advice import NOTHING, memory_left, place_of, readings, spread
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, steady_steps
+from .parts.entry import Case, Entry, given, patient, steady_steps
 
 ID = "memory-pressure"
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]

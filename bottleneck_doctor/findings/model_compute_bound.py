@@ -39,9 +39,8 @@ from ..model.instruments import Operator
 from ..model.report import Evidence
 from ..model.run import Process
 from .parts.advice import data_wait_evidence, step_share
-from .parts.case import Case, patient
 from .parts.computing import PROFILER
-from .parts.entry import Entry, given, loader_loop
+from .parts.entry import Case, Entry, given, loader_loop, patient
 
 ID = "model-compute-bound"
 PARTS = (("compute", "forward pass and the rest"), ("backward", "backward pass"), ("optimizer", "optimizer"))

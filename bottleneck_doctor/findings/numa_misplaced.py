@@ -36,8 +36,7 @@ from ..model.instruments import Series
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import readings, spread
-from .parts.case import Case, patient
-from .parts.entry import Entry
+from .parts.entry import Case, Entry, patient
 
 ID = "numa-misplaced"
 REMOTE = 0.3  # of the pages [catalogue F58]

@@ -42,9 +42,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import data_wait_evidence, spread, step_share
-from .parts.case import Case
 from .parts.computing import Factor, built_at, case_of, optimizer_s, optimizers, spared
-from .parts.entry import Entry, cpu_loop, given
+from .parts.entry import Case, Entry, cpu_loop, given
 from .parts.timed import as_timed, times_as_fast
 
 ID = "optimizer-step-slow"

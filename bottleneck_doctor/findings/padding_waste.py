@@ -40,9 +40,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case
 from .parts.computing import anatomy_like, case_of, operators
-from .parts.entry import Entry, cpu_loop, given
+from .parts.entry import Case, Entry, cpu_loop, given
 
 ID = "padding-waste"
 PADDED_SHARE = 0.3  # of the places in a batch [catalogue F48]

@@ -54,8 +54,7 @@ from .parts.advice import (
     starved,
     wait_evidence,
 )
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, inputs_of, patient
 
 ID = "page-cache-misses"
 STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (ours)

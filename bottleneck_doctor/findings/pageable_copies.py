@@ -46,9 +46,8 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import loader_call, loader_with, spread
-from .parts.case import COPYING, SATURATED, Case, accelerated
 from .parts.computing import CALLS, CLOCK, beat_of, of_step, place
-from .parts.entry import Entry, device_step, given
+from .parts.entry import COPYING, SATURATED, Case, Entry, accelerated, device_step, given
 
 ID = "pageable-copies"
 INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)

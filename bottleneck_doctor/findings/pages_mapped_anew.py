@@ -39,7 +39,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.causes import gain
-from ..analyse.hot import users_line
+from ..analyse.hot_lines import users_line
 from ..analyse.loop_cpu import own_samples
 from ..analyse.memory import fetched_paging_s, made_paging_s
 from ..analyse.predict import WORTH
@@ -48,9 +48,8 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
 from .parts.advice import payload_of, readings, spread
-from .parts.case import Case, inputs_of, patient
 from .parts.computing import switches
-from .parts.entry import Entry, given, steady_steps
+from .parts.entry import Case, Entry, given, inputs_of, patient, steady_steps
 from .parts.lines import STACKS
 
 ID = "pages-mapped-anew"

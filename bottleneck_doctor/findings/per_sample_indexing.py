@@ -43,8 +43,7 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import BOOKS, held_up, loader_with, meant, payload_of, wait_evidence
-from .parts.case import PLACE, Case, inputs_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import PLACE, Case, Entry, dataloader_loop, given, inputs_of, patient
 from .parts.lines import asks_or_parses
 from .parts.rewriting import Code, loader_call
 

@@ -48,8 +48,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import TIMES, rhythm_evidence, rhythm_of, spread
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, steady_steps
+from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import STACKS, named, quoted, rarely
 
 ID = "periodic-stalls"

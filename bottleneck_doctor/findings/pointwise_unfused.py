@@ -39,9 +39,8 @@ from ..model.device import DeviceFacts, Kernels, TorchSettings
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import LAUNCHING, SATURATED, Case, accelerated, kernels
 from .parts.computing import BANDWIDTH_KINDS, CLOCK, WINDOW, beat_of, kernel_share, of_step, saving
-from .parts.entry import Entry, device_step, given
+from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given, kernels
 from .parts.remedies import COMPILE
 
 ID = "pointwise-unfused"

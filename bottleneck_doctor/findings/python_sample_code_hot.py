@@ -44,7 +44,7 @@ from dataclasses import replace
 
 from ..analyse import code
 from ..analyse.causes import gain, is_indexing
-from ..analyse.hot import HotLines, LineShare, least_cpu_share
+from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import WORTH
@@ -65,8 +65,7 @@ from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, steady_steps
+from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import (
     DATABASE_CALLS,
     PARSING_CALLS,

@@ -35,14 +35,12 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.ranks import Balance, all_ranks, compare
-from ..analyse.slow_ranks import slow_ranks
+from ..analyse.ranks import Balance, all_ranks, compare, slow_ranks
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
-from ..model.elsewhere import RankSteps
+from ..model.loops import RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Process
-from .parts.case import Case
-from .parts.entry import Entry
+from .parts.entry import Case, Entry
 from .parts.ranks import COMPARED, alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
 
 ID = "rank-straggler"

@@ -36,9 +36,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.case import Case
 from .parts.computing import case_of, spared
-from .parts.entry import Entry, cpu_loop, given
+from .parts.entry import Case, Entry, cpu_loop, given
 
 ID = "recompile-churn"
 FRAMES = 3  # compiled in the steady window (ours)

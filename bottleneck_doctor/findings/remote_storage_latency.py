@@ -38,8 +38,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.fetches import HotFiles
 from ..model.report import Evidence, Fix
 from .parts.advice import LOOKS_AT_LEAST, hot_files_of, more_workers, place_of, spread, starved, wait_evidence
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, given, timed_fetches
+from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.remedies import STAGE, WORKERS
 
 ID = "remote-storage-latency"

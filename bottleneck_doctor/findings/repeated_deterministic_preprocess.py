@@ -53,8 +53,7 @@ from .parts.advice import (
     spread,
     wait_evidence,
 )
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 from .parts.lines import hottest_place, line_evidence
 
 ID = "repeated-deterministic-preprocess"

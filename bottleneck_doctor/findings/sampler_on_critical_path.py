@@ -47,8 +47,7 @@ from ..model.diagnosis import (
 )
 from ..model.fetches import Making
 from ..model.report import Evidence, Fix
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 
 ID = "sampler-on-critical-path"
 STEP_SHARE = 0.02  # of the step [catalogue F13]

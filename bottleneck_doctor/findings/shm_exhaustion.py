@@ -36,8 +36,7 @@ from ..model.instruments import Series
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import NOTHING, on_loader, payload_of, readings
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 
 ID = "shm-exhaustion"
 ROOM = 2.0  # times what the slots hold: batches vary, and are freed late [catalogue F26]

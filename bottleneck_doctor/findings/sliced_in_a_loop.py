@@ -36,9 +36,8 @@ from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case
 from .parts.computing import PROFILER, anatomy, anatomy_like, case_of, operators, own_s, spared
-from .parts.entry import Entry, given, profiled_cpu_step
+from .parts.entry import Case, Entry, given, profiled_cpu_step
 
 ID = "sliced-in-a-loop"
 SLICES = 64  # in a step at least (ours)

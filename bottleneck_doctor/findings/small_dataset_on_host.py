@@ -40,9 +40,8 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from .parts.advice import WAIT_SHARE, dearest, payload_of, spread
-from .parts.case import COPYING, PLACE, SATURATED, STARVED, Case, accelerated
 from .parts.computing import ALLOCATOR, CLOCK, beat_of, of_step
-from .parts.entry import Entry, device_step, given
+from .parts.entry import COPYING, PLACE, SATURATED, STARVED, Case, Entry, accelerated, device_step, given
 
 ID = "small-dataset-on-host"
 ROOM_SHARE = 0.4  # of the memory that the peak leaves [catalogue F31]

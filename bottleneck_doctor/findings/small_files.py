@@ -53,8 +53,7 @@ from .parts.advice import (
     wait_evidence,
     waits,
 )
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, given, timed_fetches
+from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.remedies import WORKERS
 from .parts.timed import packed as timed_packed
 

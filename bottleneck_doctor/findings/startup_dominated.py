@@ -36,8 +36,7 @@ from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposa
 from ..model.report import Evidence, Fix
 from ..model.run import Startup
 from .parts.advice import NOTHING, place_of
-from .parts.case import Case, patient
-from .parts.entry import Entry, given
+from .parts.entry import Case, Entry, given, patient
 
 ID = "startup-dominated"
 SHARE = 0.2  # of the run (ours; catalogue F62 has a tenth, which torch's own import takes of a minute)

@@ -38,8 +38,7 @@ from ..model.derived import Drift
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
-from .parts.case import Case, patient
-from .parts.entry import Entry, given, steady_steps
+from .parts.entry import Case, Entry, given, patient, steady_steps
 
 ID = "step-time-drift"
 LINE = "line through the step times"

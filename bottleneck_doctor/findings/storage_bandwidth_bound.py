@@ -51,8 +51,7 @@ from ..model.diagnosis import (
     StepCost,
 )
 from .parts.advice import judge_reads, more_workers, place_of, read_evidence, spread, starved, wait_evidence
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, given, timed_fetches
+from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.remedies import STAGE, WORKERS
 from .parts.timed import as_timed, from_memory
 

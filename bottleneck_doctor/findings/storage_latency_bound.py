@@ -64,8 +64,7 @@ from .parts.advice import (
     starved,
     wait_evidence,
 )
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, given, timed_fetches
+from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.remedies import STAGE, WORKERS
 
 ID = "storage-latency-bound"

@@ -41,9 +41,8 @@ from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy, DeviceFacts, DeviceSync
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.case import SATURATED, SYNCING, Case, accelerated
 from .parts.computing import CALLS, CLOCK, beat_of, of_step, place
-from .parts.entry import Entry, device_step, given
+from .parts.entry import SATURATED, SYNCING, Case, Entry, accelerated, device_step, given
 
 ID = "sync-points"
 IDLE_SHARE = 0.03  # of the step idle after waits for the device [catalogue F32]

@@ -41,9 +41,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import loader_with, spread
-from .parts.case import COPYING, SATURATED, Case, accelerated
 from .parts.computing import CALLS, CLOCK, beat_of, of_step, place
-from .parts.entry import Entry, device_step, given
+from .parts.entry import COPYING, SATURATED, Case, Entry, accelerated, device_step, given
 
 ID = "transfer-not-overlapped"
 EXPOSED_SHARE = 0.1  # of the device's busy time [catalogue F30]

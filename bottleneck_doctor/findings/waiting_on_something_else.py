@@ -47,8 +47,7 @@ from .parts.advice import (
     takes_turns,
     wait_evidence,
 )
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, given, timed_fetches
+from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.remedies import WORKERS
 
 ID = "waiting-on-something-else"

@@ -45,8 +45,7 @@ from ..model.loops import Epochs, Loader, Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.advice import HOOK, on_loader
-from .parts.case import Case, loop_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, loop_of, patient
 from .parts.reserving import FEWER, without_workers
 
 ID, CAUSE = "worker-respawn", "input.worker_startup"

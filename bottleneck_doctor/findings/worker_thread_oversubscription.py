@@ -54,8 +54,7 @@ from ..model.diagnosis import (
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import BOOKS, loader_call, spread, wait_evidence, waits
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, inputs_of, patient
 from .parts.lines import crowd_evidence, hottest_place, line_evidence
 from .parts.rewriting import Code
 

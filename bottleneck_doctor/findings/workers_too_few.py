@@ -41,8 +41,7 @@ from ..analyse.predict import WORTH, best_setting, doubled
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, StepCost
 from ..model.report import Evidence
 from .parts.advice import dearest, more_workers, takes_turns, wait_evidence, waits
-from .parts.case import Case, inputs_of, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, inputs_of, patient
 from .parts.lines import crowded
 from .parts.remedies import WORKERS
 

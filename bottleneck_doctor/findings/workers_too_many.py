@@ -55,8 +55,7 @@ from ..model.diagnosis import (
 from ..model.loops import Loader
 from ..model.report import Evidence
 from .parts.advice import on_loader
-from .parts.case import Case, patient
-from .parts.entry import Entry, dataloader_loop, given
+from .parts.entry import Case, Entry, dataloader_loop, given, patient
 from .parts.reserving import FEWER, RESERVE, reserve_cores
 
 ID = "workers-too-many"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..agent import wire
-from ..model.live import Progress
+from ..model.run import Progress
 
 if TYPE_CHECKING:
     from ..model.run import Gap

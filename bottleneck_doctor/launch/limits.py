@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
-from ..model.live import Progress
+from ..model.run import Progress
 from .agent_counters import Board
 from .signals import nudge
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model.codec import decode_live, encode_live
-from ..model.live import Announcement, Ending, Handover, Lifetime
+from ..model.run import Announcement, Ending, Handover, Lifetime
 from .command import RUN
 from .folder import PREFIX, usual_places
 

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from .errors import BadProfile as BadProfile
-from .live import Announcement, Ending, Handover
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .proof import Plan, Proof
 from .report import Report
-from .run import Order
+from .run import Announcement, Ending, Handover, Order
 
 LARGEST_FILE = 64 * 1024 * 1024
 # A sum over a million of these is still finite, and still fits a C long.

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from .code import FunctionSource
 from .computing import Computing
 from .device import DeviceFacts
-from .elsewhere import RankSteps
 from .fetches import Blocked, FetchTable, HotFiles, Making, Payload, Repeats
 from .instruments import Calibration, InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
-from .loops import Loader, Loop, Outside, Ranks
+from .loops import Loader, Loop, Outside, Ranks, RankSteps
 from .picture import Excerpt
 from .run import Elapsed, Gap, Machine, Process, Run, Startup, Trial
 

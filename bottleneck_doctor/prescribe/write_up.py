@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from ..analyse.diagnose import diagnose
-from ..analyse.hot import hot_functions, hot_operators
+from ..analyse.hot_lines import hot_functions, hot_operators
 from ..analyse.metrics import environment, summarise
 from ..analyse.whole_run import CAUSE, ledger_of, with_faster_evaluation
 from ..findings.parts.entry import Entry
@@ -24,7 +24,7 @@ from .rank import (
     without_trifles_first,
     worth_saying,
 )
-from .shelf import entries
+from .registry import entries
 
 LOADERS = "input."  # the causes of findings that speak of a loader, whichever loop it feeds
 OWN = "the evaluation's loader"

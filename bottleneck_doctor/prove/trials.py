@@ -21,15 +21,13 @@ from ..launch.run_registry import lives
 from ..launch.signals import deferred, doorbell, unwinding
 from ..model.codec import encode_order, read_profile
 from ..model.errors import BadProfile, UsageError
-from ..model.live import Lifetime
 from ..model.profile import Profile
-from ..model.run import Order
-from . import process_tree
-from .cleanup import HeldResources, blocks, remove_blocks, remove_folders
+from ..model.run import Lifetime, Order
+from . import trial_processes
 from .endings import HangDetector, RunEnd, outcome_of
 from .limits import Limits, Memory
-from .process_tree import Pause, pausable
 from .restore import HIDDEN, LIST, WHERE, Backups
+from .trial_processes import HeldResources, Pause, blocks, pausable, remove_blocks, remove_folders
 
 PREFIX = ".bdoc-prove-"
 TAIL_BYTES = 65536
@@ -176,17 +174,17 @@ class _Trial:
         self, line: list[str], folder: Path, limits: Limits, watch: Watch | None, pause: Pause
     ) -> None:
         self.line, self.folder, self.limits, self.watch, self.pause = line, folder, limits, watch, pause
-        self.earlier, self.blocks = process_tree.descendants(), blocks()
+        self.earlier, self.blocks = trial_processes.descendants(), blocks()
         self.resources, self.memory = HeldResources(), Memory(limits.memory_bytes)
         self.child: subprocess.Popen[bytes] | None = None
 
     def run(self) -> Finished | None:
         """From start to end; None where it was paused."""
         seen, left, began_s = RunEnd(), Leftovers(), time.monotonic()
-        with process_tree.adopting(), unwinding():
+        with trial_processes.adopting(), unwinding():
             try:
                 try:
-                    prepare = process_tree.child_setup()
+                    prepare = trial_processes.child_setup()
                     with deferred():
                         self.child = self._started(prepare)
                     seen = self._awaited(self.child)
@@ -237,7 +235,7 @@ class _Trial:
 
     def _training(self) -> list[psutil.Process]:
         """The training's processes, bdoc's own left out; what they hold is noted."""
-        found = process_tree.descendants(self.earlier)
+        found = trial_processes.descendants(self.earlier)
         self.resources.note(one.pid for one in found)
         return [one for one in found if self.child is None or one.pid != self.child.pid]
 
@@ -246,14 +244,14 @@ class _Trial:
 
         def living() -> list[psutil.Process]:
             child.poll()  # collects it, so that it is no zombie to the others
-            return process_tree.descendants(self.earlier)
+            return trial_processes.descendants(self.earlier)
 
         over = child.poll() is not None
         if over:
-            process_tree.await_orderly_end(living)
-        found = process_tree.reap(living())
+            trial_processes.await_orderly_end(living)
+        found = trial_processes.reap(living())
         self.resources.note(one.pid for one in found)
-        unkillable = process_tree.end(living, child.pid) if living() else []
+        unkillable = trial_processes.end(living, child.pid) if living() else []
         child.poll()
         return Leftovers(
             processes=tuple(one.pid for one in found) if over else (),  # whom we ended in the midst is none

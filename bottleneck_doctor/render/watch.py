@@ -13,8 +13,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.live import Live
 from rich.text import Text
 
-from ..model.live import SCHEMA, SCHEMA_VERSION, Announcement, LiveView, PacePoint
 from ..model.report import Remedy, Report
+from ..model.run import SCHEMA, SCHEMA_VERSION, Announcement, LiveView, PacePoint
 from . import words
 from .compose import best_of, place
 from .glossary import BOUNDS

@@ -13,8 +13,8 @@ from pathlib import Path
 from ..model.instruments import Sample
 from ..model.run import Gap
 from .files import Descriptors, Mount, is_network, mount_of, read_mounts, rotational
-from .periods import AdaptivePeriod
 from .proc_files import what_allows
+from .schedule import AdaptivePeriod
 from .wait_channels import CLASSES, Descriptor, Thread, Wait, call_numbers, classify
 
 BIN_NS = 500_000_000

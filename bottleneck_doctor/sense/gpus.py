@@ -19,7 +19,7 @@ from typing import Any
 from ..model.instruments import Sample
 from ..model.run import Gap
 from .nvml import NO_ANSWER, WHAT, Gpu, Nvml, load_nvml, missed, text_of, visible_gpus
-from .periods import Track
+from .schedule import Track
 
 Values = dict[str, float | str]
 

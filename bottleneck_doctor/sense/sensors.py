@@ -35,9 +35,8 @@ from ..model.run import Gap
 from .blocked import BlockedSampler, Threads
 from .gpus import GpuReader
 from .host import HostSensor
-from .periods import Track
-from .process_memory import Holdings, Numa
-from .process_tree import Tree
+from .process_tree import Holdings, Numa, Tree
+from .schedule import Track
 
 MOST_FAILURES = 5  # in a row, after which a sensor is left alone
 NOTHING_DUE_NS = 1_000_000_000

@@ -1,5 +1,7 @@
-"""No report contradicts its own evidence: every recorded profile's verdict against its stack samples, and its
-ledger against the run. Here together, so that each is diagnosed once."""
+"""No report contradicts its own evidence: each recorded verdict against its samples and its ledger.
+
+Here together, so that each is diagnosed once.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
-from bottleneck_doctor.analyse.hot import Feeders, find_feeders, hot_lines
+from bottleneck_doctor.analyse.hot_lines import Feeders, find_feeders, hot_lines
 from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile

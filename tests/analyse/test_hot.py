@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.hot import LISTED, hot_functions, hot_operators
+from bottleneck_doctor.analyse.hot_lines import LISTED, hot_functions, hot_operators
 from bottleneck_doctor.analyse.loop_parts import is_users
 from bottleneck_doctor.analyse.steps import SAMPLES_AT_LEAST
 from bottleneck_doctor.model.instruments import Operator, Stack

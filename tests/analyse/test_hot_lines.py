@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.hot import LineShare, hot_lines, least_cpu_share
+from bottleneck_doctor.analyse.hot_lines import LineShare, hot_lines, least_cpu_share
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import Inputs
 from bottleneck_doctor.model.instruments import Stack

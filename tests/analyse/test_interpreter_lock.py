@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
-from bottleneck_doctor.findings.parts.case import loop_of
+from bottleneck_doctor.findings.parts.entry import loop_of
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack

@@ -6,10 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.running import beginning, is_stalled, pace, ranks_of, recent, surroundings
+from bottleneck_doctor.analyse.live_diagnosis import (
+    beginning,
+    is_stalled,
+    pace,
+    ranks_of,
+    recent,
+    surroundings,
+)
 from bottleneck_doctor.model.instruments import Sample, Series
-from bottleneck_doctor.model.live import PacePoint, Progress, Surroundings
-from bottleneck_doctor.model.run import Machine
+from bottleneck_doctor.model.run import Machine, PacePoint, Progress, Surroundings
 
 S = 1_000_000_000
 MACHINE = Machine("host", "6.1", "cpu", 4, 2.0)

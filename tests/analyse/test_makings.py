@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.analyse.inputs import epoch_draws_s, making_of
-from bottleneck_doctor.findings.parts.case import loop_of
+from bottleneck_doctor.findings.parts.entry import loop_of
 from bottleneck_doctor.model.fetches import Making
 from bottleneck_doctor.model.loops import Epochs, Loader
 from bottleneck_doctor.model.profile import Profile

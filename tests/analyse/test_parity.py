@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from bottleneck_doctor.analyse import parity as words
-from bottleneck_doctor.analyse.parity import parity
+from bottleneck_doctor.analyse import same_losses as words
+from bottleneck_doctor.analyse.same_losses import parity
 from bottleneck_doctor.model.run import Losses, Order, Trial
 
 LOSSES = [2.3 - 0.01 * step for step in range(32)]

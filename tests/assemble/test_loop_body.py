@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.assemble.loop_body import read_body
+from bottleneck_doctor.assemble.loops import read_body
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.loops import LoopBody
 

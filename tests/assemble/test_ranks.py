@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.ranks import read_collectives, read_ranks
+from bottleneck_doctor.assemble.operations import read_collectives, read_ranks
 from bottleneck_doctor.assemble.rows import Row
 from bottleneck_doctor.assemble.steps import exchanges, read_marks
 from tests.assemble.logs import MS, PID, log, row

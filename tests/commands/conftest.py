@@ -39,12 +39,12 @@ def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
 
     prescribe, shelf = (
         ModuleType("bottleneck_doctor.prescribe"),
-        ModuleType("bottleneck_doctor.prescribe.shelf"),
+        ModuleType("bottleneck_doctor.prescribe.registry"),
     )
     prescribe.write_up = write_up  # type: ignore[attr-defined]
     shelf.pages = lambda: {"loader-in-main": "Every batch is made in place.\n\nCure: workers-auto."}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe", prescribe)
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe.shelf", shelf)
+    monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe.registry", shelf)
 
     stored = 0
 

@@ -16,8 +16,7 @@ from bottleneck_doctor.commands import watching
 from bottleneck_doctor.commands.watching import AGAIN_NS, EVERY_NS, Judge
 from bottleneck_doctor.launch.run_registry import HANDED_OVER, Running
 from bottleneck_doctor.model.codec import encode_live
-from bottleneck_doctor.model.live import Announcement, Handover, Lifetime
-from bottleneck_doctor.model.run import Machine
+from bottleneck_doctor.model.run import Announcement, Handover, Lifetime, Machine
 from tests.house.source import ROOT
 from tests.launch.conftest import until
 

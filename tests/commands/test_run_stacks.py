@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.analyse.hot import hot_functions
+from bottleneck_doctor.analyse.hot_lines import hot_functions
 from bottleneck_doctor.analyse.lanes import call_paths
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.sense.pyspy import find_py_spy

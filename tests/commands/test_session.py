@@ -15,7 +15,7 @@ from bottleneck_doctor.commands.options import MAX_SECONDS
 from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, ProgressLine, Session, bounded
 from bottleneck_doctor.launch.limits import Enough, Limit
-from bottleneck_doctor.model.live import Progress
+from bottleneck_doctor.model.run import Progress
 
 S = 1_000_000_000
 FAR = Progress(pid=1, steps=9001, trained=9000, wait_ns=3 * S, first_ns=1 * S, last_ns=10 * S)

@@ -17,7 +17,7 @@ from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.launch.folder import PREFIX
 from bottleneck_doctor.launch.run_registry import Running
-from bottleneck_doctor.model.live import Announcement, Lifetime
+from bottleneck_doctor.model.run import Announcement, Lifetime
 from tests.commands.running import START
 from tests.house.source import ROOT
 from tests.launch.conftest import Terminal, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.findings.parts.advice import as_served, loader_with, meant
-from bottleneck_doctor.findings.parts.case import inputs_of, patient
+from bottleneck_doctor.findings.parts.entry import inputs_of, patient
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Proposal, StepCost
 from bottleneck_doctor.model.loops import Loader

@@ -18,7 +18,7 @@ from bottleneck_doctor.findings import (
     python_sample_code_hot,
 )
 from bottleneck_doctor.findings.parts.advice import place_of
-from bottleneck_doctor.findings.parts.case import Case
+from bottleneck_doctor.findings.parts.entry import Case
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
 from bottleneck_doctor.model.instruments import Stack

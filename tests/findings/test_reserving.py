@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.findings.parts.case import patient
+from bottleneck_doctor.findings.parts.entry import patient
 from bottleneck_doctor.findings.parts.reserving import ONE, reserve_cores
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Calibration

@@ -16,7 +16,7 @@ import pytest
 from bottleneck_doctor.analyse.causes import gain, side_of
 from bottleneck_doctor.analyse.predict import WORTH
 from bottleneck_doctor.analyse.replay import apply
-from bottleneck_doctor.findings.parts.case import Case
+from bottleneck_doctor.findings.parts.entry import Case
 from bottleneck_doctor.model.diagnosis import (
     Abstention,
     BatchCost,
@@ -30,7 +30,7 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
 )
 from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
-from bottleneck_doctor.prescribe.shelf import cases_of, modules, pages
+from bottleneck_doctor.prescribe.registry import cases_of, modules, pages
 from bottleneck_doctor.render.glossary import CAUSES
 
 SECTIONS = [

@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.analyse.causes import gain
 from bottleneck_doctor.findings import sync_points
-from bottleneck_doctor.findings.parts.case import accelerated
+from bottleneck_doctor.findings.parts.entry import accelerated
 from bottleneck_doctor.model.derived import DeviceStepBreakdown
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
 from bottleneck_doctor.model.diagnosis import Finding

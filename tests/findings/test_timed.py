@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.findings import decode_bound
-from bottleneck_doctor.findings.parts.case import inputs_of, patient
+from bottleneck_doctor.findings.parts.entry import inputs_of, patient
 from bottleneck_doctor.findings.parts.timed import decoding, from_memory, moving, packed
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Finding, Scenario, StepCost
 from bottleneck_doctor.model.fetches import HotFiles

@@ -7,7 +7,7 @@ import pytest
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.model.diagnosis import Finding, Proposal
 from bottleneck_doctor.model.run import ENVIRONMENT
-from bottleneck_doctor.prescribe.shelf import cases_of, modules
+from bottleneck_doctor.prescribe.registry import cases_of, modules
 
 APPLIED = {"env", "hook", "hook~"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bottleneck_doctor.model.diagnosis import Proposal
-from bottleneck_doctor.prescribe.shelf import cases_of, modules, offered, pages
+from bottleneck_doctor.prescribe.registry import cases_of, modules, offered, pages
 from bottleneck_doctor.render.glossary import (
     APPLY,
     BOUND_PAGES,

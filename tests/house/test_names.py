@@ -33,7 +33,7 @@ def test_no_file_or_folder_is_a_junk_drawer() -> None:
         ("bottleneck_doctor/utils.py", True),
         ("tests/helpers/fake.py", True),
         ("tests/sense/proc_misc.py", True),
-        ("bottleneck_doctor/analyse/budget.py", False),
+        ("bottleneck_doctor/analyse/steps.py", False),
         ("bottleneck_doctor/analyse/utilisation.py", False),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.launch import run_registry
-from bottleneck_doctor.model.live import Announcement, Ending, Lifetime
+from bottleneck_doctor.model.run import Announcement, Ending, Lifetime
 
 SAID = Announcement(Lifetime(7, 9), "here", ["python", "a.py"], "a.py", "/", "now", 5, "/p.json")
 

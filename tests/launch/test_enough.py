@@ -19,7 +19,7 @@ from bottleneck_doctor.launch.limits import (
     Enough,
     half_width,
 )
-from bottleneck_doctor.model.live import Progress
+from bottleneck_doctor.model.run import Progress
 
 LOOK_NS = 250_000_000
 FIRST_NS = 1_000_000_000

@@ -10,7 +10,7 @@ import pytest
 from bottleneck_doctor.launch import limits as limits
 from bottleneck_doctor.launch.agent_counters import Board
 from bottleneck_doctor.launch.limits import LAST_WORK_S, MARGIN_S, MARGIN_STEPS, SWALLOWED_S, Limit
-from bottleneck_doctor.model.live import Progress
+from bottleneck_doctor.model.run import Progress
 
 S = 1_000_000_000
 PID = 4711

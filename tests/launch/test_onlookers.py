@@ -9,8 +9,7 @@ import pytest
 
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.launch.run_registry import INTEREST_NS, Watchers, read_handover, show_interest
-from bottleneck_doctor.model.live import Handover
-from bottleneck_doctor.model.run import Machine
+from bottleneck_doctor.model.run import Handover, Machine
 
 S = 1_000_000_000
 HANDOVER = Handover(7, Machine("host", "6.1", "cpu", 2, 2.0))

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.launch.folder import PREFIX
-from bottleneck_doctor.model.live import Announcement, Lifetime
+from bottleneck_doctor.model.run import Announcement, Lifetime
 
 DEAD = Lifetime(os.getpid(), 1)  # our pid, begun at another time: somebody whose pid was used again
 

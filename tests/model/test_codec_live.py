@@ -7,8 +7,7 @@ import pytest
 from bottleneck_doctor.model.codec import decode_live as decode
 from bottleneck_doctor.model.codec import encode_live as encode
 from bottleneck_doctor.model.instruments import Sample
-from bottleneck_doctor.model.live import Announcement, Ending, Handover, Lifetime
-from bottleneck_doctor.model.run import Machine
+from bottleneck_doctor.model.run import Announcement, Ending, Handover, Lifetime, Machine
 
 MACHINE = Machine("host", "6.1", "cpu", 2, 2.0)
 HANDOVER = Handover(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.findings.parts.case import patient
+from bottleneck_doctor.findings.parts.entry import patient
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from bottleneck_doctor.model.report import Evidence, Fix
 from bottleneck_doctor.prescribe.rank import offers, remedies, without_trifles_first, worth_saying

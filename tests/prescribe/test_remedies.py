@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.prescribe.shelf import entries, offered
+from bottleneck_doctor.prescribe.registry import entries, offered
 
 
 def test_a_remedy_is_offered_by_each_finding_that_declares_it() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.agent.trial.losses import MARGIN
-from bottleneck_doctor.agent.trial.replay import BATCHES
+from bottleneck_doctor.agent.trial.reused_batches import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.commands.proving import LOSSES
 from bottleneck_doctor.model.derived import Rhythm

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.prove.cleanup import (
+from bottleneck_doctor.prove.trial_processes import (
     SHM,
     HeldResources,
     blocks,

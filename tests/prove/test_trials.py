@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from bottleneck_doctor.model.run import Order, Treatment
-from bottleneck_doctor.prove import process_tree
-from bottleneck_doctor.prove.cleanup import blocks, held_blocks
+from bottleneck_doctor.prove import trial_processes
 from bottleneck_doctor.prove.limits import Limits
+from bottleneck_doctor.prove.trial_processes import blocks, held_blocks
 from bottleneck_doctor.prove.trials import Finished, Target, run_trial, trial_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -32,7 +32,7 @@ SHM = Path("/dev/shm")
 def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No process below us, no shared memory, no folder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(process_tree, "GRACE_S", 1.0)
+    monkeypatch.setattr(trial_processes, "GRACE_S", 1.0)
     processes, shared = set(psutil.Process().children(recursive=True)), orphaned_blocks()
     yield
     left = set(psutil.Process().children(recursive=True)) - processes

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from bottleneck_doctor.model.live import Announcement, Ending, Lifetime, LiveView, PacePoint, Surroundings
 from bottleneck_doctor.model.report import Report
+from bottleneck_doctor.model.run import Announcement, Ending, Lifetime, LiveView, PacePoint, Surroundings
 from bottleneck_doctor.render.watch import block, listed, plain_line
 from tests.render.reports import HEALTHY, INCONCLUSIVE, TYPICAL
 

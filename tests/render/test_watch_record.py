@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bottleneck_doctor.model.live import LiveView
+from bottleneck_doctor.model.run import LiveView
 from bottleneck_doctor.render.watch import record
 from tests.render.reports import TYPICAL
 from tests.render.test_watch import ENDED, LOOK, SAID

@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.sense.blocked import MOST_THREADS, BlockedSampler
 from bottleneck_doctor.sense.files import mount_of, read_mounts
-from bottleneck_doctor.sense.periods import MOST_CORE_SHARE
+from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE
 from bottleneck_doctor.sense.wait_channels import CLASSES
 from tests.sense.conftest import Plant, Start
 

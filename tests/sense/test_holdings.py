@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from bottleneck_doctor.sense.process_memory import MAPPED_AT, PERIOD_NS, Holdings
+from bottleneck_doctor.sense.process_tree import MAPPED_AT, PERIOD_NS, Holdings
 from tests.sense.conftest import Plant, Start
 
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"

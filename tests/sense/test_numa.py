@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.sense.process_memory import AFTER_NS, Numa
+from bottleneck_doctor.sense.process_tree import AFTER_NS, Numa
 from tests.sense.conftest import Plant
 
 STAT = "7 (python) S 1 " + "0 " * 34 + "{core} 0 0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.sense.periods import MOST_CORE_SHARE, AdaptivePeriod
+from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE, AdaptivePeriod
 
 
 def test_a_cheap_sensor_reads_at_its_shortest_period() -> None:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from bottleneck_doctor.model.instruments import Sample
-from bottleneck_doctor.sense.periods import CALM_AFTER_NS, CALM_PERIOD_NS, PERIOD_NS, Track
+from bottleneck_doctor.sense.schedule import CALM_AFTER_NS, CALM_PERIOD_NS, PERIOD_NS, Track
 
 HOUR_NS = 3_600_000_000_000
 

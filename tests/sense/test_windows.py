@@ -8,10 +8,9 @@ from itertools import pairwise
 import pytest
 
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.live import Progress
-from bottleneck_doctor.model.run import Gap
-from bottleneck_doctor.sense import windows
-from bottleneck_doctor.sense.windows import (
+from bottleneck_doctor.model.run import Gap, Progress
+from bottleneck_doctor.sense import schedule
+from bottleneck_doctor.sense.schedule import (
     PROFILE_AFTER_S,
     PROFILE_STEPS,
     PROFILER_S,
@@ -53,7 +52,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Look]:
         begun.append(Look([Stack(1, "", "T", ["f"], counts[idle, gil])]))
         return begun[-1]
 
-    monkeypatch.setattr(windows, "start_window", begin)
+    monkeypatch.setattr(schedule, "start_window", begin)
     return begun
 
 

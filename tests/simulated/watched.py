@@ -21,8 +21,8 @@ STRANGERS = ("isolate-cpus", "exclusive-cores")  # remedies against other jobs, 
 # A profiler's window opens three seconds after the first batch; a test has no time to wait for it.
 BDOC = """
 from bottleneck_doctor.commands.app import main
-from bottleneck_doctor.sense import windows
-windows.PROFILE_AFTER_S, windows.STACKS_AFTER_S = 0.7, 1.2
+from bottleneck_doctor.sense import schedule
+schedule.PROFILE_AFTER_S, schedule.STACKS_AFTER_S = 0.7, 1.2
 main()
 """
 

@@ -17,12 +17,11 @@ from .hook_points import guarded, reason, reporter
 
 ENVIRONMENT = "environment"  # set before the start, by the supervisor
 FILES = {
-    "collation": ("arrays", "batched"),
-    "loader": ("loader",),
+    "loader": ("arrays", "batched", "loader"),
     "model": ("autocast", "compiled", "dynamic", "layout", "optimizer", "recompute"),
     "prefetch": ("ahead", "device_ahead", "nonblocking"),
     "ranks": ("ddp", "no_sync"),
-    "replay": ("replay",),
+    "reused_batches": ("replay",),
     "sample_cache": ("cache", "decoded", "preload"),
     "settings": (
         "collector", "cudnn", "debug", "denormals", "descriptors", "empty_cache", "numa", "precision",

@@ -9,9 +9,8 @@ from collections import deque
 
 from ..hints import Any, Callable, Done, Table
 from ..state import state
-from .collation import mapped
 from .hook_points import LOADER, together, wrap
-from .loader import on_iterators
+from .loader import mapped, on_iterators
 
 DEPTH = 4
 PATIENCE_S = 5.0  # for the thread's last batch, at exit

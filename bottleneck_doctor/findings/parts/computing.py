@@ -15,8 +15,7 @@ from ...model.diagnosis import BatchCost, Change, Diagnosis, Scenario, StepCost
 from ...model.instruments import Operator
 from ...model.run import ENVIRONMENT, Treatment
 from .advice import spread
-from .case import patient
-from .entry import given
+from .entry import given, patient
 
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"

@@ -7,7 +7,7 @@ import ast
 from ...analyse import code
 from ...analyse.causes import too_many_feeders
 from ...analyse.host import crowding
-from ...analyse.hot import HotLines, hot_lines
+from ...analyse.hot_lines import HotLines, hot_lines
 from ...model.code import FunctionSource, Location
 from ...model.diagnosis import Diagnosis
 from ...model.report import Evidence

@@ -13,8 +13,8 @@ from ...model.loops import Loop, Parallel, Passes, Ranks, StepTable
 from ...model.report import Evidence, Fix
 from ...model.run import Process
 from .advice import operations_of
-from .case import patient
 from .computing import operators
+from .entry import patient
 
 ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (ours)
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam

@@ -13,9 +13,9 @@ from dataclasses import replace
 from ...model.profile import Profile
 from ...model.proof import Patch, Proof, Proved
 from ...model.report import Remedy
+from .calls import Unsafe, parse
 from .edit_requests import EditRequest, requests_of
 from .edits import edited, read_source, relative, unified
-from .source import Unsafe, parse
 
 Read = Callable[[str], str]
 

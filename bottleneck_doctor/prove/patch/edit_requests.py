@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...analyse.loader_arguments import POSITIONS
+from ...analyse.code import POSITIONS
 from ...model.code import Location
 from ...model.loops import Loader
 from ...model.profile import Profile
 from ...model.report import Remedy
 from ...model.run import ENVIRONMENT, Treatment
-from .calls import ARGUMENTS, OWN_ARGUMENTS, handed_over, is_trainers, trainers
-from .source import Unsafe
+from .calls import ARGUMENTS, OWN_ARGUMENTS, Unsafe, handed_over, is_trainers, trainers
 
 OWN_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 PARALLEL = "DistributedDataParallel"

@@ -13,10 +13,9 @@ import re
 import tokenize
 from collections.abc import Iterator, Sequence
 
-from ...analyse.loader_arguments import without_workers
-from .calls import argument_edits, calls, find_call
+from ...analyse.code import without_workers
+from .calls import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, argument_edits, calls, dotted, find_call
 from .edit_requests import Arguments, EditRequest, InsertBefore, SetStatement
-from .source import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, dotted
 
 LARGEST = 4 << 20  # bytes of one source file; more is no script
 

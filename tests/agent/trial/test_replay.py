@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from bottleneck_doctor.agent.trial.replay import BATCHES, NO_LENGTH, Given, Tape, copied, repacked
+from bottleneck_doctor.agent.trial.reused_batches import BATCHES, NO_LENGTH, Given, Tape, copied, repacked
 from bottleneck_doctor.assemble.processes import read_trial
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.run import Order

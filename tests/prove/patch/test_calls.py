@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from bottleneck_doctor.prove.patch.calls import argument_edits, calls
-from bottleneck_doctor.prove.patch.source import ParsedScript, Unsafe, parse
+from bottleneck_doctor.prove.patch.calls import ParsedScript, Unsafe, argument_edits, calls, parse
 from tests.house.source import ROOT, house_files
 
 FILES = [name for name in house_files() if name.endswith(".py")][::16]

@@ -16,9 +16,9 @@ from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.prove.patch import patch_of
+from bottleneck_doctor.prove.patch.calls import parse
 from bottleneck_doctor.prove.patch.edit_requests import requests_of
 from bottleneck_doctor.prove.patch.edits import edited
-from bottleneck_doctor.prove.patch.source import parse
 from tests.house.source import ROOT
 from tests.model.profiles import PROFILE
 from tests.prove.patch.scripts import FILE, HEAD, loader_with, profile_of, remedy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from bottleneck_doctor.sense.periods import MOST_CORE_SHARE, PERIOD_NS
+from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE, PERIOD_NS
 from tests.sense.nvml.conftest import ONE, Ask
 
 THROTTLED = "busy=99 sm_clock=990 temperature=92 reasons=68 power=250000 limit=250000 default_limit=700000"

@@ -9,13 +9,12 @@ from math import ceil, sqrt
 
 from ..model.diagnosis import Diagnosis
 from ..model.instruments import Sample, Series
-from ..model.live import PacePoint, Progress, Surroundings
 from ..model.profile import Profile
 from ..model.report import Metric, Verdict
-from ..model.run import Machine
+from ..model.run import Machine, PacePoint, Progress, Surroundings
 from .causes import RESOURCE
 from .host import FOREIGN_NOISE_CORES, measure_host, rate
-from .hot import FETCH
+from .hot_lines import FETCH
 from .loop_parts import is_queued, training_samples
 from .metrics import cpu_busy
 from .steady import WARMUP_SHARE

@@ -9,8 +9,7 @@ from functools import cache
 from types import ModuleType
 
 from .. import findings
-from ..findings.parts.case import Case
-from ..findings.parts.entry import Entry
+from ..findings.parts.entry import Case, Entry
 from ..model.diagnosis import Proposal
 
 
