@@ -19,7 +19,7 @@ from . import device_clock, wire
 from .guard import quiet
 from .hints import TYPE_CHECKING, Any, Callable, FrameType
 from .state import state
-from .tensor_hooks import ALWAYS, WINDOWS, aside, ears, hook
+from .tensor_hooks import ALWAYS, WINDOWS, aside, hook, patches
 
 if TYPE_CHECKING:
     from .device_clock import Columns
@@ -95,17 +95,17 @@ class SyncCall:
         self.columns = describe(self.site)
         self.span = state.window.name(kind, frame) if state.window is not None else None
         self.token = device_clock.begin()
-        ears.deep = True
+        patches.deep = True
         state.hooks_ns += now() - entry
 
     @quiet
     def end(self, row: int) -> None:
         """It is over: a row of this kind, if the hooks are still on."""
         end = now()
-        ears.deep = False
+        patches.deep = False
         if self.span is not None:
             self.span.end()
-        if ears.on and self.token is not None:
+        if patches.on and self.token is not None:
             device_clock.note(self.token, row, self.columns, self.site)
         state.hooks_ns += now() - end
 
@@ -139,8 +139,8 @@ def _method(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             if (type(self) not in types or modes()) and not plain(self):  # tensors of the host get by soon
                 return aside(original, self, *args, **kwargs)
-            if ears.deep or self.is_cpu:
-                ears.idle += 1
+            if patches.deep or self.is_cpu:
+                patches.idle += 1
                 return original(self, *args, **kwargs)
             return noted(which, sys._getframe(1), original, self, *args, **kwargs)
 
@@ -152,7 +152,7 @@ def _method(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _function(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(*args: Any, **kwargs: Any) -> Any:
-            if ears.deep:
+            if patches.deep:
                 return original(*args, **kwargs)
             return noted(which, sys._getframe(1), original, *args, **kwargs)
 
@@ -167,8 +167,8 @@ def _masked(original: Callable[..., Any]) -> Callable[..., Any]:
     def __getitem__(self: Any, index: Any, /) -> Any:
         if not plain(self):
             return aside(original, self, index)
-        if ears.deep or self.is_cpu or not _holds_mask(index):
-            ears.idle += 1
+        if patches.deep or self.is_cpu or not _holds_mask(index):
+            patches.idle += 1
             return original(self, index)
         return noted("mask", sys._getframe(1), original, self, index)
 
@@ -207,9 +207,9 @@ def _to(original: Callable[..., Any]) -> Callable[..., Any]:
         like = isinstance(aim, Own.tensor)
         if not plain(self) or (like and not plain(aim)):
             return aside(original, self, *args, **kwargs)
-        to_host = None if ears.deep else _is_host(aim.device if like else aim)
+        to_host = None if patches.deep else _is_host(aim.device if like else aim)
         if to_host is None or to_host is self.is_cpu:
-            ears.idle += 1
+            patches.idle += 1
             return original(self, *args, **kwargs)
         goes_on, frame = _goes_on(kwargs, args[1 if like else 2 :]), sys._getframe(1)
         if to_host:
@@ -240,7 +240,7 @@ def _moved(original: Callable[..., Any]) -> Callable[..., Any]:
     def move(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not plain(self):
             return aside(original, self, *args, **kwargs)
-        if ears.deep or not self.is_cpu:
+        if patches.deep or not self.is_cpu:
             return original(self, *args, **kwargs)
         goes_on = _goes_on(kwargs, args[1:])
         return _sent(sys._getframe(1), self, self.dtype, goes_on, original, self, *args, **kwargs)
@@ -253,8 +253,8 @@ def _copy_(original: Callable[..., Any]) -> Callable[..., Any]:
         source: Any = args[0] if args else kwargs.get("src", kwargs.get("other"))
         if not plain(self) or not plain(source):
             return aside(original, self, *args, **kwargs)
-        if ears.deep or self.is_cpu is source.is_cpu:
-            ears.idle += 1
+        if patches.deep or self.is_cpu is source.is_cpu:
+            patches.idle += 1
             return original(self, *args, **kwargs)
         goes_on, frame = _goes_on(kwargs, args[1:]), sys._getframe(1)
         if self.is_cpu:
@@ -312,10 +312,10 @@ def _is_pinned(source: Any) -> bool:
 
 def _made(site: int, frame: FrameType) -> bool:
     """Whether the line that copies says that it makes what it copies; its text is read once."""
-    known = ears.makers.get(site)
+    known = patches.makers.get(site)
     if known is None:
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
-        known = ears.makers[site] = MADE.search(text) is not None
+        known = patches.makers[site] = MADE.search(text) is not None
     return known
 
 

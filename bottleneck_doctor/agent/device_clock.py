@@ -39,7 +39,7 @@ def note_allocator() -> None:
     except Exception:  # this device, or this version of torch, has no such books
         _LastReading.refused = True
         return
-    emptied = wire.NOTHING if tensor_hooks.ears.compiled else state.emptied
+    emptied = wire.NOTHING if tensor_hooks.patches.compiled else state.emptied
     state.row(
         wire.ALLOCATOR, here, now() - here, retries, requests, emptied, peak, reserved, thread=state.thread()
     )

@@ -234,12 +234,12 @@ def _settle(account: IteratorCounts) -> None:
     """At a close look: count the step that ended here, and listen to the one that begins."""
     if not state.resting:
         _count()
-        if state.heard is account:
+        if state.sampled is account:
             _learn(account)
     state.catch_up(account)
     account.seen = (state.backwards, state.optimizer_steps)
     account.beside = state.pacer.arrivals if state.pacer is not None else 0
-    state.heard = account
+    state.sampled = account
     listen()
     if state.stop_at and due():
         stop()
@@ -250,9 +250,9 @@ def _heard(account: IteratorCounts) -> None:
     entry = now()
     device_clock.end(account)
     _count()
-    if state.heard is account:
+    if state.sampled is account:
         _learn(account)
-        state.heard, state.close = None, False
+        state.sampled, state.close = None, False
         pacer = state.pacer
         if pacer is not None and account.rate[0]:
             pacer.rested = pacer.arrivals - (pacer is not account)  # another's step goes on
@@ -327,8 +327,8 @@ def _ended(account: IteratorCounts, start: int, ending: BaseException) -> None:
     state.writer.post(wire.WAIT, state.wait_ns)
     if account.thread == state.trainer:
         device_clock.drop()
-    if state.heard is account or state.pacer is account:  # what comes now may have no loader: be all ears
-        state.heard = state.pacer = None
+    if state.sampled is account or state.pacer is account:  # what comes now may have no loader
+        state.sampled = state.pacer = None
         listen()
 
 

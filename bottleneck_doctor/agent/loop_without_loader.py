@@ -83,7 +83,7 @@ def _stepped_on_device() -> bool:
 
 
 def _end_step() -> None:
-    from_loader = state.heard is not None or state.pacer is not None
+    from_loader = state.sampled is not None or state.pacer is not None
     if _Loop.alone > (CLOSURES if from_loader else ALONE_FROM) and state.thread() == state.trainer:
         _step_ended()
 

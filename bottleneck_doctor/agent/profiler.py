@@ -10,7 +10,7 @@ from . import optimizers, profiler_conflict, wire
 from .clocks import now, thread_cpu
 from .guard import quiet
 from .hints import TYPE_CHECKING, Any
-from .state import STRANGERS_AT_MOST, state
+from .state import OTHERS_AT_MOST, state
 
 if TYPE_CHECKING:
     from .stop import Control
@@ -124,7 +124,7 @@ class ProfilerWindow:
 
     def __init__(self) -> None:
         self.short = False  # it saw no training: another one is to be opened
-        self.start = self.cpu = self.begun = self.backwards = self.strangers = 0
+        self.start = self.cpu = self.begun = self.backwards = self.others = 0
         self.before: list[
             int
         ] = []  # nanoseconds of CPU of the steps that were recorded before, and forgotten
@@ -154,8 +154,8 @@ class ProfilerWindow:
         if (
             state.thread() != self.thread
         ):  # one that fetches ahead; torch ends a profiler in its own thread only
-            self.strangers += 1
-            return self.strangers > STRANGERS_AT_MOST
+            self.others += 1
+            return self.others > OTHERS_AT_MOST
         trained = state.backwards - self.backwards
         if self.running and state.backwards and (not trained or (trained > 1 and not self.before)):
             return not self._anew()
@@ -251,12 +251,12 @@ def attach(control: Control) -> None:
 def _is_elsewhere() -> bool:
     """Whether this is the batch of another loop than the one that trains, such as an evaluation. Between two
     epochs nobody sets the pace; a training loader that is built anew is known after its first step."""
-    heard = state.heard
-    if heard is None:
+    sampled = state.sampled
+    if sampled is None:
         return False
     if state.pacer is None:
-        return bool(state.trained_on) and heard.loader != state.trained_on
-    return heard is not state.pacer
+        return bool(state.trained_on) and sampled.loader != state.trained_on
+    return sampled is not state.pacer
 
 
 def _on(accelerator: Any) -> TraceWindow:

@@ -62,8 +62,8 @@ class AgentState:
         self.worker = False
         self.close = True
         self.resting = False
-        self.heard: IteratorCounts | None = None  # whose step, begun with a close look, is being listened to
-        self.pacer: IteratorCounts | None = None  # whose last heard step is taken for those not heard
+        self.sampled: IteratorCounts | None = None  # whose step, begun with a close look, is sampled
+        self.pacer: IteratorCounts | None = None  # whose last sampled step stands for the others
         self.trained_on = 0  # the loader whose batches were last seen to be trained on, 0 = none yet
         self.ranked = False  # this process is one of several that train together
         self.stride = 1
@@ -168,7 +168,7 @@ class AgentState:
         self.wait_ns += account.wait_ns - wait_ns
 
     def catch_up(self, ending: IteratorCounts | None) -> None:
-        """The steps that nobody heard are taken to have done what the last one heard did. Of those of
+        """The steps that were not sampled are taken to have done what the last sampled one did. Of those of
         ``ending`` the one that runs is over, too."""
         pacer = self.pacer
         if pacer is None or not self.resting:
@@ -252,4 +252,4 @@ def _forked() -> None:
         pass
 
 
-STRANGERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
+OTHERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone

@@ -69,7 +69,7 @@ class TensorHooks:
         self.compiled = False  # a graph was traced: from then on nothing that it may hold stays on
         self.traced = 0  # looks in which a graph was
         self.deep = False  # inside of a call that is noted: what it calls belongs to it
-        self.looks = self.heard = 0
+        self.looks = self.sampled = 0
         self.next = FIRST_LOOK
         self.left = PUT_ON_AT_MOST
         self.makers: dict[int, bool] = {}  # site -> whether it makes what it copies
@@ -77,7 +77,7 @@ class TensorHooks:
         self.idle = 0  # calls on tensors of the host, while on
 
 
-ears = TensorHooks()
+patches = TensorHooks()
 
 
 def hook(owner: Any, name: str, build: Callable[[Any], Any], when: str = LOOKS) -> None:
@@ -89,13 +89,13 @@ def hook(owner: Any, name: str, build: Callable[[Any], Any], when: str = LOOKS) 
         wrapper: Any = HookedMethod(owner, build(original), original)
     else:
         wrapper = functools.update_wrapper(build(original), original)
-    ears.hooks.append((owner, name, wrapper, vars(owner).get(name, INHERITED), when))
+    patches.hooks.append((owner, name, wrapper, vars(owner).get(name, INHERITED), when))
 
 
 @quiet
 def install(compiled: bool) -> None:
     """Once, when all hooks are ready. ``compiled``: graphs have been traced already."""
-    ears.compiled = compiled
+    patches.compiled = compiled
     importing.before_search.append(hush)
     os.register_at_fork(after_in_child=_forget)
     if not compiled:
@@ -105,32 +105,32 @@ def install(compiled: bool) -> None:
 def listen() -> bool:
     """A look begins: put the hooks on if it is time, and in a profiler's window. Whether they are on."""
     rest()
-    if not ears.hooks:
+    if not patches.hooks:
         return False
     _watch_compiler()
-    ears.looks += 1
-    if not ears.left or (ears.looks < ears.next and state.window is None):
+    patches.looks += 1
+    if not patches.left or (patches.looks < patches.next and state.window is None):
         return False
-    ears.heard += 1
-    ears.idle = 0
+    patches.sampled += 1
+    patches.idle = 0
     _put_on()
-    return ears.on
+    return patches.on
 
 
 @quiet
 def rest() -> None:
     """The look is over."""
-    if ears.on:
+    if patches.on:
         _take_off()
-        ears.deep, ears.busy = False, ears.busy or ears.idle > IDLE_AT_MOST
-        distance = 1 << min(ears.heard // DOUBLED_AFTER, 30)
-        ears.next = ears.looks + max(distance, ears.idle // CALLS_FOR_A_LOOK)
+        patches.deep, patches.busy = False, patches.busy or patches.idle > IDLE_AT_MOST
+        distance = 1 << min(patches.sampled // DOUBLED_AFTER, 30)
+        patches.next = patches.looks + max(distance, patches.idle // CALLS_FOR_A_LOOK)
 
 
 @quiet
 def hush() -> None:
     """Take them off in mid-look, which then counts as one that was not listened to."""
-    if ears.on:
+    if patches.on:
         rest()
         look = state.look
         if look is not None:
@@ -140,7 +140,7 @@ def hush() -> None:
 
 def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it with all hooks off, and put them on again."""
-    if not ears.on:
+    if not patches.on:
         return call(*args, **kwargs)
     _take_off()
     try:
@@ -152,24 +152,24 @@ def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 @quiet
 def _put_on() -> None:
-    ears.on = True
-    if not ears.left:  # and so it cannot be told what happens in the rest of this look
+    patches.on = True
+    if not patches.left:  # and so it cannot be told what happens in the rest of this look
         hush()
         return
-    ears.left -= 1
-    _set(LOOKS, ALWAYS, WINDOWS if state.window is not None and not ears.busy else "")
+    patches.left -= 1
+    _set(LOOKS, ALWAYS, WINDOWS if state.window is not None and not patches.busy else "")
 
 
 def _set(*when: str) -> None:
-    for owner, name, wrapper, own, its_time in ears.hooks:
+    for owner, name, wrapper, own, its_time in patches.hooks:
         if its_time in when and vars(owner).get(name, INHERITED) is own:
             setattr(owner, name, wrapper)  # what somebody else has put there stays
 
 
 def _take_off() -> None:
-    ears.on = False
-    for owner, name, wrapper, own, its_time in ears.hooks:
-        if vars(owner).get(name) is wrapper and (its_time != ALWAYS or ears.compiled):
+    patches.on = False
+    for owner, name, wrapper, own, its_time in patches.hooks:
+        if vars(owner).get(name) is wrapper and (its_time != ALWAYS or patches.compiled):
             if own is INHERITED:
                 delattr(owner, name)
             else:
@@ -187,18 +187,18 @@ def _watch_compiler() -> None:
 @quiet
 def _compiles(*args: object) -> None:
     """A graph is about to be traced."""
-    if ears.on:
-        ears.traced += 1
-        if ears.traced >= COMPILED_AT_MOST:
-            ears.left = 0
+    if patches.on:
+        patches.traced += 1
+        if patches.traced >= COMPILED_AT_MOST:
+            patches.left = 0
     hush()
-    if not ears.compiled:
-        ears.compiled = True
+    if not patches.compiled:
+        patches.compiled = True
         _take_off()
 
 
 def _forget() -> None:
     """In a forked child: its parent's look is not its own."""
-    ears.compiled = True
+    patches.compiled = True
     _take_off()
-    ears.hooks.clear()
+    patches.hooks.clear()

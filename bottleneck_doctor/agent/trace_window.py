@@ -14,7 +14,7 @@ from . import profiler_conflict, wire
 from .clocks import now
 from .compiler import may_profile
 from .hints import Any, FrameType
-from .state import STRANGERS_AT_MOST, state
+from .state import OTHERS_AT_MOST, state
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
 SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"  # an atomic int, in torch 2.6 and in 2.13
@@ -146,7 +146,7 @@ class TraceWindow:
         self.thread = state.thread()
         self.trace: Any = None
         self.start = self.begun = self.ended = 0
-        self.warmed = self.steps = self.updates = self.strangers = 0
+        self.warmed = self.steps = self.updates = self.others = 0
         self.loader = 0
         self.short = False  # the loop was left before there was enough to be measured
         self.last: Any = None  # the mark behind the last step
@@ -168,8 +168,8 @@ class TraceWindow:
         if self.trace is None:
             return True
         if state.thread() != self.thread:
-            self.strangers += 1
-            return self.strangers > STRANGERS_AT_MOST
+            self.others += 1
+            return self.others > OTHERS_AT_MOST
         try:
             return self._arrived(loader)
         except Exception as refusal:

@@ -87,7 +87,7 @@ class _TrainingHooks:
         self.hooks: list[tuple[dict[int, Any], int, Any]] = []
 
 
-_ears = _TrainingHooks()
+_patches = _TrainingHooks()
 
 
 def patch_autograd(module: Any) -> None:
@@ -96,7 +96,7 @@ def patch_autograd(module: Any) -> None:
     for name in ("backward", "grad"):
         original = getattr(module, name)
         replace(module, name, _backward)
-        _ears.functions.append((module, name, getattr(module, name), original))
+        _patches.functions.append((module, name, getattr(module, name), original))
 
 
 @quiet
@@ -106,10 +106,10 @@ def listen() -> None:
     if not state.resting:
         return
     state.resting = False
-    for owner, name, wrapper, original in _ears.functions:
+    for owner, name, wrapper, original in _patches.functions:
         if getattr(owner, name) is original:  # somebody else's wrapper stays where it is
             setattr(owner, name, wrapper)
-    for table, number, hook in _ears.hooks:
+    for table, number, hook in _patches.hooks:
         table[number] = hook
 
 
@@ -120,10 +120,10 @@ def rest() -> None:
     state.close, state.resting = False, True
     if compiler.compiling():
         return
-    for owner, name, wrapper, original in _ears.functions:
+    for owner, name, wrapper, original in _patches.functions:
         if getattr(owner, name) is wrapper:
             setattr(owner, name, original)
-    for table, number, _ in _ears.hooks:
+    for table, number, _ in _patches.hooks:
         table.pop(number, None)
 
 
@@ -175,7 +175,7 @@ def patch_optimizer(module: Any) -> None:
     optimizers.watch(module)
     before = module.register_optimizer_step_pre_hook(_untraced_before)
     after = module.register_optimizer_step_post_hook(_untraced_after)
-    _ears.hooks = [
+    _patches.hooks = [
         (before.hooks_dict_ref(), before.id, _untraced_before),
         (after.hooks_dict_ref(), after.id, _untraced_after),
     ]

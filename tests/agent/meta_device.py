@@ -68,7 +68,7 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
     before = dict(state.__dict__)
     state.begin(str(folder))
     device = state.accelerator = MetaDevice()
-    vars(tensor_hooks.ears).update(vars(tensor_hooks.TensorHooks()), next=0)
+    vars(tensor_hooks.patches).update(vars(tensor_hooks.TensorHooks()), next=0)
     device_calls.patch(torch)
     importing.before_search.append(tensor_hooks.hush)
     try:
@@ -77,7 +77,7 @@ def in_use(folder: Path) -> Iterator[MetaDevice]:
         device_clock.drop()
         importing.before_search.remove(tensor_hooks.hush)
         tensor_hooks._forget()
-        vars(tensor_hooks.ears).update(vars(tensor_hooks.TensorHooks()))
+        vars(tensor_hooks.patches).update(vars(tensor_hooks.TensorHooks()))
         state.__dict__.clear()
         state.__dict__.update(before)
 

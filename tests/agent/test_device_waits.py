@@ -55,7 +55,7 @@ def test_on_the_host_nothing_waits(name: str, device: MetaDevice, tmp_path: Path
     with look():
         WAITING[name](torch.zeros(()))
     assert waits(tmp_path) == []
-    assert tensor_hooks.ears.heard == 1
+    assert tensor_hooks.patches.sampled == 1
 
 
 @pytest.mark.parametrize("show", [str, repr, "{}".format, "{:s}".format])

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from bottleneck_doctor.agent import importing, tensor_hooks, wire
-from bottleneck_doctor.agent.tensor_hooks import ears
+from bottleneck_doctor.agent.tensor_hooks import patches
 from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
 
 COPYREG = "__slotnames__"  # it keeps that on every class of which something was ever copied or pickled
@@ -40,24 +40,24 @@ def test_hooks_are_on_in_a_look_and_nowhere_else(device: MetaDevice) -> None:
 
 
 def test_the_first_looks_are_left_alone(device: MetaDevice) -> None:
-    ears.next = tensor_hooks.FIRST_LOOK
+    patches.next = tensor_hooks.FIRST_LOOK
     for _ in range(tensor_hooks.FIRST_LOOK - 1):
         with look():
-            assert not ears.on
+            assert not patches.on
     with look():
-        assert ears.on
+        assert patches.on
 
 
 def test_they_go_on_ever_more_rarely_and_not_for_ever(device: MetaDevice) -> None:
     heard: list[int] = []
     for number in range(3000):
-        before = ears.heard
+        before = patches.sampled
         tensor_hooks.listen()
         tensor_hooks.rest()
-        heard += [number] if ears.heard > before else []
+        heard += [number] if patches.sampled > before else []
     assert heard[:5] == [0, 1, 2, 3, 4]
     assert 100 < len(heard) < 300
-    ears.left, ears.next = 0, 0
+    patches.left, patches.next = 0, 0
     assert not tensor_hooks.listen()
     assert as_torch_made_it()
 
@@ -65,11 +65,11 @@ def test_they_go_on_ever_more_rarely_and_not_for_ever(device: MetaDevice) -> Non
 def test_a_loop_that_reads_many_tensors_of_the_host_is_spared(device: MetaDevice) -> None:
     with look():
         sum(one.item() for one in torch.ones(500))
-    assert ears.next >= ears.looks + 500 // tensor_hooks.CALLS_FOR_A_LOOK
+    assert patches.next >= patches.looks + 500 // tensor_hooks.CALLS_FOR_A_LOOK
 
 
 def test_a_step_without_hooks_says_so(device: MetaDevice, tmp_path: Path) -> None:
-    for ears.next in (0, 100):
+    for patches.next in (0, 100):
         with look():
             torch.ones(2).to("meta")
     assert [row.copies for row in rows_of(tmp_path, wire.DEVICE_STEP)] == [0, wire.NOTHING]
@@ -97,7 +97,7 @@ def test_a_program_that_compiles_in_every_look_is_left_alone(device: MetaDevice,
         with look():
             tensor_hooks._compiles()
             assert as_torch_made_it()
-    assert ears.heard == tensor_hooks.COMPILED_AT_MOST
+    assert patches.sampled == tensor_hooks.COMPILED_AT_MOST
     assert {row.copies for row in rows_of(tmp_path, wire.DEVICE_STEP)} == {wire.NOTHING}
 
 
@@ -122,7 +122,7 @@ def test_a_subclass_is_told_of_torchs_own_functions(device: MetaDevice, tmp_path
         torch.zeros(()).copy_(one)
         one.to("cpu")
         torch.ones(1).to(one)
-        assert ears.on
+        assert patches.on
         torch.ones(1).to("meta")
     base = torch._C.TensorBase
     assert Told.heard == [base.item, base.__bool__, base.copy_, base.to, base.to]
@@ -146,7 +146,7 @@ def test_a_default_device_is_no_stranger(device: MetaDevice, tmp_path: Path) -> 
     with look(), torch.device("cpu"):
         torch.ones(2).to("meta")
     assert len(rows_of(tmp_path, wire.DEVICE_COPY)) == 1
-    assert ears.left == tensor_hooks.PUT_ON_AT_MOST - 1
+    assert patches.left == tensor_hooks.PUT_ON_AT_MOST - 1
 
 
 def test_lazy_parameters_can_still_be_moved(device: MetaDevice) -> None:
@@ -173,13 +173,13 @@ def test_a_forked_child_has_torchs_own(device: MetaDevice) -> None:
         child.start()
         assert found.get()
         child.join()
-        assert ears.on
+        assert patches.on
     importing.before_search.remove(tensor_hooks.hush)
 
 
 def test_a_hook_that_cannot_be_put_on_costs_the_user_nothing(device: MetaDevice) -> None:
-    ears.hooks.append((int, "real", None, vars(int)["real"], tensor_hooks.LOOKS))  # of a class that is closed
+    patches.hooks.append((int, "real", None, vars(int)["real"], tensor_hooks.LOOKS))  # closed
     with look(), suppress(RuntimeError):
         torch.zeros((), device="meta").item()
-    ears.hooks.pop()
+    patches.hooks.pop()
     assert as_torch_made_it()

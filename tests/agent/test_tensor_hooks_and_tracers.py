@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bottleneck_doctor.agent.tensor_hooks import ears
+from bottleneck_doctor.agent.tensor_hooks import patches
 from tests.agent.meta_device import IN_SCRIPT, MetaDevice, in_use, look
 from tests.agent.watching import PRELUDE, Told, plain, said, watched
 
@@ -102,7 +102,7 @@ def device(tmp_path: Path) -> Iterator[MetaDevice]:
 def test_the_outcome_is_the_same(tracer: str, device: MetaDevice) -> None:
     alone = TRACERS[tracer]()
     with look():
-        assert ears.heard == 1
+        assert patches.sampled == 1
         seen = TRACERS[tracer]()
     assert seen == alone
     assert TRACERS[tracer]() == alone
@@ -130,7 +130,7 @@ def whole(batch, target):
 clock = sys.modules.get("_bdoc_agent.device_clock")
 if clock is not None:
     clock.adopt(Device())
-    sys.modules["_bdoc_agent.tensor_hooks"].ears.next = 0
+    sys.modules["_bdoc_agent.tensor_hooks"].patches.next = 0
 class Window:  # pretended: hooks that are for windows only are on, too
     def over(self, loader): return False
     def name(self, kind, frame): return None
@@ -144,7 +144,7 @@ for epoch, size in enumerate(sizes):  # new sizes are compiled for in the midst 
         torch.ones(2).to("meta")
         train_on(batch)
 counters = torch._dynamo.utils.counters
-heard = 0 if clock is None else sys.modules["_bdoc_agent.tensor_hooks"].ears.heard
+heard = 0 if clock is None else sys.modules["_bdoc_agent.tensor_hooks"].patches.sampled
 say(
     losses=losses, breaks=sum(counters["graph_break"].values()), graphs=counters["stats"]["unique_graphs"],
     frames=counters["frames"]["total"], compilations=len(torch._dynamo.utils.get_compilation_metrics()),
