@@ -17,7 +17,6 @@ from .state import state
 if TYPE_CHECKING:
     from .state import IteratorCounts
 
-
 LOOKS_AT_MOST = 64  # iterators of a process
 CALLS_AT_MOST = 16  # of modules without weights (transforms, losses) before the one that is waited for
 
@@ -261,11 +260,10 @@ def _collected(phase: str, info: dict[str, Any]) -> None:
         if phase == "start":
             _collecting_since[0] = now()
             return
-        taken = now() - _collecting_since[0]
-        if taken >= NOTED_NS and _collecting_since[0]:
-            state.row(
-                wire.COLLECTION, _collecting_since[0], taken, info.get("generation", 0), thread=state.thread()
-            )
+        since = _collecting_since[0]
+        taken = now() - since
+        if taken >= NOTED_NS and since:
+            state.row(wire.COLLECTION, since, taken, info.get("generation", 0), thread=state.thread())
     except BaseException:
         pass
 

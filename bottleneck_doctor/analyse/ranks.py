@@ -105,10 +105,18 @@ def compare(profile: Profile) -> Balance | None:
 
 
 def all_ranks(profile: Profile) -> list[RankSteps]:
-    """Those that exchange something in this run, and those of other runs whose steps could be aligned."""
-    seen = with_host if profile.elsewhere else rank_steps
-    here = [seen(profile, one) for one in exchanging(profile)]
-    return here + [one for one in profile.elsewhere if one.steps]
+    """Those that exchange something in this run; of a merged profile all, its own and those of other runs."""
+    if profile.elsewhere:
+        return [*watched_ranks(profile), *profile.elsewhere]
+    return [rank_steps(profile, one) for one in exchanging(profile)]
+
+
+def watched_ranks(profile: Profile) -> list[RankSteps]:
+    """The longest loop of each rank that one run watched, with how busy its machine was meanwhile; of all
+    processes where no rank is known."""
+    loops = [with_host(profile, one) for one in longest_loops(profile).values()]
+    known = {one.rank: one for one in loops if one.rank is not None}  # the longest: they come by length
+    return list(known.values()) or loops
 
 
 def rank_steps(profile: Profile, one: Beat) -> RankSteps:
@@ -264,12 +272,13 @@ STEADILY = 0.8  # of the stretches, in which it is later than the median one (ou
 THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (ours)
 
 
-def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank]:
-    """The slowest first; none where steps cannot be aligned, or no rank is late."""
+def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
+    """The slowest first. None where that cannot be told: steps cannot be aligned, or no loop was seen asleep
+    in an exchange (an accelerator waits in its place)."""
     edges = shared_edges(ranks) if len(ranks) > 1 else []
     keep = kept(ranks, edges) if len(edges) > 1 else []
-    if len(keep) < COMPARED_AT_LEAST:
-        return []
+    if len(keep) < COMPARED_AT_LEAST or not any(any(one.exchange_s) for one in ranks):
+        return None
     steps = sum(edges[place + 1] - edges[place] for place in keep)
     sums = [_sums(one, edges, keep) for one in ranks]
     owns = [
@@ -324,15 +333,17 @@ def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
 def _told(ranks: list[RankSteps]) -> RankSteps:
     """The rank that the report is about: one that is late for what its own machine shows, its input or its
     cores; else the one that waits most."""
-    held = next((one for one in slow_ranks(ranks)[:1] if one.cause != "work"), None)
-    return held.rank if held else ranks[pick_place(ranks, [sum(one.wait_s) for one in ranks])]
+    slowest = next(iter(slow_ranks(ranks) or ()), None)
+    if slowest is not None and slowest.cause != "work":
+        return slowest.rank
+    return ranks[pick_place(ranks, [sum(one.wait_s) for one in ranks])]
 
 
 def _ranks(file: str, profile: Profile) -> list[RankSteps]:
-    """The ranks that one run watched, with how busy their machine was meanwhile."""
+    """The ranks of one of the profiles."""
     if profile.elsewhere:
         raise UsageError(f"{file}: it is merged already; name the profiles that it was made of")
-    return [replace(with_host(profile, one), file=file) for one in longest_loops(profile).values()]
+    return [replace(one, file=file) for one in watched_ranks(profile)]
 
 
 def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:

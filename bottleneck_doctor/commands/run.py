@@ -280,9 +280,8 @@ def _save(options: Options, profile: Profile) -> bool:
 def _report(options: Options, profile: Profile, saved: bool, kept: list[str]) -> int:
     """Show the report; the status of the gate."""
     part = partly(profile)
-    quiet = options[QUIET] or bool(
-        part and part[0] and not sys.stderr.isatty()
-    )  # the first rank's run speaks
+    others = bool(part and part[0]) and not sys.stderr.isatty()  # of many runs the first rank's speaks
+    quiet = options[QUIET] or others
     if quiet and not conditions(options):
         return 0
     from ..prescribe import write_up

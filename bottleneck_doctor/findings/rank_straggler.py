@@ -37,7 +37,7 @@ from statistics import fmean
 
 from ..analyse.ranks import Balance, all_ranks, compare, slow_ranks
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
-from ..model.loops import RankSteps
+from ..model.loops import LATE_FOR, RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.entry import Case, Entry
@@ -89,10 +89,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     uneven = balance.uneven >= UNEVEN and waiting >= ASLEEP * diagnosis.step_s
     steady = balance.slowest is None or balance.slowest >= SAME
     if not uneven or (not steady and _crowded(diagnosis, balance)):
-        elsewhere = diagnosis.profile.elsewhere and _late(
-            diagnosis
-        )  # of several runs: who it was is worth a word
-        return Finding(ID, "comm.straggler", elsewhere, [], line_of(diagnosis)) if elsewhere else None
+        late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one of many
+        return Finding(ID, "comm.straggler", late, [], line_of(diagnosis)) if late else None
     proposals = _proposals(diagnosis, balance, steady)
     return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), proposals, line_of(diagnosis))
 
@@ -124,19 +122,11 @@ def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
     return f"{named} on {one.host}" if diagnosis.profile.elsewhere else named
 
 
-CAUSES = {
-    "data": "waiting for data",
-    "quota": "without a core, its CPU quota used up",
-    "cores": "ready without a core",
-    "work": "in work of its own",
-}
-
-
 def _late(diagnosis: Diagnosis) -> list[Evidence]:
     """Ranks that come late step after step, and what they spend the time in."""
-    late = slow_ranks(all_ranks(diagnosis.profile))[:LATE_AT_MOST]
+    late = (slow_ranks(all_ranks(diagnosis.profile)) or [])[:LATE_AT_MOST]
     said = [
-        f"{_name(one.rank, diagnosis)} comes after the median rank, mostly {CAUSES[one.cause]}"
+        f"{_name(one.rank, diagnosis)} comes after the median rank, mostly {LATE_FOR[one.cause]}"
         for one in late
     ]
     return [

@@ -222,8 +222,8 @@ def _check_number(value: float, name: str, where: str) -> None:
 
 
 def _check_columns(table: Any, where: str) -> None:
-    """A dataclass with a column ``t`` is a table: its columns are as long as its time axis."""
-    rows = getattr(table, "t", None)
+    """A dataclass with a column ``t``, or ``steps``, is a table: its columns are as long as that axis."""
+    rows = getattr(table, "t", getattr(table, "steps", None))
     if not isinstance(rows, list):
         return
     for item in fields(table):

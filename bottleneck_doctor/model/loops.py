@@ -260,11 +260,18 @@ class RankSteps:
     window: DeviceWindow | None = None
 
 
+LATE_FOR = {
+    "data": "waiting for data",
+    "quota": "without a core, its CPU quota used up",
+    "cores": "ready without a core",
+    "work": "in work of its own",
+}  # what most of a late rank's time went into, in words
+
+
 @dataclass(frozen=True)
 class SlowRank:
     """A rank that comes late step after step. Seconds per step: outside of exchanges, and how much of that is
-    beyond the median rank's. ``cause`` is what most of the latter, ``part_s``, went into: "data" (waiting for
-    it), "quota" or "cores" (ready without a core), or "work" (its own)."""
+    beyond the median rank's. ``cause`` is what most of the latter, ``part_s``, went into (``LATE_FOR``)."""
 
     rank: RankSteps
     own_s: float

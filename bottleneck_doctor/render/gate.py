@@ -17,7 +17,7 @@ from ..model.gate import (
     Outcome,
     Regression,
 )
-from ..model.loops import SlowRank
+from ..model.loops import LATE_FOR, SlowRank
 from ..model.report import Metric, Verdict
 from . import words
 from .glossary import BOUNDS
@@ -197,18 +197,14 @@ def _weight(move: Move) -> int:
 
 
 LATE_AT_MOST = 8  # lines: more late ranks than that are counted
-CAUSES = {
-    "data": "waiting for data",
-    "quota": "ready without a core: its CPU quota was used up",
-    "cores": "ready without a core",
-    "work": "its own work",
-}
 
 
-def merged_lines(ranks: int, hosts: int, world_size: int, late: Sequence[SlowRank]) -> list[str]:
-    """The sum, then a line for each late rank."""
+def merged_lines(ranks: int, hosts: int, world_size: int, late: Sequence[SlowRank] | None) -> list[str]:
+    """The sum, then a line for each late rank; None says that nobody can tell."""
     missing = f", {world_size - ranks} of {world_size} missing" if world_size > ranks else ""
     lines = [f"{words.counted(ranks, 'rank')} on {words.counted(hosts, 'host')}{missing}"]
+    if late is None:
+        return [*lines, "who comes late cannot be told: no exchange was timed in the loops, or too few steps"]
     lines += [late_text(one) for one in late[:LATE_AT_MOST]]
     if len(late) > LATE_AT_MOST:
         lines.append(f"and {len(late) - LATE_AT_MOST} more that come late")
@@ -223,4 +219,4 @@ def late_text(one: SlowRank) -> str:
     beside = (
         f", where others keep {words.count(others)} cores busy" if one.cause == "cores" and others else ""
     )
-    return f"{where} comes {beyond} a step after the median rank: {part} of it {CAUSES[one.cause]}{beside}"
+    return f"{where} comes {beyond} a step after the median rank: {part} of it {LATE_FOR[one.cause]}{beside}"

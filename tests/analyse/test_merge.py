@@ -10,7 +10,7 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.ranks import all_ranks, compare, merge, slow_ranks
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.model.errors import UsageError
+from bottleneck_doctor.model.errors import BadProfile, UsageError
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.prescribe import write_up
 from tests.analyse.test_ranks import STEPS, ranks
@@ -65,7 +65,7 @@ def test_ranks_of_many_files_are_compared_as_those_of_one() -> None:
 def test_the_late_rank_is_named_with_what_it_spends_its_time_in(column: str, cause: str) -> None:
     profile = spent(ONE_LATE, 3, column, 0.014) if column else ONE_LATE
     found = merged(apart(profile, "aabb"))
-    (late,) = slow_ranks(all_ranks(found))
+    (late,) = slow_ranks(all_ranks(found)) or ()
     assert (late.rank.rank, late.rank.host, late.cause) == (3, "b", cause)
     assert late.beyond_s == pytest.approx(0.015, rel=0.1)
 
@@ -86,7 +86,7 @@ def test_a_quota_that_is_used_up_is_why_there_was_no_core() -> None:
     t = [float(second) for second in range(int(late.loops[0].table.t[-1]) + 1)]
     counted = {"quota_periods": [10 * one for one in t], "throttled_periods": [5 * one for one in t]}
     files["profile.b.3.json"] = replace(late, series=replace(late.series, t=t, values=counted))
-    (found,) = slow_ranks(all_ranks(merged(files)))
+    (found,) = slow_ranks(all_ranks(merged(files))) or ()
     assert found.cause == "quota"
 
 
@@ -112,6 +112,39 @@ def test_runs_on_one_machine_share_its_cores_and_are_not_strangers_to_each_other
     host = diagnose(merged(files)).host
     assert host.trainers == 4
     assert host.foreign_cores == pytest.approx(0.0, abs=0.1)
+
+
+def test_where_no_loop_sleeps_in_exchanges_nobody_can_say_who_is_late() -> None:
+    """As on accelerators: their kernels wait in the loops' place."""
+    files = apart(ONE_LATE, "aabb")
+    for name, one in files.items():
+        (loop,) = one.loops
+        table = replace(loop.table, exchange_s=[0.0] * len(loop.table.t))
+        files[name] = replace(one, loops=[replace(loop, table=table)])
+    found = all_ranks(merged(files))
+    assert len(found) == 4
+    assert slow_ranks(found) is None
+    assert slow_ranks([]) is None
+
+
+def test_a_process_beside_the_ranks_is_none_of_them() -> None:
+    files = apart(ONE_LATE, "aabb")
+    first = files["profile.a.0.json"]
+    short = replace(first.loops[0].table, **{
+        name: column[:20] for name, column in vars(first.loops[0].table).items() if isinstance(column, list)
+    })  # fmt: skip
+    stray = [replace(first.loops[0], pid=pid, table=short) for pid in (2, 3)]
+    named = [replace(first.processes[0], pid=2, rank=None), replace(first.processes[0], pid=3)]
+    first = replace(first, loops=[*first.loops, *stray], processes=[*first.processes, *named])
+    found = merged({**files, "profile.a.0.json": first})
+    assert sorted(one.rank for one in all_ranks(found) if one.rank is not None) == [0, 1, 2, 3]
+
+
+def test_a_merged_profile_with_a_torn_column_is_refused() -> None:
+    found = merged(apart(ONE_LATE, "aabb"))
+    torn = replace(found, elsewhere=[replace(found.elsewhere[0], wait_s=[0.1])])
+    with pytest.raises(BadProfile, match="column 'wait_s' has 1 rows"):
+        encode_profile(torn)
 
 
 def test_a_merged_profile_is_read_back_as_it_was_written() -> None:

@@ -25,7 +25,7 @@ from tests.lab.run import BDOC
 RECORDED = Path(__file__).parents[1] / "golden" / "accuracy" / "two-ranks-healthy.profile.json.gz"
 ON_A_HOST = 8
 LATE_S = 0.02  # a step, of 53 ms
-CAUSES = {"wait_s": "waiting for data", "runq_s": "ready without a core", "": "its own work"}
+CAUSES = {"wait_s": "waiting for data", "runq_s": "ready without a core", "": "in work of its own"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,10 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = bdoc("merge", str(folder), "-o", str(folder / "all.json"))
         took = time.monotonic() - began
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        began = time.monotonic()
         bdoc("report", str(folder / "all.json"), "--format", "html", "-o", str(folder / "page.html"))
+        drawn_s = time.monotonic() - began
         sizes = [os.path.getsize(folder / one) / 2**20 for one in ("all.json", "page.html")]
     print(f"{given.ranks} ranks: {took:.1f} s, {memory:.0f} MiB of memory")
-    print("profile {:.1f} MiB, page {:.1f} MiB".format(*sizes))
+    print("profile {:.1f} MiB, page {:.1f} MiB, drawn in {:.1f} s".format(*sizes, drawn_s))
     print(said, end="")
     found = sum(f"rank {rank} on " in said and CAUSES[column] in said for rank, column in late.items())
     print(f"{found} of {len(late)} late ranks named")

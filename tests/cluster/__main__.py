@@ -20,7 +20,7 @@ from tests.cluster.slurm import slurm
 from tests.lab.run import BDOC, ROOT
 
 TRAIN = str(Path(__file__).with_name("train.py"))
-CAUSES = {"data": "waiting for data", "cores": "ready without a core", "work": "its own work"}
+CAUSES = {"data": "waiting for data", "cores": "ready without a core", "work": "in work of its own"}
 PATIENCE_S = 180.0
 HOGS = 6  # processes on the late rank's core
 Start = Callable[[Path, str], None]  # trains in a folder, late for that cause

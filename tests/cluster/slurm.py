@@ -55,7 +55,8 @@ def slurm(nodes: Sequence[str]) -> Iterator[str]:
         conf.write_text(text)
         daemons = [["slurmctld", "-D"], *(["slurmd", "-D", "-N", node] for node in nodes)]
         environ = {**os.environ, "SLURM_CONF": str(conf)}
-        subprocess.run(["munged", "--force"], capture_output=True, check=False)  # one that runs already stays
+        if subprocess.run(["munge", "-n"], capture_output=True, check=False).returncode:  # none runs yet
+            daemons.insert(0, ["munged", "--force", "--foreground"])
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environ}
         running = [subprocess.Popen(line, **quiet) for line in daemons]  # type: ignore[call-overload]
         try:

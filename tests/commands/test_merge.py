@@ -31,7 +31,7 @@ def test_a_folder_of_profiles_becomes_one(folder: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "4 ranks on 2 hosts"
     assert said[1].startswith("rank 3 on b comes 15")
-    assert said[1].endswith("of it its own work")
+    assert said[1].endswith("of it in work of its own")
     assert said[2] == "profile in profile.json; `bdoc report profile.json` shows it"
     assert len(read_profile("profile.json").elsewhere) == 3
     assert main(["merge", ".", "-o", "again.json"]) == 0, "what it made itself is none of the parts"
