@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 RECORDED = (ROOT / "tests/golden/accuracy", ROOT / "tests/golden/others")
 ROOMS = ("analyse", "assemble", "calibrate", "findings", "prescribe", "model")
 MARK = re.compile(r"\(ours\b")
+TIGHT = 0.07  # of its value, to the nearest recorded ones
 ORDERS, SUMS = ("lt", "le", "gt", "ge"), ("add", "sub", "truediv")
 Computed = Callable[[Any, Any], Any]
 
@@ -33,7 +34,8 @@ INTRODUCTION = (
     "docs/thresholds.md` writes this page. *Below* and *above* are the nearest values that one was "
     "compared with: between them the number could be any, and no comparison would end otherwise. A "
     "number that is used without a comparison scales an estimate; one that no recording comes to is "
-    "held by drawn cases alone, as those of accelerators are."
+    "held by drawn cases alone, as those of accelerators are. {tight} have one within {share:.0%} on "
+    "both sides: there a verdict turns on little."
 )
 
 
@@ -48,6 +50,15 @@ class Constant:
     used_by: set[str] = field(default_factory=set)
     below: tuple[float, str] | None = None
     above: tuple[float, str] | None = None
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether recorded values lie close to it on both sides: there a verdict turns on little."""
+        near = [
+            met is not None and abs(met[0] - self.value) <= TIGHT * self.value
+            for met in (self.below, self.above)
+        ]
+        return all(near)
 
     def meet(self, value: float, recording: str) -> None:
         """A comparison with that value."""
@@ -176,9 +187,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def told(found: Sequence[Constant], recordings: int) -> Iterator[str]:
     """The page, line by line."""
     reached = [one for one in found if one.used_by]
+    tight = [one for one in reached if one.is_tight]
     yield "# Constants that are ours"
     yield ""
-    yield INTRODUCTION.format(all=len(found), reached=len(reached), recordings=recordings)
+    yield INTRODUCTION.format(
+        all=len(found), reached=len(reached), recordings=recordings, tight=len(tight), share=TIGHT
+    )
     for module in dict.fromkeys(one.module for one in found):
         yield ""
         yield f"## {module.partition('.')[2].replace('.', '/')}.py"
