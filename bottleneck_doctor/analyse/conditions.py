@@ -23,6 +23,7 @@ METRIC_NAMES = (
     "gpu_busy_fraction",
     "gpu_memory_fraction",
     "mfu",
+    "cores_per_gpu",
     "worker_busy_fraction",
     "startup_s",
     "evaluation_fraction",

@@ -15,6 +15,7 @@ from ..model.profile import Profile
 from .hot_lines import role_of
 from .inputs import UNSEEN, BlockedSplit, fetches_of, rows_within, split_blocked
 from .loop_parts import is_ours, parse_frame
+from .rank_map import rank_map
 from .timeline import course_of
 
 SHORTEST_S = 1e-8  # nothing shorter can be seen, and rounding leaves such
@@ -356,4 +357,5 @@ def _frames(stack: Stack) -> Frames:
 
 def picture_of(diagnosis: Diagnosis) -> Picture:
     """Total: any diagnosis has a picture, which may be empty."""
-    return Picture(course_of(diagnosis), lanes_of(diagnosis), call_paths(diagnosis.profile))
+    profile = diagnosis.profile
+    return Picture(course_of(diagnosis), lanes_of(diagnosis), call_paths(profile), rank_map(profile))

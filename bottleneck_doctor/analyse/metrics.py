@@ -13,6 +13,7 @@ from ..model.diagnosis import Diagnosis, HostLoad, Step
 from ..model.profile import Profile
 from ..model.report import DeviceSummary, Evidence, Metric
 from ..model.run import Process
+from .causes import side_gains
 from .step_costs import clock_loss
 from .steps import mean_interval, share_in, share_interval, steps_in
 from .whole_run import evaluation_share, life_of
@@ -93,7 +94,7 @@ def measure(
         "iowait_fraction": Metric(main.host.iowait, "share", source="/proc/stat; corroborates only"),
         "gpu_busy_fraction": gpu_busy(device),
         "gpu_memory_fraction": gpu_memory(main.profile, device),
-        **({"mfu": utilisation(device)} if device is not None else {}),
+        **({"mfu": utilisation(device), "cores_per_gpu": cores_needed(main)} if device is not None else {}),
         "worker_busy_fraction": Metric(inputs.busy, "share", n=inputs.batches, source="time inside fetches"),
         "startup_s": _startup(main),
         "evaluation_fraction": Metric(evaluating, "share", source="loops without backward passes"),
@@ -105,6 +106,16 @@ def cpu_busy(host: HostLoad) -> Metric:
     """The share of the allowed cores that the job keeps busy."""
     busy = None if host.job_cores is None else min(1.0, host.job_cores / host.cores)
     return Metric(busy, "share", source="CPU seconds of the process tree over cores allowed")
+
+
+def cores_needed(main: Diagnosis) -> Metric:
+    """The CPU that a step's batch takes to make, over the step as it would be without any wait for it."""
+    inputs, scenario = main.inputs, main.scenario
+    if not inputs.batches or scenario is None or main.step_s <= 0:
+        return Metric(None, "cores", source="no fetch was timed")
+    without = main.step_s / max(1.0, side_gains(scenario)["input"])
+    needed = (inputs.cpu + inputs.other_cpu) / without
+    return Metric(needed, "cores", n=inputs.batches, source="CPU of a batch over the step without data wait")
 
 
 def _per_s(step: Metric, times: float) -> Metric:
@@ -225,6 +236,9 @@ def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
     if mfu is not None and mfu.low is not None:
         text = "of its peak arithmetic" if mfu.value is not None else "of its peak arithmetic at least"
         yield Evidence(text, "mfu", mfu.low, mfu.source)
+    cores = metrics.get("cores_per_gpu")
+    if cores is not None and cores.value is not None:
+        yield Evidence("cores that its input needs to keep up", "cores_per_gpu", cores.value, cores.source)
     if beat is not None and beat.wall_s > 0:
         known = [(getattr(beat, part) / beat.wall_s, text, name) for text, name, part in IDLE]
         for share, text, name in sorted(known, reverse=True):

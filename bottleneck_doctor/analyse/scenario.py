@@ -11,6 +11,7 @@ from ..model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step
 from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
+from ..model.run import Machine
 from .host import crowding, strangers
 from .hot_lines import NOBODY, Feeders
 from .inputs import UNSEEN, epoch_draws_s, making_of, own_works
@@ -27,6 +28,7 @@ from .threads import asleep_share, making_threads, operator_s, resting_share, sp
 ROUNDS = 12  # of halving: to a four-thousandth of the range
 SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (ours)
 TELLS = 1.01  # times the replayed step at least, or the number has no say in it (ours)
+SIBLING = 0.25  # of a core is what its second hardware thread adds [catalogue F03, not measured here]
 FREE = 0.2  # of the measured turn at least is computing, not interference (ours)
 
 
@@ -156,7 +158,7 @@ def build_scenario(
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
-        cores=host.cores / host.trainers,
+        cores=capacity(profile.machine, host.cores) / host.trainers,
         strangers=strangers(host) / host.trainers,
         threads=threads,
         operator_s=operator_s(profile),
@@ -179,6 +181,14 @@ def build_scenario(
     base = fitted(base, step_s, step_s - mean_in(steps, "wait"), _is_bulky(payload))
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     return _fed(base, feeders, steps, host) if feeders.count else base
+
+
+def capacity(machine: Machine, cores: float) -> float:
+    """What so many of a machine's cores compute when all are busy, in cores that are busy alone."""
+    physical = machine.physical_cores
+    if physical is None or cores <= physical:
+        return cores
+    return physical + SIBLING * (cores - physical)
 
 
 def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:

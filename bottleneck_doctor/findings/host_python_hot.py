@@ -39,6 +39,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from ..analyse.between_epochs import made_anew
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import is_library, own_stacks, witnessed
 from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
@@ -133,11 +134,13 @@ def python_or_profile(diagnosis: Diagnosis) -> str | None:
 
 
 def hottest(diagnosis: Diagnosis) -> Hot | None:
-    """The user's function below which most samples outside of torch fell, with its line."""
-    loop = diagnosis.loop
+    """The user's function below which most samples outside of torch fell, with its line; what each epoch
+    makes again apart, which has a finding of its own."""
+    loop, anew = diagnosis.loop, made_anew(diagnosis)
     stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
+    apart = {id(one) for one in anew.stacks} if anew is not None else set()
     below: dict[str, list[tuple[str, Stack]]] = {}
-    for stack in stacks:
+    for stack in (one for one in stacks if id(one) not in apart):
         mine = [frame for frame in stack.frames if not any(mark in frame for mark in INSTALLED)]
         if mine and not is_library(stack.frames[-1]):
             below.setdefault(mine[-1].rpartition(":")[0], []).append((mine[-1], stack))

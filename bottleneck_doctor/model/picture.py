@@ -107,12 +107,27 @@ class CallPaths:
 
 
 @dataclass(frozen=True)
+class RankMap:
+    """Ranks over steps: what each took outside of exchanges, over what the median rank took.
+
+    ``edges`` are the steps between which the columns of ``ratio`` lie, one row for each of ``names``; None
+    where steps were set aside. ``left_out`` ranks are nearer to the median one than all that are shown.
+    """
+
+    names: list[str]
+    edges: list[int]
+    ratio: list[list[float | None]]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
 class Picture:
     """Everything that can be drawn of a run; empty where nothing was measured."""
 
     timeline: Timeline
     lanes: Lanes | None = None
     stacks: list[CallPaths] = field(default_factory=list)
+    ranks: RankMap | None = None
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the job was given. ``cores`` = min(affinity, cgroup quota), never the box's count."""
+    """What the job was given. ``cores`` = min(affinity, cgroup quota), never the box's count;
+    ``physical_cores`` of those it may run on, hardware threads of one core counted once."""
 
     host: str
     kernel: str
@@ -46,6 +47,7 @@ class Machine:
     cores: float
     affinity_cores: int | None = None
     quota_cores: float | None = None
+    physical_cores: int | None = None
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
     shm_free_bytes: int | None = None

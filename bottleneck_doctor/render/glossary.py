@@ -165,6 +165,10 @@ Peak of the GPU memory in use over the memory there is.""",
 Model FLOPs utilisation: the time that a step's matrix products and convolutions take at the GPU's
 peak in their precision, over the time that the step takes. Recomputed activations count. Not
 measured where the peak or too much of the arithmetic is unknown (fused attention).""",
+    "cores_per_gpu": """\
+Cores that the making of batches must keep busy for one GPU never to wait for data: the CPU time of a
+batch over the step that the replay gives without any data wait. Hold it against cores over GPUs of the
+machine that you choose. Not measured where the training uses no accelerator.""",
     "worker_busy_fraction": """\
 Share of the loader workers' time spent fetching batches. Near 1 while the loop waits: too few
 or too slow workers. Near 0: the loader is not the bottleneck. Not measured when there are no

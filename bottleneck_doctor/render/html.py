@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..model.picture import Lanes, Mark, Picture, Timeline
+from ..model.picture import Lanes, Mark, Picture, RankMap, Timeline
 from ..model.report import Remedy, Report
 from . import words
 from .compose import is_alternative
 from .document import Document
 from .figures.axes import Figure
 from .figures.lanes import called, kinds_in, lane_names, lanes_figure, legend
+from .figures.ranks import ranks_figure
 from .figures.staircase import staircase_figure, stairs_of
 from .figures.timeline import curve_words, flat, mark_words, plot_words, plots_of, timeline_figure, unit_of
 from .glossary import APPLY
@@ -76,6 +77,8 @@ class PageContext:
     lanes_said: str = ""
     legend: list[tuple[str, list[tuple[str, str, float]]]] = field(default_factory=list)
     stairs: Table | None = None
+    ranks: Table | None = None
+    ranks_said: str = ""
     own: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -99,7 +102,13 @@ def show(report: Report, picture: Picture | None) -> PageContext:
     lanes = picture.lanes if picture and picture.lanes and _has_length(picture.lanes) else None
     timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
     stairs = staircase_figure(report.remedies)
-    drawn = {"staircase": stairs, "timeline": timeline, "lanes": lanes_figure(lanes) if lanes else None}
+    ranks = picture.ranks if picture else None
+    drawn = {
+        "staircase": stairs,
+        "timeline": timeline,
+        "lanes": lanes_figure(lanes) if lanes else None,
+        "ranks": ranks_figure(ranks) if ranks else None,
+    }
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(picture.timeline) if picture and timeline else None,
@@ -109,6 +118,8 @@ def show(report: Report, picture: Picture | None) -> PageContext:
         lanes_words(lanes, report) if lanes else "",
         legend(lanes) if lanes else [],
         staircase_table(report.remedies) if stairs else None,
+        ranks_table(ranks) if ranks else None,
+        ranks_words(ranks) if ranks else "",
         {
             "functions": [one.own_share for one in report.functions if one.users],
             "libraries": [one.own_share for one in report.functions if not one.users],
@@ -216,3 +227,23 @@ def staircase_table(remedies: list[Remedy]) -> Table:
         title = words.capital(words.short(words.plain(remedy.title), 120))
         rows.append([f"{rank}. {title}", words.promised(alone), words.promised_range(alone), together])
     return Table(["remedy", "alone", "range", "with all above it"], rows)
+
+
+def ranks_words(ranks: RankMap) -> str:
+    """What is drawn, and what is not."""
+    said = "Time outside of exchanges, over the median rank's in the same steps: all wait for who is late"
+    if any(one is None for row in ranks.ratio for one in row):
+        said += ". White: steps that were set aside"
+    if ranks.left_out:
+        said += f". {words.counted(ranks.left_out, 'more rank')} nearer to the median"
+    return f"{said}."
+
+
+def ranks_table(ranks: RankMap) -> Table:
+    """The mean and the worst of each row."""
+    rows = []
+    for name, ratios in zip(ranks.names, ranks.ratio, strict=True):
+        known = [one for one in ratios if one is not None and words.drawn(one) is not None]
+        mean = sum(known) / len(known) if known else None
+        rows.append([words.plain(name), words.ratio(mean), words.ratio(max(known, default=None))])
+    return Table(["rank", "mean", "longest"], rows)

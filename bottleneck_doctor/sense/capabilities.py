@@ -210,6 +210,7 @@ def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
         cores=min(float(affinity or online), quota or float("inf")),
         affinity_cores=affinity,
         quota_cores=quota,
+        physical_cores=_physical_cores(root),
         memory_bytes=None if memory_kib is None else memory_kib * 1024,
         memory_limit_bytes=memory_limit_bytes(cgroups),
         shm_free_bytes=shm_free_bytes(root),
@@ -230,6 +231,18 @@ def affinity_cores() -> int | None:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         return None
+
+
+def _physical_cores(root: Path) -> int | None:
+    """Cores of this process's mask, hardware threads of one core counted once; None where nobody tells."""
+    siblings = set()
+    try:
+        for cpu in os.sched_getaffinity(0):
+            told = root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+            siblings.add(told.read_text())
+    except (AttributeError, OSError, ValueError):
+        return None
+    return len(siblings) or None
 
 
 def shm_free_bytes(root: Path = Path("/")) -> int | None:

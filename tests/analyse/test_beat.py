@@ -158,7 +158,7 @@ def test_the_report_says_what_the_device_did_in_one_line(tmp_path):
     summary = summarise(diagnosis.device, diagnosis.metrics)
     assert (summary.name, summary.kind) == ("Simulated", "cuda")
     assert [one.metric for one in summary.told] == [
-        "gpu_busy_fraction", "exposed_data_wait_fraction", "device_launch_share", "kernels",
+        "gpu_busy_fraction", "exposed_data_wait_fraction", "cores_per_gpu", "device_launch_share", "kernels",
     ]  # fmt: skip
 
 

@@ -7,10 +7,13 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.device import look_aside, view_device, view_driver
+from bottleneck_doctor.analyse.metrics import measure
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.step_costs import clock_loss, runs_ahead
+from bottleneck_doctor.findings.parts.entry import STARVED, accelerated, patient
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
+from bottleneck_doctor.model.diagnosis import BatchCost, Inputs, StepCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.devices import device_run
@@ -162,3 +165,21 @@ def test_the_clock_of_training_is_not_taken_for_an_evaluations():
     assert view_device(beside, 0.0, 1e9, loop, aside(profile)).clock is not None, "two loaders feed one loop"
     other = replace(loop, loader="1:3", role="evaluation")
     assert view_device(profile, 0.0, 1e9, other, aside(profile)).clock is None
+
+
+def test_the_cores_that_an_input_needs_are_those_that_would_end_all_waiting() -> None:
+    """20 ms of CPU a batch, for a device that is busy for 4 ms of a step."""
+    starved = accelerated(STARVED, work=BatchCost(0.02))
+    needed = measure(starved, [starved.steps])["cores_per_gpu"]
+    assert needed.value == pytest.approx(0.02 / STARVED.busy_s, rel=0.05)
+    twice = accelerated(STARVED, work=BatchCost(0.04))
+    more = measure(twice, [twice.steps])["cores_per_gpu"]
+    assert more.value is not None
+    assert more.value == pytest.approx(2 * needed.value, rel=0.05)
+
+
+def test_no_cores_are_told_of_an_input_that_nobody_timed() -> None:
+    unseen = replace(accelerated(STARVED), inputs=Inputs())
+    assert measure(unseen, [unseen.steps])["cores_per_gpu"].value is None
+    cpu = patient(BatchCost(0.02), StepCost(0.004))
+    assert "cores_per_gpu" not in measure(cpu, [cpu.steps])

@@ -40,6 +40,16 @@ def test_an_affinity_below_the_quota_limits_the_cores(plant: Plant, monkeypatch:
     assert (found.cores, found.affinity_cores, found.quota_cores) == (3.0, 3, 8.0)
 
 
+def test_hardware_threads_of_a_core_are_one_core(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = {
+        f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list": f"{cpu % 2},{cpu % 2 + 2}\n"
+        for cpu in range(4)
+    }
+    for mask, cores in (({0, 1, 2, 3}, 2), ({0, 2}, 1), ({0, 1}, 2), ({0, 9}, None)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, mask=mask: mask)
+        assert capabilities.describe_machine(plant(tree))[0].physical_cores == cores
+
+
 def test_a_bare_tree_is_described_with_a_gap() -> None:
     found, gaps = capabilities.describe_machine(Path("/nowhere/at/all"))
     assert found.cores >= 1

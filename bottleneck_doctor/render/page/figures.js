@@ -14,7 +14,7 @@ function themed(value) {
     if (!/^var\(--[a-z0-9-]+\)$/.test(value)) return value;
     return getComputedStyle(root).getPropertyValue(value.slice(4, -1)).trim();
   }
-  if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(themed);
+  if (Array.isArray(value)) return typeof value.at(-1) === "number" ? value : value.map(themed);
   if (value === null || typeof value !== "object") return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, themed(item)]));
 }

@@ -1,7 +1,8 @@
-"""Collections in the replay: what the loop's thread waited for a core meanwhile is the strangers' doing."""
+"""What the replay is told of a run: which costs its steps have, and on how many cores."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -29,3 +30,18 @@ def test_a_freeze_is_worth_the_collectors_cpu_whoever_else_wants_the_cores(crowd
     assert fmean(cost.collect for cost in scenario.costs) == pytest.approx(4 * MS, rel=0.02)
     assert fmean(cost.compute for cost in scenario.costs) == pytest.approx(4 * MS, rel=0.05)
     assert step_after(scenario, Change(collect=0.0)) == pytest.approx(8 * MS, rel=0.1)
+
+
+def _four_workers_s(physical: int | None) -> float:
+    """The step that four workers would give on four hardware threads, where computing batches is all."""
+    run = run_of(cpu=20 * MS, compute=0.1 * MS, cores=4.0)
+    run = replace(run, machine=replace(run.machine, physical_cores=physical))
+    scenario = diagnose(run).scenario
+    assert scenario is not None
+    return step_after(scenario, Change(workers=4))
+
+
+def test_hardware_threads_of_one_core_compute_a_quarter_more_than_one() -> None:
+    cores = _four_workers_s(None)
+    assert _four_workers_s(4) == cores
+    assert _four_workers_s(2) / cores == pytest.approx(4 / 2.5, rel=0.1)

@@ -1,0 +1,51 @@
+"""Draws who is late when: each rank's time outside of exchanges against the median one's, by steps."""
+
+from __future__ import annotations
+
+from statistics import fmean, median_low
+
+from ..model.loops import RankSteps
+from ..model.picture import RankMap
+from ..model.profile import Profile
+from .ranks import all_ranks, kept, shared_edges, stretched
+
+COLUMNS_AT_MOST = 96
+ROWS_AT_MOST = 32  # what one reads at a glance; of more ranks those furthest from the median one
+
+
+def rank_map(profile: Profile) -> RankMap | None:
+    """None of one rank, where steps cannot be aligned, or where no loop was seen asleep in an exchange: on an
+    accelerator a kernel waits in its place, and all ranks look alike."""
+    ranks = all_ranks(profile)
+    if len(ranks) < 2 or not any(any(one.exchange_s) for one in ranks):
+        return None
+    edges = shared_edges(ranks, COLUMNS_AT_MOST)
+    keep = set(kept(ranks, edges)) if len(edges) > 1 else set()
+    if not keep:
+        return None
+    owns = [_own(one, edges) for one in ranks]
+    middle = [median_low(column) for column in zip(*owns, strict=True)]
+    ratios = [
+        [mine / usual if place in keep and usual > 0 else None
+         for place, (mine, usual) in enumerate(zip(own, middle, strict=True))]
+        for own in owns
+    ]  # fmt: skip
+    far = sorted(range(len(ranks)), key=lambda place: -_distance(ratios[place]))[:ROWS_AT_MOST]
+    shown = sorted(far, key=lambda place: ranks[place].rank or 0)
+    several = len({one.host for one in ranks}) > 1
+    names = [_name(ranks[place], several) for place in shown]
+    return RankMap(names, edges, [ratios[place] for place in shown], len(ranks) - len(shown))
+
+
+def _own(one: RankSteps, edges: list[int]) -> list[float]:
+    walls, slept = stretched(one, one.wall_s, edges), stretched(one, one.exchange_s, edges)
+    return [max(0.0, wall - exchange) for wall, exchange in zip(walls, slept, strict=True)]
+
+
+def _distance(ratios: list[float | None]) -> float:
+    return abs(fmean([one - 1 for one in ratios if one is not None] or [0.0]))
+
+
+def _name(one: RankSteps, several_hosts: bool) -> str:
+    rank = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
+    return f"{rank}, {one.host}" if several_hosts and one.host else rank

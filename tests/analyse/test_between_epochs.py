@@ -1,0 +1,215 @@
+"""What each epoch makes again is told from what it must make anew."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.analyse.between_epochs import MadeAnew, made_anew
+from bottleneck_doctor.assemble.loops import read_body
+from bottleneck_doctor.assemble.sources import read_sources
+from bottleneck_doctor.findings.parts.entry import patient
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.diagnosis import BatchCost, StepCost
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.run import Elapsed
+
+# A sample passes through the lines marked 1, 2, …, in this order; the line marked 0 runs the backward pass.
+PARSED = """\
+def load(path):
+    return [[float(v) for v in line.split(",")] for line in open(path)]  # 2
+def train(path, epochs):
+    for epoch in range(epochs):
+        rows = load(path)  # 1
+        for x, y in DataLoader(rows):
+            loss = model(x, y)
+            loss.backward()  # 0
+"""
+IN_HEAD = """\
+class Words:
+    def __init__(self, path):
+        self.rows = [line.split() for line in open(path)]  # 2
+for epoch in range(9):
+    for x, y in DataLoader(Words("a.txt"), batch_size=4):  # 1
+        model(x, y).backward()  # 0
+"""
+FILLED = """\
+texts = open("a.txt").readlines()
+for epoch in range(9):
+    ids = []
+    for text in texts:
+        ids.append(encode(text))  # 1
+    for x in ids:
+        model(x).backward()  # 0
+def encode(text):
+    return [len(word) for word in text.split()]  # 2
+"""
+REBOUND = FILLED.replace("    for x in ids", "    ids = torch.tensor(ids)\n    for x in ids")
+METHOD = """\
+class Trainer:
+    def batches(self):
+        rows = self.load()  # 2
+        return rows[torch.randperm(len(rows))].split(64)
+    def load(self):
+        return [float(line) for line in open(self.path)]  # 3
+    def fit(self):
+        for epoch in range(self.epochs):
+            batches = self.batches()  # 1
+            for x in batches:
+                self.model(x).backward()  # 0
+"""
+LIBRARY = """\
+for epoch in range(9):
+    rows = np.load("rows.npy")  # 1
+    for x in DataLoader(rows):
+        model(x).backward()  # 0
+"""
+CHAINED = """\
+for epoch in range(9):
+    with open("a.txt") as file:
+        lines = file.readlines()
+    path = "a.txt"
+    rows = parse(path)  # 1
+    for x in DataLoader(rows):
+        model(x).backward()  # 0
+def parse(path):
+    return [int(line) for line in open(path)]  # 2
+"""
+BY_EPOCH = PARSED.replace("load(path)  # 1", "load(path + str(epoch))  # 1")
+GROWING = FILLED.replace("    ids = []\n", "").replace("texts = ", "ids = []\ntexts = ")
+MINED = """\
+def mine(rows):
+    return sorted(rows, key=lambda row: float(model(row)))  # 2
+for epoch in range(9):
+    hard = mine(rows)  # 1
+    for x in DataLoader(hard):
+        model(x).backward()  # 0
+"""
+NEGATIVES = """\
+def negatives(pairs):
+    return [(a, random.randrange(100)) for a, b in pairs]  # 2
+for epoch in range(9):
+    drawn = negatives(pairs)  # 1
+    for x in DataLoader(drawn):
+        model(x).backward()  # 0
+"""
+QUEUE = """\
+for epoch in range(9):
+    rows = queue.get()  # 1
+    for x in DataLoader(rows):
+        model(x).backward()  # 0
+"""
+CHANGED = """\
+class Trainer:
+    def load(self):
+        return [float(line) * self.scale for line in open(self.path)]  # 2
+    def fit(self):
+        for epoch in range(self.epochs):
+            rows = self.load()  # 1
+            for x in rows:
+                self.model(x).backward()  # 0
+            self.scale *= 0.9
+"""
+IN_STEP = PARSED.replace(
+    "            loss = model", "            z = load(path)  # 1\n            loss = model"
+).replace("        rows = load(path)  # 1\n", "")
+
+
+def _found(
+    folder: Path, script: str, count: int = 50, others: int = 50, life: Elapsed | None = None
+) -> MadeAnew | None:
+    file = folder / "train.py"
+    file.write_text(script)
+    marks = {int(found[1]): number for number, line in enumerate(script.splitlines(), 1)
+             if (found := re.search(r"# (\d)$", line))}  # fmt: skip
+    names = _functions(script)
+    path = [f"{names[marks[mark]]} ({file}:{marks[mark]})" for mark in sorted(marks) if mark]
+    trained = f"{names[marks[0]]} ({file}:{marks[0]})"
+    stacks = [
+        Stack(1, "trainer", "MainThread", path, count),
+        Stack(1, "trainer", "MainThread", [trained], others),
+    ]
+    base = patient(BatchCost(1e-4), StepCost(0.004, python=0.004))
+    assert base.loop is not None
+    body = read_body([Location(str(file), marks[0], names[marks[0]])], str(folder))
+    sources = read_sources(stacks, [], str(folder), list)
+    return made_anew(
+        replace(
+            base,
+            loop=replace(base.loop, body=body),
+            profile=replace(base.profile, stacks=stacks, sources=sources, elapsed=[life] if life else []),
+        )
+    )
+
+
+def _functions(script: str) -> dict[int, str]:
+    """Line -> the function that it is in."""
+    names, found = "<module>", {}
+    for number, line in enumerate(script.splitlines(), 1):
+        head = re.match(r"\s*def (\w+)", line)
+        names = head[1] if head else "<module>" if line[:1].strip() and not line.startswith("def") else names
+        found[number] = names
+    return found
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        (PARSED, "rows = load(path)"),
+        (IN_HEAD, "DataLoader(Words('a.txt'), batch_size=4)"),
+        (FILLED, ""),
+        (REBOUND, ""),
+        (METHOD, "rows = self.load()"),
+        (LIBRARY, "rows = np.load('rows.npy')"),
+        (CHAINED, "rows = parse(path)"),
+    ],
+)
+def test_what_reads_nothing_that_an_epoch_changes(tmp_path: Path, script: str, text: str) -> None:
+    found = _found(tmp_path, script)
+    assert found is not None
+    assert found.text == text
+    assert found.share == 0.5
+    assert not found.random
+
+
+@pytest.mark.parametrize(
+    ("script", "changes", "instead"),
+    [
+        (BY_EPOCH, "path + str(epoch)", "path + str(epochs)"),
+        (GROWING, "    for text in", "    ids = []\n    for text in"),
+        (MINED, "float(model(row))", "float(len(row))"),
+        (NEGATIVES, "random.randrange(100)", "len(b)"),
+        (QUEUE, "queue.get()", "queue.load()"),
+        (CHANGED, "self.scale *= 0.9", "pass"),
+        (IN_STEP, "            z = load(path)  # 1\n", ""),
+    ],
+)
+def test_what_an_epoch_may_change_is_not_claimed(
+    tmp_path: Path, script: str, changes: str, instead: str
+) -> None:
+    assert _found(tmp_path, script) is None
+    other = script.replace(changes, instead)
+    if "# 1" not in other:
+        other = other.replace("        for x", "        z = load(path)  # 1\n        for x")
+    assert _found(tmp_path, other) is not None
+
+
+def test_an_object_that_draws_while_it_is_built_is_named_as_such(tmp_path: Path) -> None:
+    found = _found(tmp_path, IN_HEAD.replace("line.split()", "random.choices(line)"))
+    assert found is not None
+    assert found.random
+    assert found.head
+
+
+def test_a_few_samples_say_nothing(tmp_path: Path) -> None:
+    assert _found(tmp_path, PARSED, 10, 10) is not None
+    assert _found(tmp_path, PARSED, 9, 10) is None
+
+
+def test_it_takes_no_more_than_hooks_saw_pass_between_epochs(tmp_path: Path) -> None:
+    found = _found(tmp_path, PARSED, life=Elapsed(1, 0.0, 10.0, training_s=9.0, between_s=1.0))
+    assert found is not None
+    assert found.share == 0.1
