@@ -1,8 +1,8 @@
-"""Finds what a training makes anew before each epoch, though it reads nothing that an epoch changes.
+"""What passes between two epochs: how long, and what of it is made again though no epoch changes it.
 
-Only the source proves that: the statement stands in a loop around the innermost one that trains, and what it
-and the functions below it read is bound outside of that loop. What draws at random, calls the model, or calls
-a library by a name that does not say that it loads or builds something, is not claimed.
+Only the source proves the latter: the statement stands in a loop around the innermost one that trains, and
+what it and the functions below it read is bound outside of that loop. What draws at random, calls the model,
+or calls a library by a name that does not say that it loads or builds something, is not claimed.
 """
 
 from __future__ import annotations
@@ -11,22 +11,86 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import cast
 
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import Diagnosis
 from ..model.instruments import Stack
-from ..model.loops import LoopBody
+from ..model.loops import Loop, LoopBody
+from ..model.profile import Profile
 from . import code
 from .code import Names
 from .loop_parts import is_users, parse_frame
 from .steps import SAMPLES_AT_LEAST
 
-BATCHES, MODELS = "/torch/utils/data/", "/torch/nn/"
+BATCHES, MODELS, TORCH = "/torch/utils/data/", "/torch/nn/", "/torch/"
 RANDOM = re.compile(r"rand|shuffle|permut|choice|\.sample\(|multinomial|normal\(|uniform\(")
 SEEDED = re.compile(r"(seed|default_rng|RandomState|Random|Generator)\(\d")
 # A library's function that gives the same for the same arguments, by its name.
 MAKES = re.compile(r"load|read|open|from|pars|encod|token|build|make|creat|prepar|index|list|dict|[A-Z]")
 AROUND = (ast.If, ast.Try, ast.With)  # what a statement may stand in, and be moved with
+
+
+@dataclass(frozen=True)
+class EpochEnds:
+    """The ``share`` of the steps' time that lies between epochs, beyond a usual step; the part of that on the
+    CPU; and the part of the samples there in which torch does not compute, 0 where too few were taken."""
+
+    share: float = 0.0
+    cpu: float = 1.0
+    python: float = 0.0
+
+
+NO_ENDS = EpochEnds()
+FEWEST = 10  # samples between epochs, or nothing is said of what is done there (ours)
+NOISE = 0.02  # of the time, below which rows that cross an epoch are longer by chance (ours)
+
+
+def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
+    """By the rows that cross an epoch's end, and no more than hooks saw pass outside of all loops."""
+    if loop is None or not loop.loader or len(loop.epochs.t) < 2:
+        return NO_ENDS
+    table = loop.table
+    beside = zip(table.wait_s, table.checkpoint_s, table.logging_s, table.collect_s, strict=True)
+    owns = [wall - sum(others) for wall, others in zip(table.wall_s, beside, strict=True)]
+    edges = [False, *(later != one for one, later in pairwise(table.epoch))]
+    spent_s = [cpu or 0.0 for cpu in table.cpu_s]
+    rows = list(zip(table.steps, owns, spent_s, edges, strict=True))
+    within = [(own / steps, cpu / steps) for steps, own, cpu, crosses in rows if steps and not crosses]
+    if not within or not sum(table.wall_s):
+        return NO_ENDS
+    usual_s, usual_cpu = (median(column) for column in zip(*within, strict=True))
+    beyond = [
+        (own - usual_s * steps, cpu - usual_cpu * steps) for steps, own, cpu, crosses in rows if crosses
+    ]
+    taken, spent = (max(0.0, sum(column)) for column in zip(*beyond, strict=True)) if beyond else (0.0, 0.0)
+    share = taken / sum(table.wall_s)
+    life = next((one for one in profile.elapsed if one.pid == loop.pid), None)
+    if life is not None and life.training_s + life.between_s > 0:
+        share = min(share, life.between_s / (life.training_s + life.between_s))
+    if share < NOISE:
+        return NO_ENDS
+    stacks = stacks_between(profile, loop)
+    count = sum(one.count for one in stacks)
+    own = sum(one.count for one in stacks if not any(TORCH in frame for frame in one.frames))
+    return EpochEnds(share, min(1.0, spent / taken), own / count if count >= FEWEST else 0.0)
+
+
+def stacks_between(profile: Profile, loop: Loop | None) -> list[Stack]:
+    """The samples of the loop's thread between its epochs, where the loop around them was found."""
+    if loop is None or not loop.loader or loop.body is None or loop.body.outer is None or loop.thread != 0:
+        return []
+    return [one for one in _trainers(profile, loop) if _between(one, loop.body) is not None]
+
+
+def _trainers(profile: Profile, loop: Loop) -> list[Stack]:
+    """The samples of the process's main thread."""
+    return [
+        one for one in profile.stacks
+        if one.pid == loop.pid and one.role == "trainer" and "Main" in one.thread
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,14 +134,17 @@ def made_anew(diagnosis: Diagnosis) -> MadeAnew | None:
     inner = diagnosis.outside.body if diagnosis.outside is not None else loop.body if loop else None
     if loop is None or inner is None or inner.outer is None or loop.thread != 0:
         return None
-    mine = (one for one in profile.stacks if one.pid == loop.pid and one.role == "trainer")
-    stacks = [one for one in mine if "Main" in one.thread and _depth(one, inner, outermost=True) is not None]
+    stacks = [one for one in _trainers(profile, loop) if _loop_of(one, inner) is not None]
     whole = sum(one.count for one in stacks)
     found: dict[_Made, list[_Sample]] = {}
+    computes = set[Location]()  # the model, too
     for one in (sample for stack in stacks if (sample := _between(stack, inner)) is not None):
         made = _made(profile.sources, one, inner)
         if made is not None:
             found.setdefault(made, []).append(one)
+        if made is not None and any(MODELS in frame for frame in one.stack.frames):
+            computes.add(made.place)
+    found = {made: group for made, group in found.items() if made.place not in computes}
     if not found or whole < SAMPLES_AT_LEAST:
         return None
     made, most = max(found.items(), key=lambda group: sum(one.stack.count for one in group[1]))
@@ -98,10 +165,8 @@ def made_anew(diagnosis: Diagnosis) -> MadeAnew | None:
     )
 
 
-def _depth(stack: Stack, body: LoopBody, outermost: bool = False) -> int | None:
-    """Where in the path the loop's own frame is, or that of the outermost loop around it."""
-    while outermost and body.outer is not None:
-        body = body.outer
+def _depth(stack: Stack, body: LoopBody) -> int | None:
+    """Where in the path the loop's own frame is."""
     places = [
         number
         for number, place in enumerate(map(parse_frame, stack.frames))
@@ -110,15 +175,25 @@ def _depth(stack: Stack, body: LoopBody, outermost: bool = False) -> int | None:
     return places[-1] if places else None
 
 
+def _loop_of(stack: Stack, inner: LoopBody) -> tuple[LoopBody, int] | None:
+    """The innermost of the loops that the sample lies in, with its own frame's place in the path."""
+    body: LoopBody | None = inner
+    while body is not None:
+        depth = _depth(stack, body)
+        if depth is not None:
+            return body, depth
+        body = body.outer
+    return None
+
+
 def _between(stack: Stack, inner: LoopBody) -> _Sample | None:
     """The sample, where it lies in a loop around the innermost one and not in that; of the innermost loop's
     head only what is called once, before the first turn."""
-    body: LoopBody | None = inner
-    while body is not None and (depth := _depth(stack, body)) is None:
-        body = body.outer
-    path = [parse_frame(frame) for frame in stack.frames]
-    if body is None or depth is None or any(MODELS in one.file for one in path if one is not None):
+    found = _loop_of(stack, inner)
+    if found is None:
         return None
+    body, depth = found
+    path = [parse_frame(frame) for frame in stack.frames]
     place, below = path[depth], path[depth + 1 :]
     if body is inner:
         calls = [one for one in below if one is not None]
@@ -144,14 +219,31 @@ def _made(sources: list[FunctionSource], sample: _Sample, inner: LoopBody) -> _M
         return None
     models = _called_in(sources, inner) - code.MATHS
     found = _unchanged(loop, path[0], texts[1:], models, path[1:2], inner)
+    changed, caller = models | _changed(loop, None, path[0].line), cast(ast.stmt, loop)
     for depth in range(1, len(path) if found is None else 0):
         function = next(iter(_statements(texts[depth], path[depth])), None)
         if not isinstance(function, ast.FunctionDef) or found is not None:
             break
-        given = frozenset(one.arg for one in function.args.args) - {"self"}
-        changed = models | given | _changed(loop, None, path[0].line)
+        changed |= _given(caller, path[depth - 1].line, function, changed)
         found = _unchanged(function, path[depth], texts[depth + 1 :], changed, path[depth + 1 :][:1], inner)
+        caller = function
     return found
+
+
+def _given(caller: ast.stmt, line: int, function: ast.FunctionDef, changed: Names) -> Names:
+    """The function's parameters whose arguments are changed, or not known; those that have names of what is
+    changed elsewhere count as well."""
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+    statement = next(iter(code.statements_around(caller, line)[-1:]), None)
+    calls = code.calls_in(statement) if statement is not None else []
+    call = next((one for one in calls if code.called(one) == function.name), None)
+    if call is None or any(isinstance(one, ast.Starred) for one in call.args):
+        return frozenset(names) | frozenset(one.arg for one in function.args.kwonlyargs)
+    given = dict(zip(names, call.args, strict=False)) | {
+        one.arg: one.value for one in call.keywords if one.arg
+    }
+    return frozenset(name for name, value in given.items() if code.names_read(value) & changed)
 
 
 def _statements(source: FunctionSource, place: Location) -> list[ast.stmt]:
@@ -182,6 +274,8 @@ def _unchanged(
     if (random and not constructs) or not (texts or _makes(part)):
         return None
     reads = code.names_read(part).union(*map(code.free_names, texts))
+    if not head:
+        reads |= code.names_bound(block) & changed  # a model that each fold begins with
     if reads & (changed | _changed(around, None if head else block, block.lineno)):
         return None
     text = "" if isinstance(block, code.BRANCHES) and not head else ast.unparse(part)

@@ -9,6 +9,7 @@ from ..model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, Step
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.report import Overhead, Quality
+from .between_epochs import epoch_ends
 from .device import find_gaps, look_aside, view_device
 from .evaluation import find_evaluated
 from .host import busy_workers, measure_host, rate, uncontended
@@ -111,7 +112,8 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
         profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
         wait_s=mean_in(steps, "wait"),
-        model_error=error, metrics={}, budget=budget_of(steps, device, step_s, samples),
+        model_error=error, metrics={},
+        budget=budget_of(steps, device, step_s, samples, epoch_ends(profile, loop).share),
         quality=Quality(0, 0, None, Overhead(None, None, None)), verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip

@@ -18,10 +18,11 @@ from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
 from . import code
+from .between_epochs import epoch_ends, stacks_between
 from .evaluation import find_evaluated
 from .loop_parts import LoopSample, data_samples, parse_frame, samples_in, training_samples, users_path
 from .purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at
-from .steps import SAMPLES_AT_LEAST, seconds_in
+from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
 ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (ours)
@@ -55,9 +56,17 @@ def split_of(
 ) -> LoopCpuSplit:
     """The split, or nothing where no step was profiled or where an accelerator makes clocks lie; ``stored``
     is the share of logging and checkpoint time in which the loop slept."""
-    own = own_cpu_s(steps, stored)
-    if loop is None or host.accelerated or own <= 0:
+    whole = own_cpu_s(steps, stored)
+    if loop is None or host.accelerated or whole <= 0:
         return NOTHING
+    ends = epoch_ends(profile, loop)
+    between = min(1.0, ends.python * ends.share * ends.cpu * mean_in(steps) / whole)
+    within = _split_within(profile, loop, (1 - between) * whole) if between < 1 else NOTHING
+    return LoopCpuSplit(between + (1 - between) * within.python, (1 - between) * within.launch)
+
+
+def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
+    """The same of what lies within the steps, ``own`` seconds of CPU each."""
     anatomy, stacks = anatomy_of(profile, loop), own_stacks(profile, loop)
     pure = _pure_python(profile, stacks)
     if anatomy is None or not _is_like(anatomy, own):
@@ -247,13 +256,15 @@ def is_logged(profile: Profile, stack: Stack) -> bool:
 
 
 def own_samples(profile: Profile, loop: Loop | None) -> list[LoopSample]:
-    """Samples of the loop's thread in which it trained and was not getting a batch."""
+    """Samples of the loop's thread within its steps, in which it was not getting a batch."""
     if loop is None or loop.thread != 0:
         return []
     samples = training_samples(profile, loop.pid, loop.body)
     samples = find_evaluated(profile, loop).without(samples)
     data = data_samples(samples, loop.body) if not loop.loader else []
-    return saving([one for one in samples if one.part != "data" and one not in data and one.stack.frames])
+    apart = {id(one) for one in stacks_between(profile, loop)}
+    samples = [one for one in samples if id(one.stack) not in apart and one.stack.frames]
+    return saving([one for one in samples if one.part != "data" and one not in data])
 
 
 def saving(samples: list[LoopSample]) -> list[LoopSample]:

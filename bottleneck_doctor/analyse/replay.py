@@ -62,6 +62,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
     works = _scaled(base.works, change, WORK_PARTS)
     left = _making_left(works, change, base)
     alone = base.spinning * (1 - _crowd_left(left, change, base))
+    draws = min(base.epoch_draws, base.epoch_start)
     return replace(
         base,
         works=works,
@@ -72,7 +73,8 @@ def apply(change: Change, base: Scenario) -> Scenario:
         delay=base.delay * change.ipc,
         waking=base.waking * change.ipc,
         sampling=base.sampling * change.sampling,
-        epoch_start=base.epoch_start * change.startup,
+        epoch_start=(base.epoch_start - draws) * change.startup + draws * change.sampling,
+        epoch_draws=draws * change.sampling,
         feeding=base.feeding * left,
         limited=base.limited * change.storage,
         crowded=base.crowded * left * base.cores / (change.cores or base.cores),

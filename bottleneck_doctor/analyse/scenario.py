@@ -171,6 +171,7 @@ def build_scenario(
         waking=WAKE_S * (1 + payload.tensors),
         epoch_steps=_epoch_steps(loop),
         epoch_start=_epoch_start(loop, inputs) if workers else epoch_draws_s(making, loop),
+        epoch_draws=epoch_draws_s(making, loop),
         stored=stored,
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
         served=_served(reads) if reads is not None else (),

@@ -108,6 +108,7 @@ CLOCK_PARTS = (
 
 NAMED_AT_MOST = 6  # parts of the undivided part, and
 NAMED_AT_LEAST = 0.02  # of the step each: the others are one part together (ours)
+BETWEEN = "between epochs"
 OTHERS = "other lines of the loop"
 CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (ours)
 UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
@@ -115,15 +116,19 @@ LITTLE = 1e-5  # of the step: what rounding leaves is no part of it
 
 
 def budget_of(
-    steps: list[Step], device: DeviceView | None, step_s: float, samples: list[LoopSample]
+    steps: list[Step],
+    device: DeviceView | None,
+    step_s: float,
+    samples: list[LoopSample],
+    between: float = 0.0,
 ) -> list[BudgetPart]:
     """The step as the accelerator lived it where its clock was read, else as the loop's thread did.
 
     A thread's forward pass on a device is only the time to queue it. ``samples`` are those of the loop's
-    thread, without the ones in which it got its batch.
+    thread, without the ones in which it got its batch; ``between`` is the share of time between epochs.
     """
     if device is None or device.clock is None:
-        return _named(divide(steps), samples)
+        return _named(_without(divide(steps), between), samples)
     if device.beat is None:
         return divide_device(device.clock, CLOCK_PARTS, step_s)
     return divide_device(device.beat, DEVICE_PARTS, step_s)
@@ -151,6 +156,18 @@ def divide(steps: list[Step]) -> list[BudgetPart]:
     sums = {name: seconds_in(steps, field) for name, field in PARTS}
     parts = [BudgetPart(name, value / whole, value / count) for name, value in sums.items() if value > 0]
     return sorted(parts, key=lambda part: -part.share)
+
+
+def _without(parts: list[BudgetPart], between: float) -> list[BudgetPart]:
+    """The part that no hook times, and apart from it the time between epochs, which they do."""
+    rest = next((part for part in parts if part.part == UNDIVIDED), None)
+    between = min(between, rest.share) if rest is not None else 0.0
+    if rest is None or between < NAMED_AT_LEAST:
+        return parts
+    moved = rest.s_per_step * between / rest.share
+    left = BudgetPart(UNDIVIDED, rest.share - between, rest.s_per_step - moved)
+    others = [part for part in parts if part is not rest] + [left] * (left.share > LITTLE)
+    return sorted([*others, BudgetPart(BETWEEN, between, moved)], key=lambda part: -part.share)
 
 
 def _named(parts: list[BudgetPart], samples: list[LoopSample]) -> list[BudgetPart]:

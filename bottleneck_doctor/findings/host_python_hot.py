@@ -39,7 +39,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from ..analyse.between_epochs import made_anew
+from ..analyse.between_epochs import epoch_ends, made_anew, stacks_between
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import is_library, own_stacks, witnessed
 from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
@@ -54,6 +54,7 @@ from .parts.entry import Case, Entry, given, profiled_cpu_step
 from .parts.lines import STACKS, quoted, rarely
 
 ID = "host-python-hot"
+ENDS = "hooks on the loader"
 PYTHON_SHARE = 0.1  # of the step (ours)
 VECTORISED = (0.67, 0.15, 0.02)  # of the line's time that is left (ours)
 MEASURED = (0.33, 0.08, 0.02)  # the same of a measure: nothing and 0.1 of two were left (ours)
@@ -116,6 +117,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of the step in Python between operators", "python_share", share, PROFILER),
         Evidence("time per step in it", "python_s", python, PROFILER),
     ]
+    ends = epoch_ends(diagnosis.profile, diagnosis.loop).share
+    if ends >= PYTHON_SHARE:
+        evidence.append(Evidence("share of the time that passes between epochs", "between_share", ends, ENDS))
     if hot is None:
         return Finding(ID, "host.python", evidence)
     text = f"share of the loop's samples seen in {hot.line.function}"
@@ -138,6 +142,7 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     makes again apart, which has a finding of its own."""
     loop, anew = diagnosis.loop, made_anew(diagnosis)
     stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
+    stacks += stacks_between(diagnosis.profile, loop)
     apart = {id(one) for one in anew.stacks} if anew is not None else set()
     below: dict[str, list[tuple[str, Stack]]] = {}
     for stack in (one for one in stacks if id(one) not in apart):

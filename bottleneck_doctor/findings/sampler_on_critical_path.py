@@ -84,17 +84,20 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     if step_share < STEP_SHARE and epoch_share < EPOCH_SHARE:
         return None
-    least = min(1.0, INDEX_S * diagnosis.inputs.samples / max(making.draw_s, 1e-12))
-    starting = max(0.0, 1 - start_s / scenario.epoch_start) if scenario.epoch_start > 0 else 1.0
-    gone = Change(sampling=least, startup=starting)
+    drawn = making.draw_s + (start_s / scenario.epoch_steps if scenario.epoch_steps else 0.0)
+    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / max(drawn, 1e-12)))
     if gain(scenario, gone) < WORTH:
         return None
-    evidence = [
+    each = [
         Evidence("share of the step that drawing indices takes", "draw_share", step_share, SOURCE),
         Evidence("time to draw the indices of a batch", "draw_s", making.draw_s, SOURCE),
-        Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
-        Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"),
     ]
+    begin = [
+        Evidence("share of the epoch that it begins with, drawing", "epoch_draw_share", epoch_share, SOURCE),
+        Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
+    ]
+    evidence = begin + each if epoch_share > step_share else each + begin
+    evidence.append(Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"))
     proposal = replace(DRAW_ONCE.at(loader.location), change=gone)
     return Finding(ID, "input.indexing", evidence, [proposal], loader.location)
 
@@ -102,7 +105,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _case(draw_s: float | None, first_s: float = 0.0, step: StepCost = StepCost(0.0, 0.008)) -> Diagnosis:  # noqa: B008
     """A loader with two quick workers, whose indices take so long to draw."""
     scene = Scenario((BatchCost(0.001),), (step,), workers=2, cores=2.0, sampling=draw_s or 0.0,
-                     epoch_steps=133, epoch_start=first_s)  # fmt: skip
+                     epoch_steps=133, epoch_start=first_s, epoch_draws=first_s)  # fmt: skip
     base = patient(BatchCost(0.001), step, workers=2, scenario=scene)
     loop = replace(base.loop, epochs=replace(base.loop.epochs, t=[0.0, 1.0, 2.0])) if base.loop else None
     makings = [Making("1:1", 400, draw_s=draw_s, first_draws_s=[first_s] * 3)]

@@ -101,7 +101,8 @@ class Scenario:
 
     ``hand_over`` is the loop's CPU for receiving a batch, ``sampling`` its time for choosing indices,
     ``transfer`` what it sleeps through meanwhile, ``waking`` what more if no core is free; ``strangers`` is
-    the cores' worth of other people's work beside it; ``stored`` is the share of checkpoints and logging that
+    the cores' worth of other people's work beside it; ``epoch_start`` is what beginning an epoch takes, of
+    which ``epoch_draws`` choosing indices; ``stored`` is the share of checkpoints and logging that
     is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
     0 = no limit known, and ``served`` says it better where it was timed: (reads at once, seconds each over
     the measured ones), by rising depth; ``ahead`` how many turns' worth of accelerator work the loop may
@@ -134,6 +135,7 @@ class Scenario:
     delay: float = 0.0
     epoch_steps: int = 0
     epoch_start: float = 0.0
+    epoch_draws: float = 0.0
     stored: float = 0.0
     streams: float = 0.0
     ahead: float = 0.0

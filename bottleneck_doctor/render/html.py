@@ -20,6 +20,7 @@ from .page import page, templates
 # The colours of the parts of a step, by the pieces of the loop that they are made of.
 PARTS = {
     "data wait": "wait",
+    "between epochs": "logging",
     "forward and own code": "compute",
     "forward": "compute",
     "loss": "compute",

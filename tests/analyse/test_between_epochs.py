@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.analyse.between_epochs import MadeAnew, made_anew
+from bottleneck_doctor.analyse.between_epochs import MadeAnew, epoch_ends, made_anew
+from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.assemble.loops import read_body
 from bottleneck_doctor.assemble.sources import read_sources
 from bottleneck_doctor.findings.parts.entry import patient
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, StepCost
 from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import LoopBody
+from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Elapsed
+from tests.analyse.runs import run_of
 
 # A sample passes through the lines marked 1, 2, …, in this order; the line marked 0 runs the backward pass.
 PARSED = """\
@@ -78,6 +82,19 @@ for epoch in range(9):
 def parse(path):
     return [int(line) for line in open(path)]  # 2
 """
+FOLDS = PARSED.replace("rows = load(path)  # 1", "model = load(path)  # 1")
+IN_FUNCTION = """\
+class Reviews:
+    def __init__(self, rows):
+        self.x = [encode(row) for row in rows]  # 3
+def train_epoch(net, rows, epoch):
+    data = Reviews(rows)  # 2
+    for x in DataLoader(data):
+        net(x).backward()  # 0
+texts = open("a.txt").readlines()
+for epoch in range(9):
+    train_epoch(model, texts, epoch)  # 1
+"""
 BY_EPOCH = PARSED.replace("load(path)  # 1", "load(path + str(epoch))  # 1")
 GROWING = FILLED.replace("    ids = []\n", "").replace("texts = ", "ids = []\ntexts = ")
 MINED = """\
@@ -134,7 +151,10 @@ def _found(
     ]
     base = patient(BatchCost(1e-4), StepCost(0.004, python=0.004))
     assert base.loop is not None
-    body = read_body([Location(str(file), marks[0], names[marks[0]])], str(folder))
+    chain = [Location(str(file), marks[0], names[marks[0]])]
+    if names[marks[1]] != names[marks[0]]:  # the loop around the epochs calls the one that trains
+        chain.append(Location(str(file), marks[1], names[marks[1]]))
+    body = read_body(chain, str(folder))
     sources = read_sources(stacks, [], str(folder), list)
     return made_anew(
         replace(
@@ -165,6 +185,7 @@ def _functions(script: str) -> dict[int, str]:
         (METHOD, "rows = self.load()"),
         (LIBRARY, "rows = np.load('rows.npy')"),
         (CHAINED, "rows = parse(path)"),
+        (IN_FUNCTION, "data = Reviews(rows)"),
     ],
 )
 def test_what_reads_nothing_that_an_epoch_changes(tmp_path: Path, script: str, text: str) -> None:
@@ -184,7 +205,15 @@ def test_what_reads_nothing_that_an_epoch_changes(tmp_path: Path, script: str, t
         (NEGATIVES, "random.randrange(100)", "len(b)"),
         (QUEUE, "queue.get()", "queue.load()"),
         (CHANGED, "self.scale *= 0.9", "pass"),
+        (FOLDS, "model(x, y)", "net(x, y)"),
         (IN_STEP, "            z = load(path)  # 1\n", ""),
+        (
+            IN_FUNCTION.replace("(model, texts, epoch)", "(model, mined, epoch)").replace(
+                "    train_epoch", "    mined = mine(texts, model)\n    train_epoch"
+            ),
+            "mined, epoch",
+            "texts, epoch",
+        ),
     ],
 )
 def test_what_an_epoch_may_change_is_not_claimed(
@@ -213,3 +242,50 @@ def test_it_takes_no_more_than_hooks_saw_pass_between_epochs(tmp_path: Path) -> 
     found = _found(tmp_path, PARSED, life=Elapsed(1, 0.0, 10.0, training_s=9.0, between_s=1.0))
     assert found is not None
     assert found.share == 0.1
+
+
+MS = 1e-3
+
+
+def _stalled(seconds: float, cpu: float, between_s: float) -> Profile:
+    """Twelve epochs of 25 steps of 5 ms, and so many seconds between two of them."""
+    run = run_of(cpu=0.2 * MS, compute=5 * MS, steps=300, epochs=12)
+    (loop,) = run.loops
+    table = loop.table
+    for place, (before, epoch) in enumerate(zip(table.epoch, table.epoch[1:], strict=False), 1):
+        if before != epoch:
+            table.wall_s[place] += seconds
+            table.cpu_s[place] = (table.cpu_s[place] or 0.0) + cpu
+    life = Elapsed(1, 0.0, 60.0, training_s=sum(table.wall_s) - 11 * seconds, between_s=between_s)
+    outer = LoopBody("train.py", "main", 5, 30)
+    loop = replace(loop, body=LoopBody("train.py", "main", 10, 20, outer=outer))
+    stacks = [Stack(1, "trainer", "MainThread", [f"main (train.py:{line})"], 100) for line in (15, 25)]
+    return replace(run, loops=[loop], elapsed=[life], stacks=stacks)
+
+
+def test_what_passes_between_epochs_is_the_loops_own_python_and_no_model() -> None:
+    run = _stalled(0.5, 0.5, 5.5)
+    ends = epoch_ends(run, run.loops[0])
+    assert ends.share == pytest.approx(5.5 / sum(run.loops[0].table.wall_s), rel=0.05)
+    assert ends.cpu == pytest.approx(1.0, abs=0.05)
+    found = diagnose(run)
+    assert found.verdict.cause == "host.python"
+    assert next(part.share for part in found.budget if part.part == "between epochs") > 0.7
+
+
+def test_what_torch_computes_between_epochs_is_not_the_loops_python() -> None:
+    run = _stalled(0.5, 0.5, 5.5)
+    call = "Linear.forward (/x/site-packages/torch/nn/modules/linear.py:9)"
+    evaluating = replace(run.stacks[1], frames=[*run.stacks[1].frames, call])
+    assert diagnose(replace(run, stacks=[run.stacks[0], evaluating])).verdict.cause == "model.compute"
+    assert diagnose(replace(run, stacks=run.stacks[:1])).verdict.cause == "model.compute", "nobody looked"
+
+
+def test_it_may_sleep_there_and_hooks_have_the_last_word() -> None:
+    asleep = _stalled(0.5, 0.05, 5.5)
+    assert epoch_ends(asleep, asleep.loops[0]).cpu == pytest.approx(0.1, abs=0.05)
+    less = _stalled(0.5, 0.5, 1.0)
+    life = less.elapsed[0]
+    assert epoch_ends(less, less.loops[0]).share == 1.0 / (life.training_s + 1.0)
+    noise = run_of(cpu=0.2 * MS, compute=5 * MS, steps=300, epochs=12)
+    assert epoch_ends(noise, noise.loops[0]).share == 0.0
