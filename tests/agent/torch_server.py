@@ -8,6 +8,7 @@ a script calls ``arm()`` itself.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -93,6 +94,7 @@ def serve(with_bdoc: bool) -> dict[str, Any] | None:
             importlib.import_module(f"bottleneck_doctor.{name}")
         sys.modules["bottleneck_doctor.prescribe.registry"].modules()
         del sys.path[1]
+        gc.freeze()  # what bdoc has imported is no part of what a training collects
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -12,7 +12,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.rows import Row, read_logs
-from tests.agent.watching import INJECT, PRELUDE, watched
+from tests.agent.watching import INJECT, watched
 from tests.simulated.watched import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]
@@ -21,15 +21,12 @@ STEPS = 32  # as many as are looked at before any are left out
 TELLS_MS = 0.2  # between a reading and the truth, typically: the marks stand inside of the loop's wait
 LATE_NS = 500_000  # after the loop asked: somebody had the core before the first mark was set
 POINTS = 0.02  # of a step, all looks together
-SCRIPT = (
-    PRELUDE
-    + """
+SCRIPT = """
 import sys
-sys.argv = ["train.py", "--steps", "%d", "--truth", "%s"]
-from tests.simulated.trainings.%s import main
+sys.argv = ["train.py", "--steps", "{steps}", "--truth", "{truth}"]
+from tests.simulated.trainings.{name} import main
 main()
 """
-)
 
 
 class Reading(NamedTuple):
@@ -43,7 +40,7 @@ class Reading(NamedTuple):
 def readings(name: str, folder: Path) -> list[Reading]:
     """All looks that began in time but the first, which builds what others keep."""
     truth = folder / "truth.json"
-    script = SCRIPT % (STEPS, truth, name)
+    script = SCRIPT.format(steps=STEPS, truth=truth, name=name)
     told = watched(folder, script, PYTHONPATH=f"{INJECT}:{ROOT}")
     assert told.status == 0, told.stderr
     true = json.loads(truth.read_text())["exposed"]
