@@ -13,7 +13,7 @@ from bottleneck_doctor.model.loops import Loop
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]
 
 # Launched by hand: the script starts itself twice, with the variables that torchrun would set.
 RANKS = (

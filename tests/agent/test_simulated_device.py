@@ -11,7 +11,7 @@ from bottleneck_doctor.model.profile import Profile
 from tests.agent.simulated_device import trained
 from tests.agent.watching import profile_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]
 
 STEPS = (160, 640)  # a look costs a starved host more: there it takes a longer run until enough are afforded
 SATURATED = "[Device.issue(0.01) for _ in range(2)]"

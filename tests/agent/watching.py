@@ -107,7 +107,8 @@ def _run(folder: Path, run: Path, script: str, environ: dict[str, str], fresh: b
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BDOC_", "PYTHON"))}
     began = time.monotonic_ns()
     if script.startswith(PRELUDE) and not fresh and not FRESH & environ.keys():
-        return Told(*server().run(file, {**kept, **environ}, PATIENCE_S), run, began)
+        status, out, err = server().run([str(file)], folder, {**kept, **environ}, PATIENCE_S)
+        return Told(status, out.decode(), err.decode(), run, began)
     done = subprocess.run(
         [sys.executable, str(file)],
         env={**kept, **environ},

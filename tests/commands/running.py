@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.agent.torch_server import server
 from tests.house.source import ROOT
 
 PATIENCE_S = 120.0
@@ -36,23 +38,42 @@ def script(folder: Path, source: str, name: str = "train.py") -> str:
 
 
 def bdoc(
-    folder: Path, *line: str | bytes, first: str = "", env: dict[str, str] | None = None, **how: Any
+    folder: Path,
+    *line: str | bytes,
+    first: str = "",
+    env: dict[str, str] | None = None,
+    fresh: bool = False,
+    **how: Any,
 ) -> Told:
-    """``bdoc run`` of this line in ``folder``; ``first`` is done in the supervisor before it begins."""
+    """``bdoc run`` of this line in ``folder``; ``first`` is done in the supervisor before it begins. Where
+    nothing is said of how, or ``fresh``, neither bdoc nor torch is imported anew."""
     places = folder / "tmp"
     places.mkdir(exist_ok=True)
     environ = {**os.environ, "TMPDIR": str(places), **(env or {})}
     environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [environ.get("PYTHONPATH")])])
+    if not (fresh or first or how):
+        return _told(
+            folder, *server(True).watch(line, folder, environ, PATIENCE_S, _needs_torch(folder, line))
+        )
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **how}
     wrapper = how.pop("wrapper", [])
     command = [*wrapper, sys.executable, "-c", f"{first}\n{START}", "run", *line]
     done = subprocess.run(command, cwd=folder, env=environ, timeout=PATIENCE_S, check=False, **how)
+    return _told(folder, done.returncode, done.stdout or b"", done.stderr or b"")
+
+
+def _told(folder: Path, status: int, out: bytes, err: bytes) -> Told:
     file = folder / "profile.json"
     profile = json.loads(file.read_bytes()) if file.exists() else {}
-    left = [name for name in os.listdir(places) if "bdoc" in name]
-    return Told(
-        done.returncode, done.stdout or b"", (done.stderr or b"").decode(errors="replace"), profile, left
-    )
+    left = [name for name in os.listdir(folder / "tmp") if "bdoc" in name]
+    return Told(status, out, err.decode(errors="replace"), profile, left)
+
+
+def _needs_torch(folder: Path, line: tuple[str | bytes, ...]) -> bool:
+    """Whether the line is of a script of ours, and of no launcher, that imports torch."""
+    files = [folder / one for one in line if isinstance(one, str) and one.endswith(".py")]
+    texts = [file.read_text(errors="replace") for file in files if "--" not in line and file.is_file()]
+    return any(re.search(r"^import .*\btorch\b", text, re.MULTILINE) for text in texts)
 
 
 def plain(folder: Path, *line: str, **how: Any) -> tuple[int, bytes]:

@@ -191,7 +191,9 @@ finally:
 
 
 @pytest.mark.parametrize(
-    "limit", [["--max-steps", "150"], ["--max-seconds", "2"]], ids=lambda limit: limit[0]
+    "limit",
+    [["--max-steps", "150"], pytest.param(["--max-seconds", "2"], marks=pytest.mark.long)],
+    ids=lambda limit: limit[0],
 )
 def test_both_ranks_of_torchrun_are_seen_and_end_at_the_same_step(limit: list[str], folder: Path) -> None:
     name = training(folder, RANKS)

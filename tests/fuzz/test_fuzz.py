@@ -6,8 +6,10 @@ import pytest
 
 from tests.fuzz.__main__ import SLOW_S, one, profile
 
+REST = [pytest.param(first, marks=pytest.mark.long) for first in range(50, 300, 50)]
 
-@pytest.mark.parametrize("first", range(0, 300, 50))
+
+@pytest.mark.parametrize("first", [0, *REST])
 def test_nothing_hostile_is_more_than_refused_or_shown(first: int) -> None:
     for seed in range(first, first + 50):
         _, taken = one(seed)

@@ -13,8 +13,6 @@ import pytest
 
 from bottleneck_doctor.launch.signals import HELD, nudge
 
-pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it
-
 PATIENCE_S = 30
 
 COUNTING = "count(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +12,14 @@ from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.report import Remedy, Report
 from bottleneck_doctor.prescribe import write_up
+from tests.agent.torch_server import Answer, server
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
+ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT)}
 STRANGERS = ("isolate-cpus", "exclusive-cores")  # remedies against other jobs, which the suite may well have
 # A profiler's window opens three seconds after the first batch; a test has no time to wait for it.
-BDOC = """
-from bottleneck_doctor.commands.app import main
-from bottleneck_doctor.sense import schedule
-schedule.PROFILE_AFTER_S, schedule.STACKS_AFTER_S = 0.7, 1.2
-main()
-"""
+SOON = "from bottleneck_doctor.sense import schedule; schedule.PROFILE_AFTER_S = 0.7"
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class Seen:
 def plain(name: str, folder: Path, *options: str) -> dict[str, Any]:
     """The truth about a run without bdoc."""
     truth = folder / "truth-plain.json"
-    _execute([sys.executable, *_training(name, truth), *options])
+    _ended_well(server(True).run([*_training(name, truth), *options], ROOT, ENVIRON, PATIENCE_S))
     found: dict[str, Any] = json.loads(truth.read_text())
     return found
 
@@ -57,8 +52,8 @@ def plain(name: str, folder: Path, *options: str) -> dict[str, Any]:
 def watched(name: str, folder: Path, *options: str) -> Seen:
     """A run under bdoc."""
     truth, file = folder / "truth.json", folder / "profile.json"
-    how = ["run", "--quiet", "--no-py-spy", "-o", str(file)]
-    _execute([sys.executable, "-c", BDOC, *how, *_training(name, truth), *options])
+    line = ["--quiet", "--no-py-spy", "-o", str(file), *_training(name, truth), *options]
+    _ended_well(server(True).watch(line, ROOT, ENVIRON, PATIENCE_S, first=SOON))
     profile = read_profile(file)
     return Seen(json.loads(truth.read_text()), profile, write_up(profile))
 
@@ -67,15 +62,6 @@ def _training(name: str, truth: Path) -> list[str]:
     return ["-m", f"tests.simulated.trainings.{name}", "--truth", str(truth)]
 
 
-def _execute(command: list[str]) -> None:
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def _ended_well(answer: Answer) -> None:
+    status, _, stderr = answer
+    assert status == 0, stderr.decode()

@@ -47,7 +47,7 @@ def run(folder: Path, stage: Stage, *lines: str) -> Any:
     """The training under bdoc, with these GPUs in the machine."""
     environment = {name: value for name, value in stage(*lines).items() if name != "PYTHONPATH"}
     options = ["-q", "--no-profiler", "--no-py-spy"]
-    told = bdoc(folder, *options, script(folder, TRAINING), env=environment)
+    told = bdoc(folder, *options, script(folder, TRAINING), env=environment, fresh=True)
     assert (told.status, told.out) == (0, b"trained\n"), told.err
     return told
 
