@@ -137,18 +137,9 @@ def build_scenario(
     threads = _threads(profile, steps, inputs, workers, host.trainers)
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
     hand_over, serialise = _moving(payload, steps, workers)
-    stored, release = _stored_share(profile, loop), RELEASE_S * payload.tensors
-    beside = Beside(
-        accelerated=host.accelerated,
-        device=device,
-        split=split_of(profile, loop, steps, host, stored),
-        shares=exchange_shares(profile, loop.pid if loop is not None else None),
-        release=release if workers else 0.0,
-        threads=threads,
-        copied=_copied(profile, loop),
-        stored=stored,
-        fault_s=profile.machine.fault_s,
-    )
+    release = RELEASE_S * payload.tensors
+    beside = _beside(profile, loop, host, device, steps, threads)
+    beside = replace(beside, release=release if workers else 0.0)
     costs = costs_of(steps if workers else without_making(steps, inputs), beside)
     making, step_s = making_of(profile, loader), mean_in(steps)
     reads = _reads(profile, loader, inputs, host, step_s)
@@ -172,11 +163,11 @@ def build_scenario(
         epoch_steps=_epoch_steps(loop),
         epoch_start=_epoch_start(loop, inputs) if workers else epoch_draws_s(making, loop),
         epoch_draws=epoch_draws_s(making, loop),
-        stored=stored,
+        stored=beside.stored,
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
         served=_served(reads) if reads is not None else (),
     )
-    base = base if device is None else _on_device(base, device, steps)
+    base = _on_device(base, device, steps) if device is not None else base
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
     base = fitted(base, step_s, step_s - mean_in(steps, "wait"), _is_bulky(payload))
@@ -190,6 +181,28 @@ def capacity(machine: Machine, cores: float) -> float:
     if physical is None or cores <= physical:
         return cores
     return physical + SIBLING * (cores - physical)
+
+
+def _beside(
+    profile: Profile,
+    loop: Loop | None,
+    host: HostLoad,
+    device: DeviceView | None,
+    steps: list[Step],
+    threads: float,
+) -> Beside:
+    """What is known beside the steps' own clocks, tensors from other processes apart."""
+    stored = _stored_share(profile, loop)
+    return Beside(
+        accelerated=host.accelerated,
+        device=device,
+        split=split_of(profile, loop, steps, host, stored),
+        shares=exchange_shares(profile, loop.pid if loop is not None else None),
+        threads=threads,
+        copied=_copied(profile, loop),
+        stored=stored,
+        fault_s=profile.machine.fault_s,
+    )
 
 
 def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:
