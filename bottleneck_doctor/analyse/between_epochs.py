@@ -50,7 +50,7 @@ NOISE = 0.02  # of the time, below which rows that cross an epoch are longer by 
 
 def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
     """By the rows that cross an epoch's end, and no more than hooks saw pass outside of all loops."""
-    if loop is None or not loop.loader or len(loop.epochs.t) < 2:
+    if loop is None or not loop.loader or len(loop.epochs.t) < 2 or not loop.table.t:
         return NO_ENDS
     table = loop.table
     beside = zip(table.wait_s, table.checkpoint_s, table.logging_s, table.collect_s, strict=True)
