@@ -252,8 +252,8 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("two ranks of one machine", pair(SICK), "fires", "bigger-batch"),
         Case("six more ranks on other machines", _many("gloo"), "fires", "faster-network"),
-        Case("a rank on another machine, which another run saw", _merged(), "fires", "faster-network"),
         Case("the same over nccl", _many("nccl"), "fires", "grad-compress"),
+        Case("a rank on another machine, which another run saw", _merged(), "fires", "faster-network"),
         Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
         Case("the backward pass hides it", pair(WELL), "silent"),
         Case("the waiting is for a slow rank", pair(StepCost(0.01, straggler=0.01), 0.01), "silent"),

@@ -2,8 +2,8 @@
 
 torchrun: two agents, each under ``bdoc run`` and with a host name of its own (``unshare --uts``); slow-link:
 each in a network of its own, and the link is slow. slurm: two ``slurmd``, and ``srun bdoc run``. ray: two
-nodes by ``bdoc run -- ray start``. pytorchjob: the pods of our manifest, without Kubernetes. An engine that is
-not here or may not be started is skipped, with a reason.
+nodes by ``bdoc run -- ray start``. pytorchjob: the pods of our manifest, without Kubernetes. An engine that
+is not here or may not be started is skipped, with a reason.
 """
 
 from __future__ import annotations
