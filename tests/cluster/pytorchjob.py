@@ -3,6 +3,8 @@ network of its own with a volume, told what the training operator tells them."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from tests.cluster.nodes import TRAIN, Node, Start, environ, linked, together
 
 MANIFEST = Path(__file__).with_suffix(".yaml")
 MOUNTED = 'mount -t tmpfs none /mnt && mkdir "$1" && mount --bind "$0" "$1" && shift && exec "$@"'
+IMAGE = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 PORT = "23456"  # the operator's, where the manifest names none
 
 
@@ -33,7 +36,8 @@ def _pods(nodes: list[Node], folder: Path, cause: str) -> None:
         told = _told(rank, len(nodes), nodes[0].address, job["spec"]["nprocPerNode"])
         name = f"{job['metadata']['name']}-{kind.lower()}-0"
         line = [*node.inside, *_volume(container, folder), *container["command"], *container["args"]]
-        pods.append((line, environ(**told, HOSTNAME=name, LATE=cause, GLOO_SOCKET_IFNAME=node.device)))
+        told |= {"HOSTNAME": name, "LATE": cause, "GLOO_SOCKET_IFNAME": node.device, "PATH": IMAGE}
+        pods.append((line, environ(**told)))
     together(folder, *pods)
 
 
