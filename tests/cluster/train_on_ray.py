@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.cluster.train import train
 
 ROWS = 3200
+WARM_UP = 20  # steps
 
 
 def on_each(told: dict[str, str]) -> None:
@@ -40,16 +41,16 @@ def waits(folder: str, rank: int) -> None:
     torch.set_num_threads(1)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 10)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    waited, begun, before = [], time.perf_counter(), time.perf_counter()
-    for batch in get_dataset_shard("train").iter_torch_batches(batch_size=8):
-        waited.append(time.perf_counter() - before)
-        if len(waited) == 20:
-            waited, begun = [], time.perf_counter()
+    waited, begun, before = 0.0, time.perf_counter(), time.perf_counter()
+    for step, batch in enumerate(get_dataset_shard("train").iter_torch_batches(batch_size=8)):
+        waited += time.perf_counter() - before
+        if step == WARM_UP:
+            waited, begun = 0.0, time.perf_counter()
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(batch["x"]), batch["y"]).backward()
         optimizer.step()
         before = time.perf_counter()
-    share = sum(waited) / (time.perf_counter() - begun)
+    share = waited / (time.perf_counter() - begun)
     with open(os.path.join(folder, f"stopwatch.{rank}.json"), "w") as file:
         json.dump({"share": share}, file)
 
