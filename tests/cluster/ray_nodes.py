@@ -15,6 +15,7 @@ from tests.lab.run import BDOC
 SCRIPT = str(Path(__file__).with_name("train_on_ray.py"))
 RAY = str(Path(sys.executable).with_name("ray"))
 PORT = 6379
+START_S = 180.0  # what a dozen processes of Ray may take to start beside processes that hog a core
 VARIABLES = {
     "RAY_AUTH_MODE": "disabled",  # what runs here is reached from here alone
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -46,7 +47,7 @@ def _train(nodes: list[Node], folder: Path, cause: str) -> None:
                 running.append(subprocess.Popen(line, cwd=folder, env=variables, stdout=log, stderr=log))
         driver = [*nodes[0].inside, sys.executable, SCRIPT, head, cause]
         done = subprocess.run(
-            driver, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE_S
+            driver, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE_S + START_S
         )
         if done.returncode:
             raise RuntimeError(done.stderr)
