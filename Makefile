@@ -103,7 +103,8 @@ random: $(READY) ## compose the trainings of SEEDS, measure what each part costs
 fuzz: $(READY) ## try CASES hostile profiles and files of rows, from seed FIRST on
 	$(BIN)/python -m tests.fuzz --first $(or $(FIRST),0) --cases $(or $(CASES),10000)
 
-cluster: $(READY) ## train on two nodes of this machine, by torchrun and Slurm; the late one must be named
+cluster: $(READY) ## train on two nodes of this machine, by torchrun, Slurm, Ray, a PyTorchJob; the late one must be named
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) 'ray[train,data]' || echo "ray could not be installed" >&2
 	$(BIN)/python -m tests.cluster
 
 bench: $(READY) ## measure what watching costs, interleaved with plain runs

@@ -40,6 +40,7 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
+from ..analyse.ranks import compare, rank_steps
 from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operation
@@ -54,6 +55,7 @@ from .parts.ranks import (
     MODEL,
     STAGE_0,
     alone,
+    apart,
     copying_left,
     exchange_evidence,
     kinds_of,
@@ -149,7 +151,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share_of(diagnosis, "comm") < SHARE or not pays:
         return None
     evidence = exchange_evidence(diagnosis)
-    if rank_missing(diagnosis):
+    if compare(diagnosis.profile) is not None and rank_missing(diagnosis):
         evidence.append(Evidence("ranks whose waits were not seen: some of this may be waiting for them",
                                  "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
     proposals = _proposals(diagnosis, given(diagnosis.scenario))
@@ -167,7 +169,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
         proposals.append(_doubled(diagnosis, BATCH, place))
     if model is not None:
         proposals.append(_seldom(diagnosis, place))
-        far = rank_missing(diagnosis) > 0
+        far = apart(diagnosis)
         if (far or model.backend == "nccl") and not model.comm_hook:
             hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
             packed = replace(
@@ -237,12 +239,21 @@ def _many(backend: str) -> Diagnosis:
     return pair(SICK, model=replace(MODEL, backend=backend), world=8)
 
 
+def _merged() -> Diagnosis:
+    """Two ranks, each watched by a run on its own machine."""
+    sick = pair(SICK)
+    first, second = sick.profile.loops
+    elsewhere = [replace(rank_steps(sick.profile, second), host="another")]
+    return replace(sick, profile=replace(sick.profile, loops=[first], elsewhere=elsewhere))
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
         Case("two ranks of one machine", pair(SICK), "fires", "bigger-batch"),
         Case("six more ranks on other machines", _many("gloo"), "fires", "faster-network"),
         Case("the same over nccl", _many("nccl"), "fires", "grad-compress"),
+        Case("a rank on another machine, which another run saw", _merged(), "fires", "faster-network"),
         Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
         Case("the backward pass hides it", pair(WELL), "silent"),
         Case("the waiting is for a slow rank", pair(StepCost(0.01, straggler=0.01), 0.01), "silent"),

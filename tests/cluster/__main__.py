@@ -1,63 +1,95 @@
 """``python -m tests.cluster``: two nodes on this machine, by real engines; one is late, and must be named.
 
-torchrun: two agents, each under ``bdoc run`` and with a host name of its own (``unshare --uts``). Slurm: two
-``slurmd``, and ``srun bdoc run``. An engine that is not here or may not be started is skipped, with a reason.
+torchrun: two agents, each under ``bdoc run`` and with a host name of its own (``unshare --uts``); slow-link:
+each in a network of its own, and the link is slow. slurm: two ``slurmd``, and ``srun bdoc run``. ray: two
+nodes by ``bdoc run -- ray start``. pytorchjob: the pods of our manifest, without Kubernetes. An engine that
+is not here or may not be started is skipped, with a reason.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+from tests.cluster.nodes import PATIENCE_S, TRAIN, Node, Start, environ, linked, named, together
+from tests.cluster.pytorchjob import pytorchjob
+from tests.cluster.ray_nodes import ray
 from tests.cluster.slurm import slurm
-from tests.lab.run import BDOC, ROOT
+from tests.lab.run import BDOC
 
-TRAIN = str(Path(__file__).with_name("train.py"))
-CAUSES = {"data": "waiting for data", "cores": "ready without a core", "work": "in work of its own"}
-PATIENCE_S = 180.0
+WORDS = {"data": "waiting for data", "cores": "ready without a core", "work": "in work of its own"}
 HOGS = 6  # processes on the late rank's core
-Start = Callable[[Path, str], None]  # trains in a folder, late for that cause
+LINK = "100mbit"  # the gradients are 1.2 MB a step
+CLOSE = 0.05  # of a step, between what bdoc and a stopwatch in the loop say of the data wait
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Each engine with each cause; the number of late ranks that were named."""
+    """Each engine with each cause; how many were named."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     parser.add_argument("--engine", choices=sorted(ENGINES), action="append")
+    parser.add_argument("--cause", action="append", help="only these")
     given = parser.parse_args(argv)
-    named = tried = 0
+    right = tried = 0
     for engine in given.engine or ENGINES:
+        start, causes = ENGINES[engine]
         with ExitStack() as stack:
-            started = stack.enter_context(ENGINES[engine]())
+            started = stack.enter_context(start())
             if isinstance(started, str):
                 print(f"{engine}: skipped, {started}")
                 continue
-            for cause, words in CAUSES.items():
-                said = merged(started, cause)
-                right = "rank 1 on " in said and words in said
-                named, tried = named + right, tried + 1
-                print(f"{engine}, late for {cause}: {'named' if right else 'NOT NAMED'}\n{said}", flush=True)
-    print(f"{named} of {tried} late ranks named with their cause")
-    return int(named < tried)
+            for cause in causes:
+                if given.cause and cause not in given.cause:
+                    continue
+                found, said = tell(started, cause)
+                right, tried = right + found, tried + 1
+                print(f"{engine}, {cause}: {'named' if found else 'NOT NAMED'}\n{said}", flush=True)
+    print(f"{right} of {tried} named with their cause")
+    return int(right < tried)
 
 
-def merged(start: Start, cause: str) -> str:
-    """Train, merge, and what that says of the ranks."""
+def tell(start: Start, cause: str) -> tuple[bool, str]:
+    """Train and merge; whether that names the cause, and what it says."""
     with tempfile.TemporaryDirectory() as name, crowd(HOGS if cause == "cores" else 0):
-        start(Path(name), cause)
+        folder = Path(name)
+        start(folder, cause)
         done = subprocess.run([*BDOC, "merge", "."], cwd=name, env=environ(), capture_output=True, text=True)
-        return done.stdout + done.stderr
+        said = done.stdout + done.stderr
+        if cause in WORDS:
+            return "rank 1 on " in said and WORDS[cause] in said, said
+        if cause == "link":
+            verdict = report(folder / "profile.json")["verdict"]
+            told = verdict["cause"] == "comm.allreduce" and "rank 1 on" not in said
+            return told, f"{said}{verdict['bound']}, {verdict['cause']}: {verdict['summary']}\n"
+        return as_by_stopwatch(folder)
 
 
-def environ(**more: str) -> dict[str, str]:
-    """Ours, with this checkout's ``bdoc``."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+def as_by_stopwatch(folder: Path) -> tuple[bool, str]:
+    """Whether each rank's data wait is what its loop has timed."""
+    lines, close = [], True
+    for file in sorted(folder.glob("profile.*.json")):
+        told = report(file)
+        share = told["metrics"]["data_wait_fraction"]["value"]
+        timed = json.loads((folder / f"stopwatch.{file.name.split('.')[-2]}.json").read_text())["share"]
+        close = close and share is not None and abs(share - timed) < CLOSE
+        lines.append(
+            f"{file.name}: data wait {share}, by the stopwatch {timed:.3f}; {told['verdict']['cause']}"
+        )
+    return close and len(lines) == 2, "\n".join(lines) + "\n"
+
+
+def report(file: Path) -> dict[str, Any]:
+    """What bdoc says of a profile."""
+    line = [*BDOC, "report", str(file), "--format", "json"]
+    return dict(json.loads(subprocess.run(line, env=environ(), capture_output=True, check=True).stdout))
 
 
 @contextmanager
@@ -86,24 +118,22 @@ def free_port() -> int:
 @contextmanager
 def torchrun() -> Iterator[Start | str]:
     """Two agents that meet on this machine."""
-    if subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode:
-        yield "this user may not make host names (unshare --uts)"
-        return
-    yield _two_agents
+    with named() as nodes:
+        yield nodes if isinstance(nodes, str) else lambda folder, cause: _two_agents(nodes, folder, cause)
 
 
-def _two_agents(folder: Path, cause: str) -> None:
-    port = free_port()
-    agents = []
-    for node in range(2):
-        line = [*BDOC, "run", "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(node),
-                "--master-addr", "127.0.0.1", "--master-port", str(port), TRAIN, cause]  # fmt: skip
-        command = ["unshare", "--uts", "sh", "-c", f'hostname node{node}; exec "$@"', "sh", *line]
-        agents.append(subprocess.Popen(command, cwd=folder, env=environ(), stderr=subprocess.PIPE, text=True))
-    for one in agents:
-        _, said = one.communicate(timeout=PATIENCE_S)
-        if one.returncode:
-            raise RuntimeError(said)
+@contextmanager
+def slow_link() -> Iterator[Start | str]:
+    """Two agents with a network between them, to which the last one sends slowly."""
+    with linked(LINK) as nodes:
+        yield nodes if isinstance(nodes, str) else lambda folder, cause: _two_agents(nodes, folder, cause)
+
+
+def _two_agents(nodes: list[Node], folder: Path, cause: str) -> None:
+    variables = environ(LATE=cause, GLOO_SOCKET_IFNAME=nodes[0].device)
+    meeting = ["--master-addr", nodes[0].address, "--master-port", str(free_port())]
+    line = [*BDOC, "run", "-m", "torch.distributed.run", "--nnodes", "2", *meeting, "--node-rank"]
+    together(folder, *(([*one.inside, *line, str(rank), TRAIN], variables) for rank, one in enumerate(nodes)))
 
 
 @contextmanager
@@ -117,14 +147,21 @@ def slurmd() -> Iterator[Start | str]:
 
 
 def _srun(conf: str, folder: Path, cause: str) -> None:
-    line = ["srun", "--nodes", "2", "--ntasks-per-node", "1", *BDOC, "run", TRAIN, cause]
-    variables = environ(SLURM_CONF=conf, MEETING=f"127.0.0.1:{free_port()}")
+    line = ["srun", "--nodes", "2", "--ntasks-per-node", "1", *BDOC, "run", TRAIN]
+    variables = environ(SLURM_CONF=conf, MEETING=f"127.0.0.1:{free_port()}", LATE=cause)
     done = subprocess.run(line, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE_S)
     if done.returncode:
         raise RuntimeError(done.stderr)
 
 
-ENGINES: dict[str, Callable[[], contextmanager[Start | str]]] = {"torchrun": torchrun, "slurm": slurmd}  # type: ignore[valid-type]
+Engine = tuple[Any, tuple[str, ...]]
+ENGINES: dict[str, Engine] = {
+    "torchrun": (torchrun, tuple(WORDS)),
+    "slow-link": (slow_link, ("link",)),
+    "slurm": (slurmd, tuple(WORDS)),
+    "pytorchjob": (pytorchjob, tuple(WORDS)),
+    "ray": (ray, (*WORDS, "ray-data")),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -170,14 +170,19 @@ def line_of(diagnosis: Diagnosis) -> Location | None:
 def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """What is exchanged, and how long a rank waits for it."""
     model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
-    source = compared(compare(diagnosis.profile))
+    balance = compare(diagnosis.profile)
+    source, share = compared(balance), share_of(diagnosis, "comm")
     said = [
         Evidence("share of the step that even the rank which waits least sleeps in exchanges",
-                 "exchange_share", share_of(diagnosis, "comm"), source),
+                 "exchange_share", share, source),
         *_by_kind(diagnosis),
         Evidence("share of the step that this rank sleeps on for slower ones", "straggler_share",
                  share_of(diagnosis, "straggler"), source),
     ]  # fmt: skip
+    if balance is None and (missing := rank_missing(diagnosis)):
+        what = "share of the step that this rank sleeps in exchanges, or for slower ranks that were not seen"
+        unseen = Evidence("ranks that were not seen", "ranks_unseen", float(missing), "world size")
+        said = [Evidence(what, "exchange_share", share, TIMED), unseen, *_by_kind(diagnosis)]
     if passes is not None:
         said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
                              passes.exchange_s, TIMED))  # fmt: skip
@@ -228,6 +233,12 @@ def rank_missing(diagnosis: Diagnosis) -> int:
     balance = compare(diagnosis.profile)
     whole = world_size(diagnosis.profile)
     return balance.missing if balance is not None else max(0, whole - 1)
+
+
+def apart(diagnosis: Diagnosis) -> bool:
+    """Whether ranks compute on other machines: other runs saw them there, or nothing of them was seen."""
+    here = diagnosis.profile.machine.host
+    return rank_missing(diagnosis) > 0 or any(one.host != here for one in diagnosis.profile.elsewhere)
 
 
 MODEL = Parallel(1, "ddp", "train.py", 12, "main", 16, 8_400_000, world_size=2, backend="gloo",
