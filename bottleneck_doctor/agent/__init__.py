@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import sys
 
-from .hints import Table
-
 
 def arm(folder: str | None = None) -> None:
     """Install every hook, once. Without a run folder (argument or BDOC_RUN) this does nothing; nor where
@@ -28,13 +26,24 @@ def arm(folder: str | None = None) -> None:
         pass
 
 
+def leave() -> None:
+    """Take everything off again: only what was watched ends, and the process goes on."""
+    from . import leaving
+
+    leaving.take_off()
+
+
 def _install(folder: str) -> None:
     from . import hooks, input_ops, startup, state
     from .importing import finder
 
     state.begin(folder)
     startup.introduce()
-    backup, below, above = _trial()
+    backup, below, above = [], [], []
+    if os.environ.get("BDOC_KEEP") or os.environ.get("BDOC_TRIAL"):
+        from . import trial
+
+        backup, below, above = trial.tables()
 
     def torch_is_looked_for() -> None:
         from . import torch_setup
@@ -44,20 +53,3 @@ def _install(folder: str) -> None:
 
     finder.add(*backup, *below, *input_ops.watchers())
     finder.before("torch", torch_is_looked_for)
-
-
-def _trial() -> tuple[list[Table], list[Table], list[Table]]:
-    """Tables of a trial, empty in other runs: what puts aside files that would be overwritten; what a remedy
-    changes, first, so that what measures comes on top of it; and what the trial notes, last."""
-    folder, order = os.environ.get("BDOC_KEEP"), os.environ.get("BDOC_TRIAL")
-    backups: list[Table] = []
-    if folder and os.path.isdir(folder):
-        from .trial import backup
-
-        backups = [backup.watch(folder)]
-    if not order:
-        return backups, [], []
-    from . import trial
-
-    below, above = trial.ordered(order)
-    return backups, below, above

@@ -7,6 +7,7 @@ import resource
 import time
 from _thread import _local, get_native_id  # what `threading` calls by other names
 
+from .guard import at_fork
 from .wire import NOTHING
 
 now = time.monotonic_ns
@@ -22,7 +23,7 @@ def after_fork() -> None:
     _generation[0] += 1
 
 
-os.register_at_fork(after_in_child=after_fork)
+at_fork(after_fork)
 
 
 def _file(name: str) -> int:

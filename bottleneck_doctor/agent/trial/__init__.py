@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 
 from ..hints import Any, Callable, Done, Table
 from .hook_points import guarded, reason, reporter
@@ -30,6 +31,18 @@ FILES = {
     "writing": ("rare_logging", "rare_saving", "saving_aside"),
 }  # fmt: skip
 TREATMENTS = {name: file for file, names in FILES.items() for name in names}
+
+
+def tables() -> tuple[list[Table], list[Table], list[Table]]:
+    """What puts aside files that would be overwritten; what a remedy changes, first, so that what measures
+    comes on top of it; and what the trial notes, last."""
+    folder, order = os.environ.get("BDOC_KEEP"), os.environ.get("BDOC_TRIAL")
+    backups: list[Table] = []
+    if folder and os.path.isdir(folder):
+        from . import backup
+
+        backups = [backup.watch(folder)]
+    return (backups, *(ordered(order) if order else ([], [])))
 
 
 def treatment(name: str) -> Callable[[dict[str, Any], Done], Table]:

@@ -1,0 +1,222 @@
+"""Watches a block of a process that runs already: only the hooks are in here, all else is done beside it."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from .inject.sitecustomize import admit
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from .model.report import Report
+
+BESIDE = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands.beside import main; main()"
+CELLS_AT_MOST, LETTERS_AT_MOST = 200, 100_000  # of a notebook that are looked into, and of one of them
+FRAME = '<iframe srcdoc="{}" sandbox="allow-scripts allow-popups" style="width:100%;height:{}px;border:0"></iframe>'
+HEIGHT = 900  # of the page in a notebook, in pixels
+_open: list[Watch] = []  # the one whose block runs
+
+
+class Watch:
+    """One block that is watched: ``with watch() as w``, then ``w.report``, ``w.path``, ``w.show()``.
+
+    ``path`` is that of the profile, "" while there is none; ``problem`` says why there is none.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.path = self.problem = ""
+        self._options = options
+        self._pid = 0
+        self._beside: subprocess.Popen[str] | None = None
+        self._environ: dict[str, str] = {}
+        self._before: dict[str, str | None] = {}
+        self._drawn: tuple[Report, Any] | None = None
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(failed=kind is not None)
+
+    def start(self) -> None:
+        """Watch from now on. What cannot be had is missing in the report; the training goes on without.
+
+        Raises RuntimeError where this process is watched already, ValueError for a wrong option.
+        """
+        if watched():
+            raise RuntimeError("this process is watched already, by `bdoc run` or by another watch()")
+        if self._pid:
+            raise RuntimeError("a watch() is for one block: make another one")
+        self._pid = os.getpid()
+        answer = self._ask_to_watch()
+        if "refused" in answer:
+            raise ValueError(answer["refused"])
+        self.problem = answer.get("problem", "")
+        if self.problem:
+            return
+        _open.append(self)
+        self._environ = answer["environ"]
+        self._before = {name: os.environ.get(name) for name in self._environ}
+        os.environ.update(self._environ)
+        if self._environ:
+            admit(self._environ["BDOC_RUN"], self._environ["BDOC_AGENT"])
+
+    def stop(self, failed: bool = False) -> None:
+        """Take every hook off again, and wait until the profile is there. ``failed``: by an exception."""
+        if self not in _open or self._pid != os.getpid():  # a child that was forked meanwhile leaves it alone
+            return
+        ended_ns = time.monotonic_ns()
+        try:
+            agent: Any = sys.modules.get("_bdoc_agent")
+            if agent is not None:
+                agent.leave()
+        finally:
+            _open.remove(self)
+            self._restore()
+        answer = self._tell({"ended_ns": ended_ns, "failed": failed, "cells": cells()})
+        self.path, self.problem = answer.get("path", ""), answer.get("problem", "")
+        self._close()
+
+    @property
+    def report(self) -> Report:
+        """What ``bdoc report`` says of ``path``. Raises ValueError where there is none, with the reason."""
+        return self._read()[0]
+
+    def show(self) -> None:
+        """The page, in a notebook; the words of ``bdoc report`` on stderr, anywhere else."""
+        if _shell() is not None:
+            from IPython.display import display
+
+            display(self)
+            return
+        from .commands.output import complain, screen
+
+        try:
+            seen = screen(sys.stderr)
+            sys.stderr.write(self._words(seen.width, seen.color, seen.encoding))
+        except ValueError as problem:
+            complain(str(problem))
+
+    def __repr__(self) -> str:
+        said = f"profile in {self.path}" if self.path else self.problem or "its block has not ended"
+        return f"<watch of bdoc: {said}>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """How IPython shows it: the page where there can be one, words in a terminal."""
+        if not self.path:
+            return {"text/plain": repr(self)}
+        from .render import render
+
+        report, picture = self._read()
+        page = render(report, "html", picture=picture)
+        return {
+            "text/plain": self._words(80, False, "utf-8"),
+            "text/html": FRAME.format(html.escape(page), HEIGHT),
+        }
+
+    def _words(self, width: int, color: bool, encoding: str) -> str:
+        from .render import render
+
+        text = render(self.report, "terminal", width=width, color=color, encoding=encoding)
+        return text + f"bdoc: profile in {self.path}; `bdoc report {self.path}` shows this again\n"
+
+    def _read(self) -> tuple[Report, Any]:
+        if not self.path:
+            raise ValueError(f"there is no report: {self.problem or 'the block has not ended'}")
+        if self._drawn is None:
+            from .commands.reading import report_and_picture
+
+            self._drawn = report_and_picture(self.path)
+        return self._drawn
+
+    def _ask_to_watch(self) -> dict[str, Any]:
+        """Start the process beside; what it answers once it is ready."""
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # it is to find what we found
+        try:
+            self._beside = subprocess.Popen(
+                [sys.executable, "-c", BESIDE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, env=environ, start_new_session=True, text=True,
+            )  # fmt: skip
+        except OSError as problem:
+            return {"problem": f"nothing can be started beside this process: {problem}"}
+        main: Any = sys.modules.get("__main__")
+        answer = self._tell(
+            {
+                "pid": os.getpid(),
+                "argv": getattr(sys, "orig_argv", sys.argv),
+                "script": getattr(main, "__file__", None),
+                "path": os.environ.get("PYTHONPATH", ""),
+                "options": self._options,
+            }
+        )
+        self._beside.wait()  # it has made itself an orphan
+        if "environ" not in answer:
+            self._close()
+        return answer
+
+    def _tell(self, message: dict[str, Any]) -> dict[str, Any]:
+        beside = self._beside
+        assert beside is not None and beside.stdin is not None and beside.stdout is not None
+        try:
+            beside.stdin.write(json.dumps(message) + "\n")
+            beside.stdin.flush()
+            answer: dict[str, Any] = json.loads(beside.stdout.readline())
+        except (OSError, ValueError):
+            return {"problem": "the process that watched from beside is gone"}
+        return answer
+
+    def _close(self) -> None:
+        for stream in (self._beside.stdin, self._beside.stdout) if self._beside else ():
+            try:
+                if stream is not None:
+                    stream.close()
+            except OSError:
+                pass
+
+    def _restore(self) -> None:
+        """The environment as it was, but for what somebody else has set meanwhile."""
+        for name, value in self._environ.items():
+            before = self._before[name]
+            if os.environ.get(name) != value:
+                continue
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+
+
+def watched() -> bool:
+    """Whether this process is watched, by ``bdoc run`` or in a block."""
+    return bool(getattr(sys, "_bdoc_armed", False) or _open)
+
+
+def cells() -> dict[str, tuple[str, str]]:
+    """Of the notebook that runs here: {path of a cell's code: (what it is called, its text)}."""
+    shell = _shell()
+    called = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    if called is None:
+        return {}
+    linecache: Any = sys.modules["linecache"]
+    found = {}
+    for path, entry in list(linecache.cache.items())[-CELLS_AT_MOST:]:
+        name = called(path)
+        text = "".join(entry[2]) if len(entry) > 2 else ""
+        if name and path.startswith("/") and len(text) <= LETTERS_AT_MOST:
+            found[path] = (str(name[-1]), text)
+    return found
+
+
+def _shell() -> Any:
+    """IPython's shell, where this is one."""
+    ipython: Any = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
