@@ -26,7 +26,7 @@ def load(path: str | os.PathLike[str] = "profile.json") -> Report:
 
 
 def watch(output: str | os.PathLike[str] | None = None, **options: Any) -> Watch:
-    """A block to be watched: ``with watch() as w:`` around a loop, then ``w.report``, ``w.path``, ``w.show()``.
+    """A block to be watched: ``with watch() as w:``, and afterwards ``w.report``, ``w.path``, ``w.show()``.
 
     The profile goes to ``output`` ("profile.json"). Options are those of ``bdoc run`` that need no start:
     ``no_profiler``, ``no_py_spy``, ``no_paths``, ``calibrate``, ``no_calibrate`` (all True or False), and

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
     from .model.report import Report
 
-BESIDE = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands.beside import main; main()"
+# Not `-m`, which would put the working directory first on the path, and whatever lies there.
+BESIDE = "import sys; del sys.path[0]; from bottleneck_doctor.commands.beside import main; main()"
 CELLS_AT_MOST, LETTERS_AT_MOST = 200, 100_000  # of a notebook that are looked into, and of one of them
-FRAME = '<iframe srcdoc="{}" sandbox="allow-scripts allow-popups" style="width:100%;height:{}px;border:0"></iframe>'
-HEIGHT = 900  # of the page in a notebook, in pixels
+# The page in a notebook: what is in it can reach nothing outside.
+FRAME = (
+    '<iframe srcdoc="{}" sandbox="allow-scripts" style="width:100%;height:900px;border:0"></iframe>'
+    "<p>With charts: <code>bdoc view {}</code></p>"
+)
 _open: list[Watch] = []  # the one whose block runs
 
 
@@ -37,7 +41,7 @@ class Watch:
         self._beside: subprocess.Popen[str] | None = None
         self._environ: dict[str, str] = {}
         self._before: dict[str, str | None] = {}
-        self._drawn: tuple[Report, Any] | None = None
+        self._report: Report | None = None
 
     def __enter__(self) -> Watch:
         self.start()
@@ -90,7 +94,13 @@ class Watch:
     @property
     def report(self) -> Report:
         """What ``bdoc report`` says of ``path``. Raises ValueError where there is none, with the reason."""
-        return self._read()[0]
+        if not self.path:
+            raise ValueError(f"there is no report: {self.problem or 'the block has not ended'}")
+        if self._report is None:
+            from .commands.reading import report_of
+
+            self._report = report_of(self.path)
+        return self._report
 
     def show(self) -> None:
         """The page, in a notebook; the words of ``bdoc report`` on stderr, anywhere else."""
@@ -103,7 +113,7 @@ class Watch:
 
         try:
             seen = screen(sys.stderr)
-            sys.stderr.write(self._words(seen.width, seen.color, seen.encoding))
+            print(self._words(seen.width, seen.color, seen.encoding), end="", file=sys.stderr)
         except ValueError as problem:
             complain(str(problem))
 
@@ -115,13 +125,14 @@ class Watch:
         """How IPython shows it: the page where there can be one, words in a terminal."""
         if not self.path:
             return {"text/plain": repr(self)}
-        from .render import render
+        from .render.compose import compose
+        from .render.document import WHOLE
+        from .render.html import html_page
 
-        report, picture = self._read()
-        page = render(report, "html", picture=picture)
+        page = html_page(compose(self.report, WHOLE), self.report, None, charts=False)
         return {
             "text/plain": self._words(80, False, "utf-8"),
-            "text/html": FRAME.format(html.escape(page), HEIGHT),
+            "text/html": FRAME.format(html.escape(page), html.escape(self.path)),
         }
 
     def _words(self, width: int, color: bool, encoding: str) -> str:
@@ -129,15 +140,6 @@ class Watch:
 
         text = render(self.report, "terminal", width=width, color=color, encoding=encoding)
         return text + f"bdoc: profile in {self.path}; `bdoc report {self.path}` shows this again\n"
-
-    def _read(self) -> tuple[Report, Any]:
-        if not self.path:
-            raise ValueError(f"there is no report: {self.problem or 'the block has not ended'}")
-        if self._drawn is None:
-            from .commands.reading import report_and_picture
-
-            self._drawn = report_and_picture(self.path)
-        return self._drawn
 
     def _ask_to_watch(self) -> dict[str, Any]:
         """Start the process beside; what it answers once it is ready."""
@@ -149,15 +151,10 @@ class Watch:
             )  # fmt: skip
         except OSError as problem:
             return {"problem": f"nothing can be started beside this process: {problem}"}
-        main: Any = sys.modules.get("__main__")
+        argv, script = _command()
+        path = os.environ.get("PYTHONPATH", "")
         answer = self._tell(
-            {
-                "pid": os.getpid(),
-                "argv": getattr(sys, "orig_argv", sys.argv),
-                "script": getattr(main, "__file__", None),
-                "path": os.environ.get("PYTHONPATH", ""),
-                "options": self._options,
-            }
+            {"pid": os.getpid(), "argv": argv, "script": script, "path": path, "options": self._options}
         )
         self._beside.wait()  # it has made itself an orphan
         if "environ" not in answer:
@@ -198,6 +195,14 @@ class Watch:
 def watched() -> bool:
     """Whether this process is watched, by ``bdoc run`` or in a block."""
     return bool(getattr(sys, "_bdoc_armed", False) or _open)
+
+
+def _command() -> tuple[list[str], str | None]:
+    """The command line and the script in it. Of a kernel: the notebook's name, if that is known."""
+    if _shell() is not None and "ipykernel" in sys.modules:
+        return [os.path.basename(os.environ.get("JPY_SESSION_NAME", "")) or "notebook"], None
+    script = sys.argv[0] if hasattr(sys.modules.get("__main__"), "__file__") else None
+    return getattr(sys, "orig_argv", [sys.executable, *sys.argv]), script
 
 
 def cells() -> dict[str, tuple[str, str]]:

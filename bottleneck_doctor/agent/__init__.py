@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .hints import Table
+
 
 def arm(folder: str | None = None) -> None:
     """Install every hook, once. Without a run folder (argument or BDOC_RUN) this does nothing; nor where
@@ -39,11 +41,12 @@ def _install(folder: str) -> None:
 
     state.begin(folder)
     startup.introduce()
-    backup, below, above = [], [], []
+    tables: tuple[list[Table], list[Table], list[Table]] = [], [], []
     if os.environ.get("BDOC_KEEP") or os.environ.get("BDOC_TRIAL"):
         from . import trial
 
-        backup, below, above = trial.tables()
+        tables = trial.tables()
+    backup, below, above = tables
 
     def torch_is_looked_for() -> None:
         from . import torch_setup

@@ -7,7 +7,6 @@ next call of a module is where such a loop gets its batch.
 
 from __future__ import annotations
 
-import os
 import sys
 from threading import Condition, get_ident, get_native_id
 from time import monotonic_ns as now

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 
 from . import optimizers, profiler_conflict, wire

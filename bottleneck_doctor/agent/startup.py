@@ -50,7 +50,7 @@ def _number(text: str | None) -> int | None:
 
 
 def torch_begins(module: Any) -> None:
-    """``module`` is torch.torch_version: among the first that torch imports, unless torch was there before us."""
+    """``module`` is torch.torch_version: among the first that torch imports, where it is not there yet."""
     if hasattr(sys.modules.get("torch"), "__version__"):
         return
     _marks["torch_begin_ns"] = now()

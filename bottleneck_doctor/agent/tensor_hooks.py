@@ -14,7 +14,6 @@ the hooks go on is limited, and they do so ever more rarely.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from types import MethodType
 

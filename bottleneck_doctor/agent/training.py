@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from threading import get_native_id
 from time import monotonic_ns as now

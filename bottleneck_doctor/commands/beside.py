@@ -1,8 +1,8 @@
 """The process beside one that watches a block of its own: it supervises, and leaves the profile.
 
-It reads and answers lines of JSON on its standard streams: it is asked to watch, says what the process has to
-set, is told that the block has ended, and says where the profile is. It is nobody's child, so that no ``wait``
-of the script's meets it, and what it uses is not counted as the training's.
+It reads and answers lines of JSON on its standard streams: it is asked to watch, says what the process has
+to set, is told that the block has ended, and says where the profile is. It is nobody's child, so that no
+``wait`` of the script's meets it, and what it uses is not counted as the training's.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def checked(typed: Mapping[str, Any]) -> Options:
     values = {one: settings.of(one, given.get(one.key)) for one in OPTIONS}
     if given.get(NO_CALIBRATE.key):
         values[CALIBRATE] = False
-    writable(values[OUTPUT], "output")
-    return Options(Form(None), {**values, QUIET: True})
+    options = Options(Form(None), {**values, QUIET: True})
+    writable(options[OUTPUT], "output")
+    return options
 
 
 def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, says: TextIO) -> None:
