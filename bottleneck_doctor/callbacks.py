@@ -75,8 +75,8 @@ class BdocCallback:
         if not self._runs or self.watch is None:
             return
         self._runs = False
-        first = not _rank()
-        self.watch.stop(failed)
+        first, self.watch.failed = not _rank(), failed
+        self.watch.stop()
         if self._show and first:
             self.watch.show()
 

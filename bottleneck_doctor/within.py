@@ -31,11 +31,13 @@ _open: list[Watch] = []  # the one whose block runs
 class Watch:
     """One block that is watched: ``with watch() as w``, then ``w.report``, ``w.path``, ``w.show()``.
 
-    ``path`` is that of the profile, "" while there is none; ``problem`` says why there is none.
+    ``path`` is that of the profile, "" while there is none; ``problem`` says why there is none. ``failed`` is
+    whether the block ended with an exception.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.path = self.problem = ""
+        self.failed = False
         self._options = options
         self._pid = 0
         self._beside: subprocess.Popen[str] | None = None
@@ -50,7 +52,8 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop(failed=kind is not None)
+        self.failed = self.failed or kind is not None
+        self.stop()
 
     def start(self) -> None:
         """Watch from now on. What cannot be had is missing in the report; the training goes on without.
@@ -75,8 +78,8 @@ class Watch:
         if self._environ:
             admit(self._environ["BDOC_RUN"], self._environ["BDOC_AGENT"])
 
-    def stop(self, failed: bool = False) -> None:
-        """Take every hook off again, and wait until the profile is there. ``failed``: by an exception."""
+    def stop(self) -> None:
+        """Take every hook off again, and wait until the profile is there."""
         if self not in _open or self._pid != os.getpid():  # a child that was forked meanwhile leaves it alone
             return
         ended_ns = time.monotonic_ns()
@@ -87,7 +90,7 @@ class Watch:
         finally:
             _open.remove(self)
             self._restore()
-        answer = self._tell({"ended_ns": ended_ns, "failed": failed, "cells": cells()})
+        answer = self._tell({"ended_ns": ended_ns, "failed": self.failed, "cells": cells()})
         self.path, self.problem = answer.get("path", ""), answer.get("problem", "")
         self._close()
 
