@@ -127,18 +127,17 @@ def _file(
     """Assemble the profile, write it, and say where it is."""
     from ..assemble.source_calls import unsaved
     from ..model.codec import encode_profile
-    from .hide_paths import renamed
 
     missing = [("hooks", no_folder)] if no_folder else []
     if not told:
         missing.append(("the end", "the process ended within the block that was watched"))
     cells = told.get("cells", {})
     unsaved.update({path: text for path, (_, text) in cells.items()})
-    profile, problem = finished(session, ended, command, missing, sys.executable)
+    names = {path: name for path, (name, _) in cells.items()}
+    profile, problem = finished(session, ended, command, missing, sys.executable, names)
     if profile is None:
         _say(says, problem=problem)
         return
-    profile = renamed(profile, {path: name for path, (name, _) in cells.items()})
     output = os.path.abspath(of_its_ranks(session.options, profile)[OUTPUT])
     write(output, encode_profile(profile), "output", private=True)
     _say(says, path=output)

@@ -37,9 +37,6 @@ def pathless(profile: Profile) -> Profile:
 
 def renamed(profile: Profile, names: Mapping[str, str]) -> Profile:
     """The profile with these paths called otherwise."""
-    if not names:
-        return profile
-
     def change(text: str) -> str:
         for path, name in names.items():
             text = text.replace(path, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,9 +163,15 @@ def run_command(options: Options) -> int:
 
 
 def finished(
-    session: Session, ended: Ended, command: Command, missing: list[tuple[str, str]], python: str
+    session: Session,
+    ended: Ended,
+    command: Command,
+    missing: list[tuple[str, str]],
+    python: str,
+    names: Mapping[str, str] | None = None,
 ) -> tuple[Profile | None, str]:
-    """The profile as it is kept, with what was timed afterwards; or why there is none."""
+    """The profile as it is kept, with what was timed afterwards; or why there is none. ``names`` are those of
+    code without a file, by its path."""
     options = session.options
     missing += [("watching", note) for note in ended.notes]
     profile, problem = _profile(session, ended, command, missing)
@@ -176,6 +183,10 @@ def finished(
             complain("timing remedies on the training's own files; Ctrl-C skips that")
         profile = calibrated(profile, python, bool(asked))
     profile = nameless(profile)
+    if names:
+        from .hide_paths import renamed
+
+        profile = renamed(profile, names)
     if options[NO_PATHS]:
         from .hide_paths import pathless
 
