@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .inject.sitecustomize import admit
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .model.report import Report
 
 # Not `-m`, which would put the working directory first on the path, and whatever lies there.
-BESIDE = "import sys; del sys.path[0]; from bottleneck_doctor.commands.beside import main; main()"
+BESIDE = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands import beside"
 CELLS_AT_MOST, LETTERS_AT_MOST = 200, 100_000  # of a notebook that are looked into, and of one of them
 # The page in a notebook: what is in it can reach nothing outside.
 FRAME = (
@@ -146,11 +147,12 @@ class Watch:
 
     def _ask_to_watch(self) -> dict[str, Any]:
         """Start the process beside; what it answers once it is ready."""
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # it is to find what we found
+        found = os.pathsep.join(one or os.getcwd() for one in sys.path)  # where it is to find what we did
         try:
             self._beside = subprocess.Popen(
-                [sys.executable, "-c", BESIDE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, env=environ, start_new_session=True, text=True,
+                [sys.executable, "-c", BESIDE + "; beside.main()"], stdin=subprocess.PIPE, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": found},
             )  # fmt: skip
         except OSError as problem:
             return {"problem": f"nothing can be started beside this process: {problem}"}
@@ -177,22 +179,15 @@ class Watch:
 
     def _close(self) -> None:
         for stream in (self._beside.stdin, self._beside.stdout) if self._beside else ():
-            try:
-                if stream is not None:
-                    stream.close()
-            except OSError:
-                pass
+            with suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
 
     def _restore(self) -> None:
         """The environment as it was, but for what somebody else has set meanwhile."""
         for name, value in self._environ.items():
-            before = self._before[name]
-            if os.environ.get(name) != value:
-                continue
-            if before is None:
+            if os.environ.get(name) == value:
                 del os.environ[name]
-            else:
-                os.environ[name] = before
+                os.environ.update({name: before} if (before := self._before[name]) is not None else {})
 
 
 def watched() -> bool:
