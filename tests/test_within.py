@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,13 @@ def trained(folder: Path, body: str, training: str = TRAINING, **environ: str) -
 @pytest.mark.slow
 def test_a_block_leaves_a_report_and_the_process_as_it_was(tmp_path: Path) -> None:
     body = """
-environ, before = dict(os.environ), torch.autograd.backward
+environ, before = dict(os.environ), DataLoader.__iter__
 loader = DataLoader(Rows(), 8)
 with (contextlib.nullcontext() if os.environ.get("PLAIN") else watch(no_calibrate=True)) as w:
     train(loader)
-    during = torch.autograd.backward
+    during = DataLoader.__iter__
 say(losses=losses, draws=[random.random(), torch.rand(1).item()], threads=threading.active_count(),
-    environ=environ == dict(os.environ), back=torch.autograd.backward is before, hooked=during is not before)
+    environ=environ == dict(os.environ), back=DataLoader.__iter__ is before, hooked=during is not before)
 if w:
     say(path=w.path, same=repr(w.report))
 """
@@ -123,7 +124,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_what_goes_wrong_in_a_block_passes_through(tmp_path: Path) -> None:
     body = """
-before = torch.autograd.backward
+before = DataLoader.__iter__
 try:
     with watch("failed.json", no_calibrate=True) as w:
         train(DataLoader(Rows(), 8))
@@ -138,7 +139,7 @@ try:
             said = str(nested)
         raise KeyError("the user's")
 except KeyError as error:
-    say(error=str(error), child=child, nested=said, back=torch.autograd.backward is before, path=w.path)
+    say(error=str(error), child=child, nested=said, back=DataLoader.__iter__ is before, path=w.path)
 for options in ({"output": "/nowhere/at/all.json"}, {"colour": 1}):
     try:
         with watch(**options):
@@ -177,8 +178,6 @@ with watch("dead.json", no_calibrate=True):
 
 
 def _wait_for(file: Path) -> None:
-    import time
-
     end = time.monotonic() + 15
     while not file.exists() and time.monotonic() < end:
         time.sleep(0.1)
