@@ -27,7 +27,7 @@ def found():
             if isinstance(value, type) and value.__module__ == module.__name__:
                 every.update({{(module.__name__, name, one): part for one, part in vars(value).items()
                               if callable(part)}})
-    hooks = torch.optim.optimizer
+    hooks = sys.modules["torch.optim.optimizer"]
     return every, list(gc.callbacks), list(sys.meta_path), dict(hooks._global_optimizer_pre_hooks), \\
         dict(hooks._global_optimizer_post_hooks), sorted(os.listdir("/proc/self/fd")), set(sys.modules)
 
@@ -44,7 +44,7 @@ def changed(before, after):
 def come_and_go(number):
     folder = "run%d" % number
     os.mkdir(folder)
-    open(folder + "/control", "wb").write(bytes(4096))
+    open(folder + "/control", "wb").write(bytes(64))
     admit(os.path.abspath(folder), {agent!r})
     epoch()
     during = found()
