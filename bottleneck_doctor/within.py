@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .inject.sitecustomize import admit
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from .model.report import Report
 
+AGENT = "_bdoc_agent"  # as the door calls it
 # Not `-m`, which would put the working directory first on the path, and whatever lies there.
 BESIDE = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands import beside"
 CELLS_AT_MOST, LETTERS_AT_MOST = 200, 100_000  # of a notebook that are looked into, and of one of them
@@ -85,9 +87,8 @@ class Watch:
             return
         ended_ns = time.monotonic_ns()
         try:
-            agent: Any = sys.modules.get("_bdoc_agent")
-            if agent is not None:
-                agent.leave()
+            if AGENT in sys.modules:
+                import_module(f"{AGENT}.leaving").take_off()
         finally:
             _open.remove(self)
             self._restore()

@@ -28,13 +28,6 @@ def arm(folder: str | None = None) -> None:
         pass
 
 
-def leave() -> None:
-    """Take everything off again: only what was watched ends, and the process goes on."""
-    from . import leaving
-
-    leaving.take_off()
-
-
 def _install(folder: str) -> None:
     from . import hooks, input_ops, startup, state
     from .importing import finder

@@ -10,7 +10,6 @@ from .hints import Any, Callable, ModuleSpec, ModuleType, Sequence, Table
 
 PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
 
-
 # torch, and what mostly torch imports: building the first optimizer brings in hundreds of these
 TORCH = frozenset("torch functorch sympy mpmath networkx jinja2 fsspec filelock triton".split())
 

@@ -22,7 +22,7 @@ def take_off() -> None:
     known: Any = sys
     for calls in (*known._bdoc_forks.values(), getattr(known, "_bdoc_opens", [])):
         calls.clear()
-    _fall_silent()
+    guard.quiet(_fall_silent)()
     for name in [one for one in sys.modules if one.partition(".")[0] == __package__]:
         del sys.modules[name]
     known._bdoc_armed = False

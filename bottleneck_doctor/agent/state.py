@@ -236,8 +236,7 @@ def begin(folder: str) -> None:
 
 def _forked() -> None:
     try:
-        # Events of a device are the parent's.
-        for thing in (state.accelerator, state.look, state.pending, state.window):
+        for thing in (state.accelerator, state.look, state.pending, state.window):  # the parent's events
             if thing is not None:
                 never_free(thing)
         kept = {name: getattr(state, name) for name in KEPT}

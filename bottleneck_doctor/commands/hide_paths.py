@@ -37,6 +37,7 @@ def pathless(profile: Profile) -> Profile:
 
 def renamed(profile: Profile, names: Mapping[str, str]) -> Profile:
     """The profile with these paths called otherwise."""
+
     def change(text: str) -> str:
         for path, name in names.items():
             text = text.replace(path, name)
