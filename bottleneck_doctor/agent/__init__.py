@@ -34,12 +34,11 @@ def _install(folder: str) -> None:
 
     state.begin(folder)
     startup.introduce()
-    tables: tuple[list[Table], list[Table], list[Table]] = [], [], []
+    above: list[Table] = []
     if os.environ.get("BDOC_KEEP") or os.environ.get("BDOC_TRIAL"):
         from . import trial
 
-        tables = trial.tables()
-    backup, below, above = tables
+        above = trial.begin(finder.add)
 
     def torch_is_looked_for() -> None:
         from . import torch_setup
@@ -47,5 +46,5 @@ def _install(folder: str) -> None:
         torch_setup.begin()
         finder.add(*hooks.tables(), *above)
 
-    finder.add(*backup, *below, *input_ops.watchers())
+    finder.add(*input_ops.watchers())
     finder.before("torch", torch_is_looked_for)

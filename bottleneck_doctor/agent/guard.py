@@ -64,12 +64,11 @@ def replace_each(module: Any, names: tuple[str, ...], build: Callable[[Any], Any
 
 def at_fork(call: Callable[[], Any], when: str = "after_in_child") -> None:
     """As ``os.register_at_fork``, which never forgets a call: from this list it can be taken."""
-    known: Any = sys
-    if not hasattr(known, "_bdoc_forks"):
-        lists = known._bdoc_forks = {"before": [], "after_in_child": []}
-        for name, calls in lists.items():
-            os.register_at_fork(**{name: lambda calls=calls: [one() for one in calls]})
-    known._bdoc_forks[when].append(quiet(call))
+    forks = vars(sys).setdefault("_bdoc_forks", {})
+    if when not in forks:
+        calls = forks[when] = []
+        os.register_at_fork(**{when: lambda: [one() for one in calls]})
+    forks[when].append(quiet(call))
 
 
 kept: list[object] = []

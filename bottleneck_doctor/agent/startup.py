@@ -50,9 +50,7 @@ def _number(text: str | None) -> int | None:
 
 
 def torch_begins(module: Any) -> None:
-    """``module`` is torch.torch_version: among the first that torch imports, where it is not there yet."""
-    if hasattr(sys.modules.get("torch"), "__version__"):
-        return
+    """``module`` is torch.torch_version: among the first that torch imports."""
     _marks["torch_begin_ns"] = now()
     _before[0] = pace.other_ns
 

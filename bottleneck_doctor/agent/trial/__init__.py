@@ -33,16 +33,17 @@ FILES = {
 TREATMENTS = {name: file for file, names in FILES.items() for name in names}
 
 
-def tables() -> tuple[list[Table], list[Table], list[Table]]:
-    """What puts aside files that would be overwritten; what a remedy changes, first, so that what measures
-    comes on top of it; and what the trial notes, last."""
+def begin(add: Callable[..., None]) -> list[Table]:
+    """Add what puts aside files that would be overwritten, and what a remedy changes: first, so that what
+    measures comes on top of it. Returns what the trial notes, which comes last."""
     folder, order = os.environ.get("BDOC_KEEP"), os.environ.get("BDOC_TRIAL")
-    backups: list[Table] = []
     if folder and os.path.isdir(folder):
         from . import backup
 
-        backups = [backup.watch(folder)]
-    return (backups, *(ordered(order) if order else ([], [])))
+        add(backup.watch(folder))
+    below, above = ordered(order) if order else ([], [])
+    add(*below)
+    return above
 
 
 def treatment(name: str) -> Callable[[dict[str, Any], Done], Table]:
