@@ -118,7 +118,6 @@ def test_lines_of_cells_are_named_and_quoted(ran: tuple[Path, list[Any]]) -> Non
     assert loader.call is not None
     assert [one.text for one in loader.call.arguments] == ["Rows()", "8"]
     assert profile.run.command == ["notebook"]
-    assert "__getitem__" in {source.function for source in profile.sources}
 
 
 @pytest.mark.slow
