@@ -155,7 +155,7 @@ class Watch:
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": found},
             )  # fmt: skip
-        except OSError as problem:
+        except (OSError, TypeError, ValueError) as problem:  # an embedded Python may have no executable
             return {"problem": f"nothing can be started beside this process: {problem}"}
         argv, script = _command()
         path = os.environ.get("PYTHONPATH", "")
