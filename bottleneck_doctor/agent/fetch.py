@@ -365,5 +365,5 @@ def watch_opens() -> None:
     known: Any = sys
     if not hasattr(known, "_bdoc_opens"):  # one for all times that we come: such a hook stays until the end
         hears = known._bdoc_opens = []
-        sys.addaudithook(lambda event, args: hears[0](args) if event == "open" and hears else None)
+        sys.addaudithook(lambda event, args: [hear(args) for hear in hears] if event == "open" else None)
     known._bdoc_opens[:] = [heard]

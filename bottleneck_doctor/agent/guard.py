@@ -64,10 +64,10 @@ def replace_each(module: Any, names: tuple[str, ...], build: Callable[[Any], Any
 
 def at_fork(call: Callable[[], Any], when: str = "after_in_child") -> None:
     """As ``os.register_at_fork``, which never forgets a call: from this list it can be taken."""
-    forks = vars(sys).setdefault("_bdoc_forks", {})
+    forks: dict[str, list[Any]] = vars(sys).setdefault("_bdoc_forks", {})
     if when not in forks:
-        calls = forks[when] = []
-        os.register_at_fork(**{when: lambda: [one() for one in calls]})
+        forks[when] = []
+        os.register_at_fork(**{when: lambda: [one() for one in forks[when]]})
     forks[when].append(quiet(call))
 
 
