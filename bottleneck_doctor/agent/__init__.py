@@ -34,7 +34,11 @@ def _install(folder: str) -> None:
 
     state.begin(folder)
     startup.introduce()
-    backup, below, above = _trial()
+    above: list[Table] = []
+    if os.environ.get("BDOC_KEEP") or os.environ.get("BDOC_TRIAL"):
+        from . import trial
+
+        above = trial.begin(finder.add)
 
     def torch_is_looked_for() -> None:
         from . import torch_setup
@@ -42,22 +46,5 @@ def _install(folder: str) -> None:
         torch_setup.begin()
         finder.add(*hooks.tables(), *above)
 
-    finder.add(*backup, *below, *input_ops.watchers())
+    finder.add(*input_ops.watchers())
     finder.before("torch", torch_is_looked_for)
-
-
-def _trial() -> tuple[list[Table], list[Table], list[Table]]:
-    """Tables of a trial, empty in other runs: what puts aside files that would be overwritten; what a remedy
-    changes, first, so that what measures comes on top of it; and what the trial notes, last."""
-    folder, order = os.environ.get("BDOC_KEEP"), os.environ.get("BDOC_TRIAL")
-    backups: list[Table] = []
-    if folder and os.path.isdir(folder):
-        from .trial import backup
-
-        backups = [backup.watch(folder)]
-    if not order:
-        return backups, [], []
-    from . import trial
-
-    below, above = trial.ordered(order)
-    return backups, below, above

@@ -7,6 +7,7 @@ import resource
 import time
 from _thread import _local, get_native_id  # what `threading` calls by other names
 
+from .guard import at_fork, undo
 from .wire import NOTHING
 
 now = time.monotonic_ns
@@ -22,7 +23,21 @@ def after_fork() -> None:
     _generation[0] += 1
 
 
-os.register_at_fork(after_in_child=after_fork)
+at_fork(after_fork)
+
+
+def _close() -> None:
+    """All descriptors, as far as these numbers still are those of our files."""
+    for handle, path in _opened:
+        try:
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                os.close(handle)
+        except OSError:  # closed, or of a thread that has ended
+            pass
+
+
+_opened: list[tuple[int, str]] = []
+undo.append(_close)
 
 
 def _file(name: str) -> int:
@@ -35,6 +50,7 @@ def _file(name: str) -> int:
         try:
             path = "/proc/self/task/%d/%s" % (get_native_id(), name)
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            _opened.append((handle, path))
         except OSError:
             handle = -1
         known[1][name] = handle

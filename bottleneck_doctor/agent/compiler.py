@@ -7,7 +7,7 @@ import sys
 from time import monotonic_ns as now
 
 from . import wire
-from .guard import quiet, replace
+from .guard import quiet, replace, undo
 from .hints import Any, Callable
 from .state import state
 
@@ -40,8 +40,16 @@ def patch_rules(module: Any) -> None:
     """``module`` is torch._dynamo.trace_rules: have it skip our files, all but this one."""
     folder, this = os.path.split(os.path.abspath(__file__))
     ours = [name for name in os.listdir(folder) if name.endswith(".py") and name != this]
-    module.SKIP_DIRS.extend(os.path.join(folder, name) for name in (*ours, "treatments"))
+    skipped = [os.path.join(folder, name) for name in (*ours, "treatments")]
+    module.SKIP_DIRS.extend(skipped)
     module._recompile_re()
+
+    def back() -> None:
+        for name in skipped:
+            module.SKIP_DIRS.remove(name)
+        module._recompile_re()
+
+    undo.append(back)
 
 
 def _never() -> bool:

@@ -8,7 +8,7 @@ import sys
 from time import monotonic_ns as now
 
 from . import wire
-from .guard import quiet
+from .guard import put, quiet
 from .hints import Any, Callable, ModuleType
 from .loader import _arrival
 from .state import IteratorCounts, state
@@ -35,9 +35,10 @@ def look() -> None:
         if callable(function):
             _wanted.remove(wish)
             account = _introduced(number, attribute, function)
+            treated = function
             for treat in below:
-                function = treat(function)
-            setattr(module, attribute, _timed(function, account))
+                treated = treat(treated)
+            put(module, attribute, _timed(treated, account), function)
 
 
 def _script(name: str) -> ModuleType | None:

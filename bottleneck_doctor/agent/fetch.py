@@ -350,9 +350,7 @@ def watch_opens() -> None:
     seen: set[str] = set()
     direct = getattr(os, "O_DIRECT", 0)
 
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event != "open":
-            return
+    def heard(args: tuple[Any, ...]) -> None:
         try:
             if not state.in_fetch or get_ident() == state.feeder:  # which looks for a temporary folder
                 return
@@ -364,4 +362,8 @@ def watch_opens() -> None:
         except BaseException:
             pass
 
-    sys.addaudithook(hook)
+    known: Any = sys
+    if not hasattr(known, "_bdoc_opens"):  # one for all times that we come: such a hook stays until the end
+        hears = known._bdoc_opens = []
+        sys.addaudithook(lambda event, args: [hear(args) for hear in hears] if event == "open" else None)
+    known._bdoc_opens[:] = [heard]

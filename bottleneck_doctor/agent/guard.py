@@ -7,6 +7,7 @@ import sys
 
 from .hints import Any, Callable
 
+undo: list[Callable[[], Any]] = []  # takes off what is put on, the last first (agent/leaving.py)
 # In a file's name: `warnings` counts no such frame, so a warning of torch's names the user's line, not ours.
 UNCOUNTED = " importlib._bootstrap"
 
@@ -43,7 +44,13 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     except (AttributeError, TypeError):
         pass
     wrapper._bdoc_original = original
-    setattr(owner, name, wrapper)
+    put(owner, name, wrapper, original)
+
+
+def put(owner: Any, name: str, value: Any, before: Any) -> None:
+    """Set an attribute; when we leave it is as ``before``, unless somebody has set another one."""
+    setattr(owner, name, value)
+    undo.append(lambda: setattr(owner, name, before) if vars(owner).get(name) is value else None)
 
 
 def replace_each(module: Any, names: tuple[str, ...], build: Callable[[Any], Any]) -> None:
@@ -55,14 +62,23 @@ def replace_each(module: Any, names: tuple[str, ...], build: Callable[[Any], Any
             replace(where, attribute, build)
 
 
-_kept: list[object] = []
-os.register_at_fork(before=_kept.__len__)  # the interpreter lets go of what it holds here last of all
+def at_fork(call: Callable[[], Any], when: str = "after_in_child") -> None:
+    """As ``os.register_at_fork``, which never forgets a call: from this list it can be taken."""
+    forks: dict[str, list[Any]] = vars(sys).setdefault("_bdoc_forks", {})
+    if when not in forks:
+        forks[when] = []
+        os.register_at_fork(**{when: lambda: [one() for one in forks[when]]})
+    forks[when].append(quiet(call))
+
+
+kept: list[object] = []
+os.register_at_fork(before=kept.__len__)  # the interpreter lets go of what it holds here last of all
 
 
 def keep(thing: Any) -> Any:
     """Never let it be freed. A map holds a duplicate of its descriptor and closes that number when it goes;
     by then a script that closed all it did not know, as daemons do, may have a pipe of its own there."""
-    _kept.append(thing)
+    kept.append(thing)
     return thing
 
 

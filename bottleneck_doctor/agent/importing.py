@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from time import monotonic_ns
 
-from .guard import quiet
+from .guard import quiet, undo
 from .hints import Any, Callable, ModuleSpec, ModuleType, Sequence, Table
 
 PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
-
 
 # torch, and what mostly torch imports: building the first optimizer brings in hundreds of these
 TORCH = frozenset("torch functorch sympy mpmath networkx jinja2 fsspec filelock triton".split())
@@ -62,6 +61,7 @@ class Finder:
                     quiet(callback)(sys.modules[name])
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
+            undo.append(lambda: sys.meta_path.remove(self))
 
     def before(self, name: str, call: Callable[[], object]) -> None:
         """Call once before a module is looked for; at once where it is there."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
 from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch
-from .guard import quiet, replace
+from .guard import quiet, replace, undo
 from .hints import Any, Callable, FrameType
 from .loader_facts import loader_facts
 from .loop_without_loader import tell_place
@@ -75,6 +76,20 @@ def patch_stateful(module: Any) -> None:
 
 
 _numbers = [0]
+_marked: dict[int, weakref.ref[Any]] = {}  # loaders and iterators that hold something of ours
+
+
+def _mark(thing: Any) -> None:
+    _marked[id(thing)] = weakref.ref(thing)
+
+
+def _unmark() -> None:
+    for found in _marked.values():
+        for name in ("_bdoc", "_bdoc_number"):
+            getattr(found(), "__dict__", {}).pop(name, None)
+
+
+undo.append(_unmark)
 
 
 def number_of(loader: Any) -> int:
@@ -84,6 +99,7 @@ def number_of(loader: Any) -> int:
         _numbers[0] += 1
         number = _numbers[0]
         loader.__dict__["_bdoc_number"] = os.getpid(), number
+        _mark(loader)
     return number
 
 
@@ -114,20 +130,28 @@ def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        state.iterators += 1
-        _describe(loader)
-        self._bdoc = IteratorCounts(number_of(loader), state.iterators, state.thread())
+        _know(self, loader)
         open_sampler(self)
         original(self, loader, *args, **kwargs)
 
     return __init__
 
 
+def _know(iterator: Any, loader: Any) -> None:
+    state.iterators += 1
+    _describe(loader)
+    iterator._bdoc = IteratorCounts(number_of(loader), state.iterators, state.thread())
+    _mark(iterator)
+
+
 def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
     def __iter__(self: Any) -> Any:
         start = now()
-        if self.__dict__.get("_iterator") is not None:  # persistent workers: the same iterator begins again
-            open_sampler(self._iterator)
+        iterator = self.__dict__.get("_iterator")
+        if iterator is not None:  # persistent workers: the same iterator begins again
+            if "_bdoc" not in iterator.__dict__:  # which is older than we are
+                quiet(_know)(iterator, self)
+            open_sampler(iterator)
         iterator = original(self)
         _opened(self, iterator, start)
         return iterator

@@ -7,14 +7,13 @@ next call of a module is where such a loop gets its batch.
 
 from __future__ import annotations
 
-import os
 import sys
 from threading import Condition, get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
 from . import clocks, compiler, device_clock, wire
-from .guard import quiet, replace
+from .guard import at_fork, quiet, replace, undo
 from .hints import Any, Callable, FrameType
 from .profiler import end_window
 from .state import state
@@ -47,7 +46,8 @@ def _forked() -> None:
     _Loop.queued_ns, _Loop.awaits, _Loop.steps_behind = 0, None, False
 
 
-os.register_at_fork(after_in_child=_forked)
+at_fork(_forked)
+undo.append(lambda: _forget())
 _told: set[tuple[str, int]] = set()
 
 

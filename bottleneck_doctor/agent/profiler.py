@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 
 from . import optimizers, profiler_conflict, wire
 from .clocks import now, thread_cpu
-from .guard import quiet
+from .guard import at_fork, quiet, undo
 from .hints import TYPE_CHECKING, Any
 from .state import OTHERS_AT_MOST, state
 
@@ -245,7 +244,8 @@ def attach(control: Control) -> None:
         _sets_no_pace(now() - begun)
 
     control.on_profile = wish
-    os.register_at_fork(before=leave)
+    at_fork(leave, "before")
+    undo.append(leave)
 
 
 def _is_elsewhere() -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from .guard import quiet
+from .guard import at_fork, quiet, undo
 
 PR_SET_PTRACER = 0x59616D61
 
@@ -32,4 +32,5 @@ def let_in() -> None:
         prctl(PR_SET_PTRACER, supervisor, 0, 0, 0)
 
     name_it()
-    os.register_at_fork(after_in_child=name_it)
+    at_fork(name_it)
+    undo.append(lambda: prctl(PR_SET_PTRACER, ctypes.c_ulong(0), 0, 0, 0))

@@ -132,6 +132,8 @@ def patch_collectives(module: Any) -> None:
             replace(module, name, _timed(name))
     replace(module.Work, "wait", _timed("wait"))
     replace(module, "init_process_group", _joined)
+    if module.is_initialized():  # we came later
+        _describe_group()
 
 
 def patch_functional(module: Any) -> None:

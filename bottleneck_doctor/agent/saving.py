@@ -11,7 +11,7 @@ from time import monotonic_ns as now
 from time import thread_time_ns
 
 from . import device_clock, wire
-from .guard import quiet, replace
+from .guard import put, quiet, replace
 from .hints import Any, Callable, FrameType
 from .state import state
 
@@ -132,14 +132,14 @@ def patch_save(module: Any) -> None:
     replace(module, "save", _timed("checkpoint"))
     torch: Any = sys.modules.get("torch")
     if torch is not None and getattr(torch, "save", None) is before:
-        torch.save = module.save
+        put(torch, "save", module.save, before)
 
 
 def patch_torch(module: Any) -> None:
     """``module`` is torch, complete."""
     serialization: Any = sys.modules.get("torch.serialization")
-    if serialization is not None:
-        module.save = serialization.save
+    if serialization is not None and module.save is not serialization.save:
+        put(module, "save", serialization.save, module.save)
 
 
 def patch_logging(module: Any) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from time import monotonic_ns as now
 
-from .guard import quiet
+from .guard import quiet, undo
 from .hints import Any
 from .importing import pace
 from .state import state
@@ -76,11 +76,13 @@ def tell(moves: bool = True) -> None:
 def await_end() -> None:
     """One instant and two counts when the interpreter shuts down: nobody outside can tell a script that goes
     on after its last batch from one that is being torn down. Registered first, it is called last."""
-    atexit.register(_ends)
+    atexit.register(ends)
+    undo.append(lambda: atexit.unregister(ends))
 
 
 @quiet
-def _ends() -> None:
+def ends() -> None:
+    """The process, or what is watched of it, ends."""
     if state.worker:
         return
     if _marks["torch_end_ns"] and not _told[0]:

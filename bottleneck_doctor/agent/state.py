@@ -6,7 +6,7 @@ import os
 from _thread import get_ident, get_native_id
 
 from . import wire
-from .guard import never_free
+from .guard import at_fork, never_free
 from .hints import Any, Callable, FrameType
 from .rows import EventWriter
 
@@ -231,17 +231,12 @@ state = AgentState()  # the one of this very process
 def begin(folder: str) -> None:
     """Start the pulse of this process and make sure that forked children get their own."""
     state.begin(folder)
-    os.register_at_fork(after_in_child=_forked)
+    at_fork(_forked)
 
 
 def _forked() -> None:
     try:
-        for thing in (
-            state.accelerator,
-            state.look,
-            state.pending,
-            state.window,
-        ):  # events of a device are the parent's
+        for thing in (state.accelerator, state.look, state.pending, state.window):  # the parent's events
             if thing is not None:
                 never_free(thing)
         kept = {name: getattr(state, name) for name in KEPT}

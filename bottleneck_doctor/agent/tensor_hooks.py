@@ -14,12 +14,11 @@ the hooks go on is limited, and they do so ever more rarely.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from types import MethodType
 
 from . import importing, wire
-from .guard import quiet
+from .guard import at_fork, quiet, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import state
 
@@ -97,7 +96,8 @@ def install(compiled: bool) -> None:
     """Once, when all hooks are ready. ``compiled``: graphs have been traced already."""
     patches.compiled = compiled
     importing.before_search.append(hush)
-    os.register_at_fork(after_in_child=_forget)
+    at_fork(_forget)
+    undo.append(_forget)
     if not compiled:
         _set(ALWAYS)
 
@@ -182,6 +182,7 @@ def _watch_compiler() -> None:
     compiler: Any = sys.modules.get("torch._dynamo.callback")
     if compiler is not None and _compiles not in compiler.callback_handler.start_callbacks:
         compiler.callback_handler.register_start_callback(_compiles)
+        undo.append(lambda: compiler.callback_handler.remove_start_callback(_compiles))
 
 
 @quiet
@@ -198,7 +199,7 @@ def _compiles(*args: object) -> None:
 
 
 def _forget() -> None:
-    """In a forked child: its parent's look is not its own."""
+    """In a forked child, whose parent's look is not its own; and when we leave."""
     patches.compiled = True
     _take_off()
     patches.hooks.clear()

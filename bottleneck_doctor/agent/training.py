@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from threading import get_native_id
 from time import monotonic_ns as now
 
 from . import compiler, device_clock, loop_without_loader, optimizers, ranks, torch_settings, wire
 from .compiler import compiling, unless_traced
-from .guard import never_free, quiet, replace
+from .guard import at_fork, never_free, quiet, replace, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import state
 
@@ -91,7 +90,7 @@ _patches = _TrainingHooks()
 
 def patch_autograd(module: Any) -> None:
     """``module`` is torch.autograd; ``Tensor.backward`` looks ``backward`` up there at each call."""
-    os.register_at_fork(after_in_child=listen)  # the child may train without any loader
+    at_fork(listen)  # the child may train without any loader
     for name in ("backward", "grad"):
         original = getattr(module, name)
         replace(module, name, _backward)
@@ -174,6 +173,7 @@ def patch_optimizer(module: Any) -> None:
     optimizers.watch(module)
     before = module.register_optimizer_step_pre_hook(_untraced_before)
     after = module.register_optimizer_step_post_hook(_untraced_after)
+    undo.extend((before.remove, after.remove, _remove))
     _patches.hooks = [
         (before.hooks_dict_ref(), before.id, _untraced_before),
         (after.hooks_dict_ref(), after.id, _untraced_after),
@@ -187,7 +187,7 @@ class _Open:
     token: Any = None  # of the device's clock
 
 
-os.register_at_fork(after_in_child=lambda: never_free(_Open.token))
+at_fork(lambda: never_free(_Open.token))
 
 
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -251,6 +251,7 @@ _named: list[Any] = [None]
 def watch_collections() -> None:
     """Listen to the collector; it calls back in the thread that it interrupts."""
     gc.callbacks.append(_collected)
+    undo.append(lambda: gc.callbacks.remove(_collected))
 
 
 def _collected(phase: str, info: dict[str, Any]) -> None:

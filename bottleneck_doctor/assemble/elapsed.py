@@ -77,7 +77,7 @@ def _read(log: ProcessLog, origin: int) -> Startup | None:
     begin, end, batch = told.torch_begin_ns, told.torch_end_ns, told.first_batch_ns
     learning = (row.t for row in log.of(wire.BACKWARD, wire.OPTIMIZER))
     batch = min(batch or NEVER, next(learning, NEVER))  # the first step may have no batch of a loader
-    if not begin or not end or batch == NEVER:
+    if not begin or end < begin or batch == NEVER:  # where torch was there already, it seems to end first
         return None
     built = [one.at_ns for one in log.told(LoaderFact) if one.at_ns is not None]
     loader = min(built, default=batch)

@@ -155,8 +155,13 @@ def _calls(source: str) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
 
 
+unsaved: dict[str, str] = {}  # the text of code that no file holds, as a notebook's cells, by its path
+
+
 def source_of(path: str) -> str | None:
     """The text of a source file, as Python reads it; None where it is gone, no text or too large."""
+    if path in unsaved:
+        return unsaved[path]
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None  # a pipe would make us wait

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2s
 from typing import Any
@@ -33,6 +33,17 @@ def pathless(profile: Profile) -> Profile:
     plain = json.loads(encode_profile(replace(profile, run=replace(profile.run, command=[], script=None))))
     found = decode_profile(json.dumps(_each(plain, lambda text: _text(text, salt))).encode())
     return replace(found, run=replace(found.run, command=command, script=script))
+
+
+def renamed(profile: Profile, names: Mapping[str, str]) -> Profile:
+    """The profile with these paths called otherwise."""
+
+    def change(text: str) -> str:
+        for path, name in names.items():
+            text = text.replace(path, name)
+        return text
+
+    return decode_profile(json.dumps(_each(json.loads(encode_profile(profile)), change)).encode())
 
 
 def _each(value: Any, change: Callable[[str], str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,19 +151,7 @@ def run_command(options: Options) -> int:
         session, ended = _train(options, command, started, folder)
         missing = [("hooks", folder.reason)] if folder.path is None else []
         missing += [("cProfile", refusal)] if refusal else []
-        missing += [("watching", note) for note in ended.notes]
-        profile, problem = _profile(session, ended, command, missing)
-
-        asked = calibrates(options)
-        if profile is not None and asked is not False:
-            if asked and sys.stderr.isatty() and not options[QUIET]:
-                complain("timing remedies on the training's own files; Ctrl-C skips that")
-            profile = calibrated(profile, python, bool(asked))
-        profile = profile and nameless(profile)
-        if profile is not None and options[NO_PATHS]:
-            from .hide_paths import pathless
-
-            profile = pathless(profile)
+        profile, problem = finished(session, ended, command, missing, python)
         if profile is not None:
             options = of_its_ranks(options, profile)
         kept = _keep(options, folder, cprofile)
@@ -171,6 +160,38 @@ def run_command(options: Options) -> int:
     if options[PROVE_S] is not None and profile is not None and (ours or ended.exit_status == 0):
         _prove(options)
     return status
+
+
+def finished(
+    session: Session,
+    ended: Ended,
+    command: Command,
+    missing: list[tuple[str, str]],
+    python: str,
+    names: Mapping[str, str] | None = None,
+) -> tuple[Profile | None, str]:
+    """The profile as it is kept, with what was timed afterwards; or why there is none. ``names`` are those of
+    code without a file, by its path."""
+    options = session.options
+    missing += [("watching", note) for note in ended.notes]
+    profile, problem = _profile(session, ended, command, missing)
+    if profile is None:
+        return None, problem
+    asked = calibrates(options)
+    if asked is not False:
+        if asked and sys.stderr.isatty() and not options[QUIET]:
+            complain("timing remedies on the training's own files; Ctrl-C skips that")
+        profile = calibrated(profile, python, bool(asked))
+    profile = nameless(profile)
+    if names:
+        from .hide_paths import renamed
+
+        profile = renamed(profile, names)
+    if options[NO_PATHS]:
+        from .hide_paths import pathless
+
+        profile = pathless(profile)
+    return profile, ""
 
 
 def _prove(options: Options) -> None:

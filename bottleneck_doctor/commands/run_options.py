@@ -180,6 +180,17 @@ def quickly(arguments: list[str]) -> Options | None:
     return None
 
 
+def words_typed(words: Sequence[str], known: Sequence[Option[Any]]) -> dict[str, Any]:
+    """Options that stand alone, without anything to run behind them."""
+    typed: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        if WORDS.get(word.partition("=")[0]) not in known or not _take(word, rest, typed):
+            said = ", ".join(one.words[-1] for one in known)
+            raise UsageError(f"{word[:40]!r} is no option here, or lacks its value; there are {said}")
+    return typed
+
+
 def _take(word: str, words: Iterator[str], typed: dict[str, Any]) -> bool:
     """Note one option, with its value from ``words`` where it has one; False: typer is to see to it."""
     word, equals, value = word.partition("=")

@@ -4,7 +4,7 @@ import os
 import sys
 
 
-def _admit(run: str, agent: str) -> None:
+def admit(run: str, agent: str) -> None:
     """Load the agent by its path under a private name and arm it; whatever fails stays in here."""
     try:
         from importlib.machinery import ModuleSpec, SourceFileLoader  # importlib.util would take 4 ms
@@ -38,6 +38,7 @@ def _hand_over() -> None:
             sys.modules.setdefault("sitecustomize", ours)
 
 
-if os.environ.get("BDOC_RUN") and os.environ.get("BDOC_AGENT"):
-    _admit(os.environ["BDOC_RUN"], os.environ["BDOC_AGENT"])
-_hand_over()
+if __name__ == "sitecustomize":  # and not where a process asks the agent in by itself
+    if os.environ.get("BDOC_RUN") and os.environ.get("BDOC_AGENT"):
+        admit(os.environ["BDOC_RUN"], os.environ["BDOC_AGENT"])
+    _hand_over()

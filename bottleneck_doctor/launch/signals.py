@@ -167,9 +167,12 @@ Sleep = Callable[[float], None]
 
 
 @contextmanager
-def doorbell(child_pid: int, numbers: Iterable[int]) -> Iterator[Sleep]:
-    """A function that sleeps at most so many seconds, cut short by one of the signals or the child's end."""
+def doorbell(child_pid: int, numbers: Iterable[int], told: int | None = None) -> Iterator[Sleep]:
+    """A function that sleeps at most so many seconds, cut short by one of the signals, the child's end, or
+    something to read from the descriptor ``told``."""
     bells = select.poll()
+    if told is not None:
+        bells.register(told, select.POLLIN)
     longest_s = _LOOK_UP_S
     with ExitStack() as opened:
         for bell in (_of_the_child, _of_signals):

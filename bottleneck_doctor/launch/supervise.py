@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -117,6 +118,18 @@ def supervise(command: Command, environ: Mapping[str, str], tick: Tick) -> Ended
     died_of = -code if code < 0 else None
     exit_status = code if died_of is None else 128 + died_of
     return Ended(pid, exit_status, died_of, started_ns, ended_ns, tuple(watch.notes))
+
+
+def accompany(pid: int, tick: Tick, told: int) -> tuple[str, ...]:
+    """Watch a process that we did not start, until it ends or the descriptor ``told`` has something to read;
+    what went wrong. Signals are its own."""
+    from .run_registry import lifetime  # the start of a training need not wait for it
+
+    watch, life = _Watch(Held(frozenset()), tick, None), lifetime(pid)
+    with doorbell(pid, (), told) as sleep:
+        while not select.select([told], [], [], 0)[0] and life is not None and lifetime(pid) == life:
+            sleep(_tick_if_due(pid, watch))
+    return tuple(watch.notes)
 
 
 def _start(command: Command, environ: Mapping[str, str], watch: _Watch) -> int:

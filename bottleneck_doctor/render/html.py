@@ -81,11 +81,13 @@ class PageContext:
     ranks: Table | None = None
     ranks_said: str = ""
     own: dict[str, list[float]] = field(default_factory=dict)
+    charts: bool = True
 
 
-def html_page(document: Document, report: Report, picture: Picture | None) -> str:
-    """The document as one self-contained HTML page, with what can be drawn of the run."""
-    shown = show(report, picture)
+def html_page(document: Document, report: Report, picture: Picture | None, charts: bool = True) -> str:
+    """The document as one self-contained HTML page, with what can be drawn of the run. Without ``charts``,
+    which take a library of 5 MB, it is small enough to be kept in a notebook."""
+    shown = show(report, picture) if charts else PageContext(own=own_shares(report), charts=False)
     title = words.short(f"{document.headline}: {document.command}", LONGEST_TITLE)
     return page(f"{title} · bdoc", html_body(document, shown), shown.figures)
 
@@ -121,12 +123,17 @@ def show(report: Report, picture: Picture | None) -> PageContext:
         staircase_table(report.remedies) if stairs else None,
         ranks_table(ranks) if ranks else None,
         ranks_words(ranks) if ranks else "",
-        {
-            "functions": [one.own_share for one in report.functions if one.users],
-            "libraries": [one.own_share for one in report.functions if not one.users],
-            "operators": [one.share for one in report.operators],
-        },
+        own_shares(report),
     )
+
+
+def own_shares(report: Report) -> dict[str, list[float]]:
+    """How long the bars of the tables are."""
+    return {
+        "functions": [one.own_share for one in report.functions if one.users],
+        "libraries": [one.own_share for one in report.functions if not one.users],
+        "operators": [one.share for one in report.operators],
+    }
 
 
 def _has_length(lanes: Lanes) -> bool:

@@ -29,6 +29,7 @@ def console(file: IO[str], color: bool, force: bool, **more: Any) -> Console:
         markup=False,
         emoji=False,
         legacy_windows=False,
+        force_jupyter=False,  # in a notebook it would show the words by itself
         **more,
     )
 

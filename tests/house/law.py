@@ -42,7 +42,7 @@ def _law(rooms: str = "", third_party: str = "", not_stdlib: frozenset[str] = fr
 
 
 LAWS = {
-    "": _law("commands model"),
+    "": _law("commands model render inject", "IPython"),
     "inject": _law(not_stdlib=STDLIB - {"os", "sys"}),
     "agent": _law(not_stdlib=NETWORK),
     "model": _law("", "msgspec", not_stdlib=WORLD),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 
 from ..hints import Any, Callable, Done, Table
 from .hook_points import guarded, reason, reporter
@@ -30,6 +31,19 @@ FILES = {
     "writing": ("rare_logging", "rare_saving", "saving_aside"),
 }  # fmt: skip
 TREATMENTS = {name: file for file, names in FILES.items() for name in names}
+
+
+def begin(add: Callable[..., None]) -> list[Table]:
+    """Add what puts aside files that would be overwritten, and what a remedy changes: first, so that what
+    measures comes on top of it. Returns what the trial notes, which comes last."""
+    folder, order = os.environ.get("BDOC_KEEP"), os.environ.get("BDOC_TRIAL")
+    if folder and os.path.isdir(folder):
+        from . import backup
+
+        add(backup.watch(folder))
+    below, above = ordered(order) if order else ([], [])
+    add(*below)
+    return above
 
 
 def treatment(name: str) -> Callable[[dict[str, Any], Done], Table]:

@@ -1,0 +1,57 @@
+"""Takes the agent out of a process that goes on, where only a block of it was watched (``watch()``).
+
+What Python cannot take back stays and does nothing: an audit hook and a pair of calls at forks, one of each
+however often we come. The agent's modules are forgotten, so that the next time begins with fresh ones.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import guard, startup
+from .hints import Any
+from .state import state
+
+
+def take_off() -> None:
+    """Note the end, put back all that was patched, close the files."""
+    startup.ends()
+    while guard.undo:
+        guard.quiet(guard.undo.pop())()
+    known: Any = sys
+    for calls in (*known._bdoc_forks.values(), getattr(known, "_bdoc_opens", [])):
+        calls.clear()
+    guard.quiet(_fall_silent)()
+    for name in [one for one in sys.modules if one.partition(".")[0] == __package__]:
+        del sys.modules[name]
+    known._bdoc_armed = False
+
+
+def _fall_silent() -> None:
+    """What somebody has wrapped, and so stays in use, writes nothing more."""
+    writer, control = state.writer, state.control
+    state.close, state.resting, state.row = False, True, _nothing
+    state.accelerator = state.look = state.control = None
+    opened = _open_files()
+    for holder, path in ((writer, writer.path + ".rows"), (control, os.path.join(state.folder, "control"))):
+        mapped = getattr(holder, "map", None)
+        if mapped is not None and path in opened:  # else its descriptor's number is the script's by now
+            if holder is writer:
+                writer.map, writer.limit, writer.facts_left = None, 0, 0
+            guard.kept.remove(mapped)
+            mapped.close()
+
+
+def _open_files() -> set[str]:
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found.add(os.readlink("/proc/self/fd/" + number))
+        except OSError:  # that of this very list
+            pass
+    return found
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Stands for ``EventWriter.row``."""

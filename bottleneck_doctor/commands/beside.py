@@ -1,0 +1,148 @@
+"""The process beside one that watches a block of its own: it supervises, and leaves the profile.
+
+It reads and answers lines of JSON on its standard streams: it is asked to watch, says what the process has
+to set, is told that the block has ended, and says where the profile is. It is nobody's child, so that no
+``wait`` of the script's meets it, and what it uses is not counted as the training's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..launch.command import Command, instrumented
+from ..launch.folder import run_folder, usual_places
+from ..launch.supervise import Ended, accompany
+from ..model.errors import UsageError
+from ..sense.files import local_first
+from ..sense.proc_files import tracer
+from .options import (
+    CALIBRATE,
+    DATA_FN,
+    NO_CALIBRATE,
+    NO_PATHS,
+    NO_PROFILER,
+    NO_PY_SPY,
+    OUTPUT,
+    QUIET,
+    read_settings,
+)
+from .output import writable, write
+from .run import PACKAGE, finished, of_its_ranks
+from .run_options import Form, Options, words_typed
+from .session import Session
+
+OPTIONS = (OUTPUT, NO_PROFILER, NO_PY_SPY, NO_PATHS, CALIBRATE, NO_CALIBRATE, DATA_FN)
+
+
+def main() -> None:
+    """Serve the process at the other end of the standard streams, to its block's end or its own."""
+    if os.fork():
+        os._exit(0)
+    asks, says = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
+    for stream in (0, 1, 2):
+        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+    asked = json.loads(asks.readline())
+    try:
+        options = checked(asked["options"])
+    except UsageError as problem:
+        _say(says, refused=str(problem))
+        return
+    try:
+        _watch(options, asked, asks, says)
+    except Exception as problem:
+        _say(says, problem=f"{type(problem).__name__}: {problem}")
+
+
+def checked(typed: Mapping[str, Any]) -> Options:
+    """The options by their keys, else what pyproject.toml says; ``line`` is words as on a command line."""
+    known = {one.key for one in OPTIONS}
+    given = {**typed, **words_typed(typed.get("line", ()), OPTIONS)}
+    given.pop("line", None)
+    if strange := sorted(set(given) - known):
+        raise UsageError(f"no option {strange[0]!r} here, there are {', '.join(sorted(known))}")
+    if given.get(CALIBRATE.key) and given.get(NO_CALIBRATE.key):
+        raise UsageError("calibrate and no_calibrate: give one of them")
+    settings = read_settings()
+    values = {one: settings.of(one, given.get(one.key)) for one in OPTIONS}
+    if given.get(NO_CALIBRATE.key):
+        values[CALIBRATE] = False
+    options = Options(Form(None), {**values, QUIET: True})
+    writable(options[OUTPUT], "output")
+    return options
+
+
+def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, says: TextIO) -> None:
+    command = Command(tuple(asked["argv"]), asked["script"], "script")
+    with run_folder(local_first(usual_places())) as folder:
+        place = Path(folder.path) if folder.path else None
+        session = Session(options, place, command=command.argv, script=command.script)
+        session.prepare()
+        began_ns = time.monotonic_ns()
+        _say(says, environ=_environ(options, folder.path, asked["path"]))
+        notes = accompany(asked["pid"], session.tick, asks.fileno())
+        told = _told(asks)
+        ended = Ended(
+            asked["pid"],
+            int(told.get("failed", False)),
+            None,
+            began_ns,
+            told.get("ended_ns", time.monotonic_ns()),
+            notes,
+        )
+        session.ended(ended)
+        _file(session, ended, command, told, says, folder.reason)
+
+
+def _environ(options: Options, folder: str | None, path: str) -> dict[str, str]:
+    """What the process sets for its agent, and for processes that it starts meanwhile."""
+    if folder is None:
+        return {}
+    settings = {
+        "data_fn": ",".join(options[DATA_FN]) or None,
+        "tracer": None if options[NO_PY_SPY] else tracer(),
+    }
+    before = {"PYTHONPATH": path} if path else {}
+    return instrumented(before, folder, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings)
+
+
+def _told(asks: TextIO) -> dict[str, Any]:
+    """What was said of the block's end; nothing where the process has ended within it."""
+    if not select.select([asks], [], [], 0)[0]:
+        return {}
+    told: dict[str, Any] = json.loads(asks.readline() or "{}")
+    return told
+
+
+def _file(
+    session: Session, ended: Ended, command: Command, told: Mapping[str, Any], says: TextIO, no_folder: str
+) -> None:
+    """Assemble the profile, write it, and say where it is."""
+    from ..assemble.source_calls import unsaved
+    from ..model.codec import encode_profile
+
+    missing = [("hooks", no_folder)] if no_folder else []
+    if not told:
+        missing.append(("the end", "the process ended within the block that was watched"))
+    cells = told.get("cells", {})
+    unsaved.update({path: text for path, (_, text) in cells.items()})
+    names = {path: name for path, (name, _) in cells.items()}
+    profile, problem = finished(session, ended, command, missing, sys.executable, names)
+    if profile is None:
+        _say(says, problem=problem)
+        return
+    output = os.path.abspath(of_its_ranks(session.options, profile)[OUTPUT])
+    write(output, encode_profile(profile), "output", private=True)
+    _say(says, path=output)
+
+
+def _say(says: TextIO, **answer: Any) -> None:
+    with suppress(OSError):  # nobody is left to tell
+        print(json.dumps(answer), file=says, flush=True)

@@ -1,0 +1,207 @@
+"""``watch()``: a block of a process that runs already is seen as a run is, and the process is unharmed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bottleneck_doctor
+from bottleneck_doctor.model.codec import read_profile
+from bottleneck_doctor.model.report import Report
+from tests.house.source import ROOT
+
+PATIENCE_S = 150.0
+PLAIN = (ROOT / "tests/quickstarts/plain.py").read_text().partition("\nif __name__")[0]
+TRAINING = """
+import contextlib, json, os, random, sys, threading
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __len__(self):
+        return 256
+    def __getitem__(self, index):
+        total = 0
+        for step in range(20_000):
+            total += step
+        return torch.full((8,), index / 256 + random.random() + torch.rand(1).item())
+
+torch.manual_seed(0)
+random.seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+losses = []
+
+def train(loader, steps=32):
+    for _, batch in zip(range(steps), loader):
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+def say(**values):
+    print(json.dumps(values), flush=True)
+"""
+
+
+def trained(folder: Path, body: str, training: str = TRAINING, **environ: str) -> dict[str, Any]:
+    """What a script said that trains in blocks; it must end well, and leave nothing in TMPDIR."""
+    (folder / "train.py").write_text(f"{training}\nfrom bottleneck_doctor import watch\n{body}")
+    places = folder / "tmp"
+    places.mkdir(exist_ok=True)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(places), **environ}
+    done = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=folder,
+        env=environ,
+        text=True,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not [name for name in os.listdir(places) if "bdoc" in name]
+    return {name: value for line in done.stdout.splitlines() for name, value in json.loads(line).items()}
+
+
+@pytest.mark.slow
+def test_a_block_leaves_a_report_and_the_process_as_it_was(tmp_path: Path) -> None:
+    body = """
+environ, before = dict(os.environ), DataLoader.__iter__
+loader = DataLoader(Rows(), 8)
+with (contextlib.nullcontext() if os.environ.get("PLAIN") else watch(no_calibrate=True)) as w:
+    train(loader)
+    during = DataLoader.__iter__
+say(losses=losses, draws=[random.random(), torch.rand(1).item()], threads=threading.active_count(),
+    environ=environ == dict(os.environ), back=DataLoader.__iter__ is before, hooked=during is not before)
+if w:
+    say(path=w.path, same=repr(w.report))
+"""
+    seen, bare = trained(tmp_path, body), trained(tmp_path, body, PLAIN="1")
+    assert (seen["hooked"], bare["hooked"]) == (True, False)
+    for name in ("losses", "draws", "threads", "environ", "back"):
+        assert seen[name] == bare[name]
+    assert seen["path"] == str(tmp_path / "profile.json")
+    report = bottleneck_doctor.load(seen["path"])
+    assert seen["same"] == repr(report)
+    assert report.run.script == "train.py"
+    profile = read_profile(seen["path"])
+    assert [loop.steps for loop in profile.loops] == [32]
+    assert profile.loaders[0].location is None, "it was built before the block: on which line, nobody saw"
+
+
+@pytest.mark.slow
+def test_blocks_may_follow_each_other_and_see_workers_however_they_start(tmp_path: Path) -> None:
+    body = """
+if __name__ == "__main__":
+    forked = DataLoader(Rows(), 8, num_workers=1, persistent_workers=True)
+    spawned = DataLoader(Rows(), 8, num_workers=1, multiprocessing_context="spawn")
+    paths = []
+    for number, loader in enumerate((forked, forked, spawned)):
+        with watch(f"{number}.json", no_calibrate=True) as w:
+            train(loader)
+        paths.append(w.path)
+    say(paths=paths, left=[name for name in sys.modules if name.startswith("_bdoc")])
+"""
+    told = trained(tmp_path, body)
+    assert told["left"] == []
+    profiles = [read_profile(path) for path in told["paths"]]
+    assert [[loop.steps for loop in one.loops] for one in profiles] == [[32]] * 3
+    workers = [sum(process.role == "worker" for process in one.processes) for one in profiles]
+    assert workers == [1, 0, 1], "those that lived before the second block have no agent of its own"
+    assert [bool(one.fetches) for one in profiles] == [True, False, True]
+
+
+@pytest.mark.slow
+def test_what_goes_wrong_in_a_block_passes_through(tmp_path: Path) -> None:
+    body = """
+before = DataLoader.__iter__
+try:
+    with watch("failed.json", no_calibrate=True) as w:
+        train(DataLoader(Rows(), 8))
+        pid = os.fork()
+        if not pid:
+            sys.exit(3)  # unwinds the block in the child
+        child = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        try:
+            with watch():
+                pass
+        except RuntimeError as nested:
+            said = str(nested)
+        raise KeyError("the user's")
+except KeyError as error:
+    say(error=str(error), child=child, nested=said, back=DataLoader.__iter__ is before, path=w.path)
+for options in ({"output": "/nowhere/at/all.json"}, {"colour": 1}):
+    try:
+        with watch(**options):
+            say(entered=True)
+    except ValueError as refused:
+        say(**{list(options)[0]: str(refused)})
+"""
+    told = trained(tmp_path, body)
+    assert (told["error"], told["child"], told["back"]) == ('"the user\'s"', 3, True)
+    assert "watched already" in told["nested"]
+    assert "no such folder" in told["output"]
+    assert "'colour'" in told["colour"]
+    assert "entered" not in told
+    assert read_profile(told["path"]).run.exit_status == 1
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_in_its_block_leaves_a_profile(tmp_path: Path) -> None:
+    body = """
+with watch("dead.json", no_calibrate=True):
+    train(DataLoader(Rows(), 8))
+    pid = os.fork()  # holds what the parent held, as a loader's worker does
+    if not pid:
+        import time
+        time.sleep(20)
+    os._exit(0)
+"""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "train.py").write_text(f"{TRAINING}\nfrom bottleneck_doctor import watch\n{body}")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
+    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=environ, timeout=PATIENCE_S, check=True)
+    _wait_for(tmp_path / "dead.json")
+    profile = read_profile(str(tmp_path / "dead.json"))
+    assert [loop.steps for loop in profile.loops] == [32]
+    assert "the end" in [gap.what for gap in profile.gaps]
+
+
+def _wait_for(file: Path) -> None:
+    end = time.monotonic() + 15
+    while not file.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_block_says_of_the_quick_start_what_a_run_says(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(f"{PLAIN}\nmain()\n")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = [sys.executable, "-m", "bottleneck_doctor", "run", "-q", "-o", "run.json", "run.py"]
+    subprocess.run(run, cwd=tmp_path, env=environ, timeout=PATIENCE_S, check=True, capture_output=True)
+    body = "with watch('block.json'):\n    with contextlib.redirect_stdout(None):\n        main()\n"
+    trained(tmp_path, f"import contextlib\n{body}", PLAIN)
+    ran, block = (bottleneck_doctor.load(str(tmp_path / f"{name}.json")) for name in ("run", "block"))
+    assert _said(block) == _said(ran)
+    assert abs(_wait(block) - _wait(ran)) <= 0.02
+
+
+def _said(report: Report) -> tuple[str, str, str]:
+    return report.verdict.bound, report.verdict.cause, report.remedies[0].id
+
+
+def _wait(report: Report) -> float:
+    value = report.metrics["data_wait_fraction"].value
+    assert value is not None
+    return value
