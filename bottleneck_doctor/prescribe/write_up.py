@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
 
+from .. import __version__
 from ..analyse.diagnose import diagnose
 from ..analyse.hot_lines import hot_functions, hot_operators
 from ..analyse.metrics import environment, summarise
@@ -127,6 +128,7 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         device=summarise(diagnosis.device, diagnosis.metrics),
         ledger=ledger_of(diagnosis),
         budget_of=_budget_of(diagnosis, about),
+        bdoc=__version__,
     )
 
 
@@ -178,6 +180,7 @@ def _reported(
 def _run(profile: Profile) -> RunSummary:
     run = profile.run
     trainer = next((process for process in profile.processes if process.role == "trainer"), None)
+    hosts = {profile.machine.host, *(one.host for one in profile.elsewhere)}
     return RunSummary(
         command=run.command,
         script=run.script,
@@ -188,6 +191,6 @@ def _run(profile: Profile) -> RunSummary:
         host=profile.machine.host,
         python=trainer.python if trainer else "",
         torch=trainer.torch if trainer else None,
-        machine=asdict(profile.machine),
+        machine=asdict(profile.machine) | {"hosts": len(hosts)},
         stopped_by=run.stopped_by,
     )

@@ -1,0 +1,162 @@
+"""Answer questions over many runs: what is wasted, which remedy would save most, what got slower.
+
+`bdoc fleet runs/` reads every report and profile in the folder. A profile takes half a second: with
+--to-parquet FOLDER each is diagnosed once, and `bdoc fleet FOLDER` reads what is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import __version__
+from ..model.errors import UsageError
+from .output import Screen, StatusLine, complain, say, screen, write
+
+if TYPE_CHECKING:
+    from ..fleet.reading import Reading
+
+FORMATS = ("terminal", "html", "json")
+MOST_ROWS = 1000  # of a query's answer on a terminal
+
+
+def main(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|FOLDER...", help="Reports, profiles, folders, patterns; s3:// and the like."
+        ),
+    ],
+    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="terminal, html or json.")] = "",
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file.")
+    ] = None,
+    to_parquet: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Keep the tables there; what they know is not read again."),
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(metavar="QUERY", help="Ask this instead, in DuckDB's SQL.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Slower since when; seven days before the latest run.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ARGUMENT", help="An argument that makes no other job. Repeatable."),
+    ] = None,
+) -> int:
+    """Answer questions over many runs: what is wasted, which remedy would save most, what got slower."""
+    try:
+        import duckdb
+        import fsspec
+    except ImportError:
+        raise UsageError(
+            "`bdoc fleet` needs DuckDB and fsspec: pip install 'bottleneck-doctor[fleet]'"
+        ) from None
+    del fsspec
+    from ..fleet.questions import answer
+    from ..fleet.reading import first_line
+
+    asked = _format(format, output, sql)
+    began = _day(since)
+    store, reading = _read(files, to_parquet)
+    shown = screen(sys.stdout) if not output else Screen(100, False, "utf-8")
+    try:
+        if sql is not None:
+            text = _answer_of(store, sql, asked, shown)
+        else:
+            from ..render.fleet import render_fleet
+
+            fleet = answer(store, reading.refused, began, tuple(ignore or ()))
+            text = render_fleet(fleet, asked, width=shown.width, color=shown.color, encoding=shown.encoding)
+    except duckdb.Error as problem:
+        raise UsageError(f"DuckDB: {first_line(problem)}") from None
+    if output:
+        write(output, text.encode())
+    else:
+        say(text, shown.encoding)
+    return 0
+
+
+def report_of_bytes(profile: bytes) -> bytes:
+    """The report of a profile, both as JSON; raises ``BadProfile``."""
+    from ..model.codec import decode_profile, encode_report
+    from ..prescribe import write_up
+
+    return encode_report(write_up(decode_profile(profile)))
+
+
+def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
+    """The tables; raises ``UsageError`` where nothing could be read."""
+    from ..fleet.reading import open_store, read, save
+    from ..fleet.sources import find, is_fleet
+
+    sources, refused, remote = find([to_parquet, *files] if to_parquet and is_fleet(to_parquet) else files)
+    cores = len(os.sched_getaffinity(0))
+    store = open_store(remote, cores)
+    line = StatusLine()
+
+    def kept(reading: Reading) -> None:
+        rate = f"{reading.diagnosed / max(reading.diagnosing_s, 1e-9):.1f} a second"
+        if sys.stderr is not None and sys.stderr.isatty():
+            line.draw(f"{reading.diagnosed} of {reading.to_diagnose} profiles diagnosed, {rate}")
+        if to_parquet:
+            save(store, to_parquet)
+
+    reading = read(store, sources, report_of_bytes, __version__, cores, kept)
+    line.clear()
+    reading.refused[:0] = refused
+    if not store.execute("SELECT count(*) FROM runs").fetchall()[0][0]:
+        first = reading.refused[0] if reading.refused else None
+        why = f": {first.file}: {first.why}" if first else ""
+        more = f", and {len(reading.refused) - 1} more" if len(reading.refused) > 1 else ""
+        raise UsageError(f"no run could be read{why}{more}")
+    if to_parquet:
+        save(store, to_parquet)
+    if reading.diagnosed:
+        rate = reading.diagnosed / max(reading.diagnosing_s, 1e-9)
+        complain(
+            f"{reading.diagnosed} profiles diagnosed in {reading.diagnosing_s:.1f} s, {rate:.1f} a second"
+        )
+    return store, reading
+
+
+def _answer_of(store: Any, sql: str, asked: str, shown: Screen) -> str:
+    """What the query returns: rows for a terminal, or a list of objects."""
+    from ..render.fleet import render_rows
+
+    done = store.execute(sql)
+    heads = [name for name, *_ in done.description or []]
+    if asked == "json":
+        rows = [dict(zip(heads, row, strict=True)) for row in done.fetchall()]
+        return json.dumps(rows, default=str, indent=2) + "\n"
+    found = done.fetchmany(MOST_ROWS + 1)
+    return render_rows(heads, found[:MOST_ROWS], len(found) > MOST_ROWS, shown.width, shown.encoding)
+
+
+def _format(name: str, output: str | None, sql: str | None) -> str:
+    """The format that was asked for, or that the file's name says."""
+    ending = next((one for one in ("html", "json") if (output or "").lower().endswith(f".{one}")), "terminal")
+    asked = name or ending
+    if asked not in FORMATS:
+        raise UsageError(f"--format {asked!r}: no such format, there are {', '.join(FORMATS)}")
+    if asked == "html" and sql is not None:
+        raise UsageError("--sql prints rows: --format terminal or json")
+    if asked == "html" and not output and sys.stdout.isatty():
+        raise UsageError("--format html is no text for a terminal: name a file with -o, or pipe it on")
+    return asked
+
+
+def _day(since: str | None) -> str | None:
+    if since is None:
+        return None
+    try:
+        return date.fromisoformat(since).isoformat()
+    except ValueError:
+        raise UsageError(f"--since {since!r}: no date, write it like 2026-11-20") from None

@@ -1,0 +1,252 @@
+"""Fills the tables of a fleet from reports, from profiles by way of their reports, from a fleet's Parquet."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import duckdb
+import fsspec
+
+from ..model.codec import LARGEST_FILE
+from ..model.errors import UsageError
+from ..model.fleet import Refused
+from .sources import PATTERN, RUNS_FILE, Source
+from .tables import CREATE, FILL, OF_RUNS, TABLES, TELL
+
+Diagnose = Callable[[bytes], bytes]  # a profile's bytes to its report's; raises ValueError for what is none
+AT_ONCE = 5000  # files: their texts, 25 KiB each, are in memory together
+PROFILES_AT_ONCE = 256  # up to 2 MiB each; so many are lost at most when the call is broken off
+PROFILE = "profile"  # what `tables.TELL` says of one
+
+
+@dataclass
+class Reading:
+    """What has become of the files so far."""
+
+    refused: list[Refused] = field(default_factory=list)
+    diagnosed: int = 0
+    diagnosing_s: float = 0.0
+    to_diagnose: int = 0
+
+
+def open_store(remote: Iterable[Any] = (), threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """An empty store in memory, which may spill to TMPDIR. ``remote`` are file systems of fsspec."""
+    store = duckdb.connect()
+    store.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
+    store.execute("SET enable_progress_bar = false")
+    store.execute(f"SET temp_directory = {_text(tempfile.gettempdir() + '/bdoc-fleet')}")
+    if threads is not None:
+        store.execute(f"SET threads = {threads}")
+    for system in remote:
+        store.register_filesystem(system)
+    store.execute(CREATE)
+    return store
+
+
+def read(
+    store: duckdb.DuckDBPyConnection,
+    sources: Sequence[Source],
+    diagnose: Diagnose,
+    reader: str,
+    workers: int,
+    kept: Callable[[Reading], None],
+) -> Reading:
+    """Read all that the store does not know already. ``reader`` is this version, ``kept`` is called after
+    each batch of profiles, which take half a second each on one of ``workers`` processes."""
+    reading = Reading()
+    for one in sources:
+        if one.kind == "tables":
+            _whole(store, partial(load, store, one.name.removesuffix(f"/{RUNS_FILE}")), one.name, reading)
+    new = _unknown(store, [one for one in sources if one.kind != "tables"], reader)
+    for one in new:
+        if one.size > LARGEST_FILE and one.kind == "json":
+            reading.refused.append(Refused(one.name, f"larger than {LARGEST_FILE >> 20} MiB"))
+    files = [one.name for one in new if one.kind == "json" and one.size <= LARGEST_FILE]
+    profiles: list[str] = []
+    for names in _batches(files, AT_ONCE):
+        for some in [names] if _tell(store, BLOBS, names) else [[name] for name in names]:
+            if some is names or _tell(store, BLOBS, some, reading):
+                profiles += _fill(store, reading)
+    for one in new:
+        if one.kind == "lines" and _tell(store, LINES, [one.name], reading):
+            _fill(store, reading, lines=True)
+    reading.to_diagnose = len(profiles)
+    for names in _batches(profiles, PROFILES_AT_ONCE):
+        _diagnose(store, names, diagnose, workers, reading)
+        kept(reading)
+    return reading
+
+
+BLOBS = "SELECT filename AS file, TRY(decode(content)) AS text FROM read_blob(?)"
+LINES = f"""SELECT filename AS file, json AS text FROM read_ndjson_objects(
+    ?, filename = true, ignore_errors = true, maximum_object_size = {LARGEST_FILE})"""
+
+
+def _tell(
+    store: duckdb.DuckDBPyConnection, texts: str, names: Sequence[str], reading: Reading | None = None
+) -> bool:
+    """Whether these files could be read; where not, it is a refusal if there is a ``reading`` to note it."""
+    quoted = ["".join(f"[{sign}]" if sign in PATTERN else sign for sign in name) for name in names]
+    try:
+        store.execute(TELL.replace("FROM texts", f"FROM ({texts})"), [quoted])
+    except duckdb.Error as problem:
+        if reading is not None:
+            reading.refused += [Refused(name, first_line(problem)) for name in names]
+        return False
+    return True
+
+
+def _fill(store: duckdb.DuckDBPyConnection, reading: Reading, lines: bool = False) -> list[str]:
+    """Put what was told into the tables; the names of profiles, of which nothing was told yet."""
+    for statement in FILL:
+        store.execute(statement)
+    told = store.execute(
+        "SELECT file, why, count(*) FROM told WHERE why IS NOT NULL GROUP BY ALL ORDER BY ALL"
+    )
+    others = told.fetchall()
+    for file, why, count in others:
+        if lines:
+            said = "profiles belong into files of their own" if why == PROFILE else why
+            reading.refused.append(Refused(file, f"{count} of its lines: {said}"))
+        elif why != PROFILE:
+            reading.refused.append(Refused(file, why))
+    return [file for file, why, _ in others if why == PROFILE and not lines]
+
+
+def _diagnose(
+    store: duckdb.DuckDBPyConnection, names: list[str], diagnose: Diagnose, workers: int, reading: Reading
+) -> None:
+    began = time.monotonic()
+    data = []
+    for name in names:
+        try:
+            with fsspec.open(name, "rb") as file:
+                data.append(file.read(LARGEST_FILE))
+        except Exception as problem:  # whatever a file system's driver raises
+            data.append(b"")
+            reading.refused.append(Refused(name, first_line(problem)))
+    drawn = _in_processes(data, partial(_ask, diagnose), workers)
+    reports = [(name, text) for name, (text, _) in zip(names, drawn, strict=True) if text]
+    reading.refused += [Refused(name, why) for name, (_, why) in zip(names, drawn, strict=True) if why]
+    if reports:
+        columns = [list(column) for column in zip(*reports, strict=True)]
+        store.execute(
+            TELL.replace("FROM texts", "FROM (SELECT unnest(?) AS file, unnest(?) AS text)"), columns
+        )
+        _fill(store, reading)
+    reading.diagnosed += len(reports)
+    reading.diagnosing_s += time.monotonic() - began
+
+
+def _in_processes(
+    data: list[bytes], ask: Callable[[bytes], tuple[str, str]], workers: int
+) -> list[tuple[str, str]]:
+    """Each one's report, or why there is none. One that ends its process costs the others a second try."""
+    pool = ProcessPoolExecutor(
+        min(workers, len(data)), multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent
+    )
+    try:
+        return list(pool.map(ask, data))
+    except BrokenProcessPool:
+        if len(data) == 1:
+            return [("", "diagnosing it ended the process that did")]
+    finally:
+        pool.shutdown(cancel_futures=True)
+    half = len(data) // 2
+    return [*_in_processes(data[:half], ask, workers), *_in_processes(data[half:], ask, workers)]
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _ask(diagnose: Diagnose, data: bytes) -> tuple[str, str]:
+    if not data:
+        return "", ""
+    try:
+        return diagnose(data).decode(), ""
+    except Exception as problem:  # one profile of thousands, whatever is in it
+        return "", first_line(problem)
+
+
+def _unknown(store: duckdb.DuckDBPyConnection, sources: Sequence[Source], reader: str) -> list[Source]:
+    """Those that are not in the store, or have changed since, or were read by another version: what these
+    told is forgotten."""
+    columns = [[getattr(one, name) for one in sources] for name in ("name", "size", "modified")]
+    store.execute(
+        "CREATE OR REPLACE TEMP TABLE given AS SELECT unnest(?::VARCHAR[]) AS file,"
+        " unnest(?::BIGINT[]) AS size, unnest(?::VARCHAR[]) AS modified, ?::VARCHAR AS reader",
+        [*columns, reader],
+    )
+    store.execute("CREATE OR REPLACE TEMP TABLE changed AS SELECT file FROM given ANTI JOIN files"
+                  " USING (file, size, modified, reader)")  # fmt: skip
+    for table in ("runs", "files"):
+        store.execute(f"DELETE FROM {table} WHERE file IN (SELECT file FROM changed)")
+    for table in OF_RUNS:
+        store.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT run FROM runs)")
+    new = {name for (name,) in store.execute("SELECT file FROM changed").fetchall()}
+    return [one for one in sources if one.name in new]
+
+
+def _whole(store: duckdb.DuckDBPyConnection, change: Callable[[], None], name: str, reading: Reading) -> None:
+    """Make the change, or none of it."""
+    store.begin()
+    try:
+        change()
+        store.commit()
+    except duckdb.Error as problem:
+        store.rollback()
+        reading.refused.append(Refused(name, f"no fleet's folder: {first_line(problem)}"))
+
+
+def load(store: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """Add a fleet's folder to the store; runs that it knows already are left. Raises ``duckdb.Error``."""
+    columns = {table: ", ".join(name for name, *_ in described) for table, described in TABLES.items()}
+    store.execute("CREATE OR REPLACE TEMP TABLE fresh AS SELECT run FROM read_parquet(?)"
+                  " ANTI JOIN runs USING (run)", [f"{folder}/{RUNS_FILE}"])  # fmt: skip
+    for table, names in columns.items():
+        known = (
+            "file NOT IN (SELECT file FROM files)" if table == "files" else "run IN (SELECT run FROM fresh)"
+        )
+        store.execute(
+            f"INSERT INTO {table} BY NAME SELECT {names} FROM read_parquet(?) WHERE {known}",
+            [f"{folder}/{table}.parquet"],
+        )
+
+
+def save(store: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """Write the tables as Parquet, each at once; the list of files last, so that what a broken-off call left
+    out is read again. Raises ``UsageError``."""
+    try:
+        system, place = fsspec.core.url_to_fs(folder)
+        system.makedirs(place, exist_ok=True)
+        for table in TABLES:
+            draft = f"{folder}/{table}.parquet.part"
+            store.execute(f"COPY {table} TO {_text(draft)} (FORMAT parquet, COMPRESSION zstd)")
+            system.mv(f"{place}/{table}.parquet.part", f"{place}/{table}.parquet")
+    except Exception as problem:  # whatever a file system's driver raises
+        raise UsageError(f"cannot write to --to-parquet {folder!r}: {first_line(problem)}") from None
+
+
+def first_line(problem: Exception) -> str:
+    """What an exception says first."""
+    said = getattr(problem, "strerror", None) or str(problem).strip() or type(problem).__name__
+    return str(said).splitlines()[0]
+
+
+def _batches(names: list[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(names), size):
+        yield names[start : start + size]
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
