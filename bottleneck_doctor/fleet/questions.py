@@ -28,7 +28,7 @@ def answer(
 ) -> Fleet:
     """All answers over what the store holds. ``since`` (UTC) begins "last week", by default seven days before
     the latest run; arguments that are ``ignored`` do not tell jobs apart."""
-    _view(store, since, ignored)
+    prepare(store, since, ignored)
     totals = _totals(store)
     (began,) = _rows(store, "SELECT any_value(since)::VARCHAR FROM jobs")[0]
     nodes_compared, nodes = _slow_nodes(store)
@@ -55,17 +55,19 @@ WITH limits AS (
         sum(gpu_hours) AS gpus FROM runs
 )
 SELECT run, regexp_replace(coalesce(job, '?'), ?, '', 'g') AS job, host, started_at, since, judged,
-    wasted_cause, core_hours, gpu_hours, coalesce(wasted_share, 0) AS share, core_hours / nullif(cores, 0) AS of_cores,
-    gpu_hours / nullif(gpus, 0) AS of_gpus, bound,
-    CASE WHEN step_s > 0 AND isfinite(step_s) THEN ln(step_s) END AS step,
-    ((step_high_s - step_low_s) / (3.29 * step_s)) ** 2 AS own,
+    wasted_cause, core_hours, gpu_hours, coalesce(wasted_share, 0) AS share,
+    core_hours / nullif(limits.cores, 0) AS of_cores,
+    gpu_hours / nullif(limits.gpus, 0) AS of_gpus, bound,
+    CASE WHEN step_s BETWEEN 1e-9 AND 1e9 THEN ln(step_s) END AS step,
+    least(1, ((step_high_s - step_low_s) / (3.29 * step_s)) ** 2) AS own,
     floor(date_diff('second', since, started_at) / 604800) AS week,
-    concat_ws(' · ', cpu, format('{:g} cores', cores),
+    concat_ws(' · ', cpu, format('{:g} cores', runs.cores),
         CASE WHEN runs.gpus > 0 THEN runs.gpus || ' × ' || gpu END) AS hardware
 FROM runs, limits"""
 
 
-def _view(store: duckdb.DuckDBPyConnection, since: str | None, ignored: tuple[str, ...]) -> None:
+def prepare(store: duckdb.DuckDBPyConnection, since: str | None, ignored: tuple[str, ...]) -> None:
+    """Make the table that the questions are asked of, a row for each run."""
     names = "|".join(map(_literal, ignored))
     pattern = rf" --?(?:{names})(?:[= ][^ ]+|$)" if names else "^$"
     store.execute(VIEW, [since, DAYS, pattern])

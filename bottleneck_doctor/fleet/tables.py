@@ -166,7 +166,8 @@ SELECT run, file, nullif(r.bdoc, ''), array_to_string(
         CASE WHEN regexp_matches(line[1], '(^|/)python[0-9.]*$') THEN line[2:] ELSE line END, ' '),
     r.run.host, started_at, r.run.duration_s, r.run.exit_status, r.run.torch, r.run.machine.cpu,
     r.run.machine.cores, r.run.machine.gpus[1], gpus, coalesce(r.run.machine.hosts, 1),
-    r.quality.steady_steps, step.value, step.low, step.high, r.verdict.bound, r.verdict.cause, r.verdict.confidence, judged,
+    r.quality.steady_steps, step.value, step.low, step.high, r.verdict.bound, r.verdict.cause,
+    r.verdict.confidence, judged,
     hours * r.run.machine.cores, hours * gpus,
     CASE judged WHEN 'saving' THEN share WHEN 'healthy' THEN 0 END,
     CASE WHEN judged = 'saving' THEN remedy END, CASE WHEN judged = 'saving' THEN cause END
