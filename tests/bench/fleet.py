@@ -1,7 +1,7 @@
-"""``python -m tests.bench.fleet``: how long a hundred thousand made-up runs take, and whether what is planted is found.
+"""``python -m tests.bench.fleet``: what 100,000 made-up runs take, and whether it finds what is planted.
 
-Reports are recorded ones under other names, with other times (tests/fleet/made_up.py): in a few files of lines,
-as single files, and as Parquet; then recorded profiles are diagnosed, for the rate.
+Reports are recorded ones under other names, with other times (tests/fleet/made_up.py): in a few files of
+lines, as single files, and as Parquet; then recorded profiles are diagnosed, for the rate.
 """
 
 from __future__ import annotations
@@ -79,9 +79,8 @@ def _timed(what: str, folder: Path, *, questioned: bool = False) -> tuple[Fleet,
     size = sum(one.stat().st_size for one in folder.iterdir()) / 2**30
     began = time.monotonic()
     fleet, store = _read(folder)
-    print(
-        f"{what}: {fleet.totals.runs} runs, {size:.2f} GiB, read and answered in {time.monotonic() - began:.1f} s"
-    )
+    took_s = time.monotonic() - began
+    print(f"{what}: {fleet.totals.runs} runs, {size:.2f} GiB, read and answered in {took_s:.1f} s")
     if questioned:
         questions.prepare(store, None, ())
         for name in ("_totals", "_wasted", "_savings", "_slowed", "_slow_nodes"):

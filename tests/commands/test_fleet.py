@@ -54,7 +54,7 @@ def test_json_and_html_go_to_files(fleet: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_sql_reads_the_tables(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    query = "SELECT judged, count(*) AS runs FROM runs JOIN findings USING (run) GROUP BY ALL ORDER BY ALL LIMIT 1"
+    query = "SELECT judged, count(*) AS runs FROM runs JOIN findings USING (run) GROUP BY ALL"
     assert main(["fleet", "runs", "--sql", query]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["judged", "runs"]
     assert (

@@ -1,4 +1,4 @@
-"""Fleets that never were: recorded reports, run again and again under other names, on other nodes, other days."""
+"""Fleets that never were: recorded reports under other names, on other nodes and other days."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def hours(report: dict[str, Any]) -> tuple[float, float]:
 
 
 def counted(some: list[dict[str, Any]]) -> tuple[dict[str, list[float]], dict[str, list[float]], list[int]]:
-    """Core-hours, GPU-hours and runs: wasted by cause, saved by remedy; runs that save, are healthy, the rest."""
+    """Core-hours, GPU-hours, runs: wasted by cause, saved by remedy; how many runs of each judgement."""
     causes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
     remedies: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
     judged = [0, 0, 0, 0]
