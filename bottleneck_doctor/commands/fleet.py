@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from datetime import date
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from ..fleet.reading import Reading
 
 FORMATS = ("terminal", "html", "json")
-MOST_ROWS = 1000  # of a query's answer on a terminal
 
 
 def main(
@@ -52,31 +50,24 @@ def main(
     ] = None,
 ) -> int:
     """Answer questions over many runs: what is wasted, which remedy would save most, what got slower."""
-    try:
-        import duckdb
-        import fsspec
-    except ImportError:
-        raise UsageError(
-            "`bdoc fleet` needs DuckDB and fsspec: pip install 'bottleneck-doctor[fleet]'"
-        ) from None
-    del fsspec
-    from ..fleet.questions import answer
-    from ..fleet.reading import first_line
-
     asked = _format(format, output, sql)
     began = _day(since)
+    try:
+        from ..fleet.questions import answer, ask
+    except ImportError as problem:
+        if problem.name not in ("duckdb", "fsspec"):
+            raise
+        raise UsageError(f"needs {problem.name}: pip install 'bottleneck-doctor[fleet]'") from None
+    from ..render.fleet import render_fleet, render_rows
+
     store, reading = _read(files, to_parquet)
     shown = screen(sys.stdout) if not output else Screen(100, False, "utf-8")
-    try:
-        if sql is not None:
-            text = _answer_of(store, sql, asked, shown)
-        else:
-            from ..render.fleet import render_fleet
-
-            fleet = answer(store, reading.refused, began, tuple(ignore or ()))
-            text = render_fleet(fleet, asked, width=shown.width, color=shown.color, encoding=shown.encoding)
-    except duckdb.Error as problem:
-        raise UsageError(f"DuckDB: {first_line(problem)}") from None
+    if sql is None:
+        fleet = answer(store, reading.refused, began, tuple(ignore or ()))
+        text = render_fleet(fleet, asked, width=shown.width, color=shown.color, encoding=shown.encoding)
+    else:
+        heads, rows = ask(store, sql)
+        text = render_rows(heads, rows, asked, width=shown.width, encoding=shown.encoding)
     if output:
         write(output, text.encode())
     else:
@@ -125,19 +116,6 @@ def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
             f"{reading.diagnosed} profiles diagnosed in {reading.diagnosing_s:.1f} s, {rate:.1f} a second"
         )
     return store, reading
-
-
-def _answer_of(store: Any, sql: str, asked: str, shown: Screen) -> str:
-    """What the query returns: rows for a terminal, or a list of objects."""
-    from ..render.fleet import render_rows
-
-    done = store.execute(sql)
-    heads = [name for name, *_ in done.description or []]
-    if asked == "json":
-        rows = [dict(zip(heads, row, strict=True)) for row in done.fetchall()]
-        return json.dumps(rows, default=str, indent=2) + "\n"
-    found = done.fetchmany(MOST_ROWS + 1)
-    return render_rows(heads, found[:MOST_ROWS], len(found) > MOST_ROWS, shown.width, shown.encoding)
 
 
 def _format(name: str, output: str | None, sql: str | None) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 import duckdb
 
+from ..model.errors import UsageError
 from ..model.fleet import Fleet, Hours, Refused, Saving, Slowed, SlowNode, Totals, Wasted
+from .reading import first_line
 
 SHOWN = 20  # rows of an answer, and files that were refused
 DAYS, DAYS_BEFORE = 7, 28  # "last week" is held against the four weeks before it (ours)
@@ -18,6 +20,15 @@ FEWEST_RUNS = 3  # a side, or nothing is said of a job (ours)
 FEWEST_JOBS, FEWEST_NODES = 3, 3  # on a node; on which a job ran in the same week (ours)
 EVERYBODY = 0.8  # of a node's jobs are slower there (ours)
 WRONG = 0.05  # the chance that a fleet in which nothing changed names any job, or any node
+
+
+def ask(store: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Names and rows that a query of the user's own returns; raises ``UsageError``."""
+    try:
+        done = store.execute(sql)
+        return [name for name, *_ in done.description or []], done.fetchall()
+    except duckdb.Error as problem:
+        raise UsageError(f"--sql: {first_line(problem)}") from None
 
 
 def answer(

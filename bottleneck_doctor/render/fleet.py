@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from . import words
 from .terminal import Sheet
 
 GAP = 2
+MOST_ROWS = 1000  # of a query's answer on a terminal
 LONGEST = 400  # of a job's name on a page
 JUDGED = (
     ("saving", "with a predicted saving"),
@@ -75,13 +77,20 @@ def _cell(text: str, width: int, name: bool) -> str:
 
 
 def render_rows(
-    heads: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, width: int | None, encoding: str
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    format: str,
+    *,
+    width: int | None = None,
+    encoding: str = "utf-8",
 ) -> str:
-    """What a query of the user's own returned, for a terminal."""
+    """What a query of the user's own returned: the first rows for a terminal, or all as a list of objects."""
+    if format == "json":
+        return json.dumps([dict(zip(heads, row, strict=True)) for row in rows], default=str, indent=2) + "\n"
     sheet = Sheet(width, False, encoding)
-    shown = [[words.plain("" if cell is None else str(cell)) for cell in row] for row in rows]
+    shown = [[words.plain("" if one is None else str(one)) for one in row] for row in rows[:MOST_ROWS]]
     draw_table(sheet, [words.plain(head) for head in heads], shown, len(heads))
-    sheet.line(f"{'the first ' if more else ''}{words.counted(len(rows), 'row')}")
+    sheet.line(f"{'the first ' if len(rows) > MOST_ROWS else ''}{words.counted(len(shown), 'row')}")
     return sheet.drawn()
 
 

@@ -7,8 +7,8 @@ from bottleneck_doctor.fleet.tables import TABLES
 INTRODUCTION = """\
 # Fleet
 
-`bdoc fleet FILES --to-parquet FOLDER` writes these tables, a Parquet file of its own name for each (`runs.parquet`),
-and `--sql` is asked of them. Shares run 0 to 1, instants are UTC. Within a major version columns are only ever added."""
+`bdoc fleet FILES --to-parquet FOLDER` writes these tables, each into a file of its name (`runs.parquet`), and
+`--sql` is asked of them. Shares run 0 to 1, instants are UTC. Columns are only ever added."""
 
 
 def tables_page() -> str:

@@ -57,8 +57,7 @@ LAWS = {
     "prove": _law("model analyse launch sense", "psutil"),
     "fleet": _law("model", "duckdb fsspec"),
     "commands": _law(
-        "model launch sense assemble calibrate analyse prescribe prove render fleet",
-        "typer tomli duckdb fsspec",
+        "model launch sense assemble calibrate analyse prescribe prove render fleet", "typer tomli"
     ),
 }
 
