@@ -127,9 +127,9 @@ REMEDIES = """
 INSERT INTO remedies
 WITH parts AS (
     SELECT run, r, coalesce(list_sum(list_transform(r.ledger, lambda x:
-        CASE WHEN x.part = 'training steps' THEN x.share ELSE 0 END)), 0) AS training,
+        CASE WHEN x.part = 'training steps' AND x.share BETWEEN 0 AND 1 THEN x.share END)), 0) AS training,
         coalesce(list_sum(list_transform(r.ledger, lambda x:
-        CASE WHEN x.part = 'evaluation' THEN x.share ELSE 0 END)), 0) AS evaluation
+        CASE WHEN x.part = 'evaluation' AND x.share BETWEEN 0 AND 1 THEN x.share END)), 0) AS evaluation
     FROM fresh
 ), offered AS (
     SELECT run, training, evaluation, r.findings AS findings, unnest(r.remedies) AS o FROM parts

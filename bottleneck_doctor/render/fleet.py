@@ -14,6 +14,7 @@ from . import words
 from .terminal import Sheet
 
 GAP = 2
+LEAST_NAME = 8  # columns; on a terminal too narrow for it, rows wrap
 MOST_ROWS = 1000  # of a query's answer on a terminal
 LONGEST = 400  # of a job's name on a page
 JUDGED = (
@@ -63,7 +64,7 @@ def draw_table(sheet: Sheet, heads: Sequence[str], rows: Sequence[Sequence[str]]
     if not rows:
         return
     widths = [max(map(cell_len, map(sheet.fit, column))) for column in zip(heads, *rows, strict=True)]
-    room = max(12, sheet.width - GAP - sum(widths[:-1]) - GAP * (len(widths) - 1))
+    room = max(LEAST_NAME, sheet.width - GAP - sum(widths[:-1]) - GAP * (len(widths) - 1))
     for place, row in enumerate([heads, *rows]):
         cells = [
             _cell(sheet.fit(cell), widths[at], at >= len(row) - names) for at, cell in enumerate(row[:-1])
@@ -110,9 +111,9 @@ def _grounds(fleet: Fleet) -> Iterator[str]:
 
 def _answers(fleet: Fleet) -> Iterator[Answer]:
     gpu = fleet.totals.taken.gpu > 0
-    spent = ("wasted core-h", "wasted GPU-h") if gpu else ("wasted core-h",)
+    spent = ("core-hours", "GPU-hours") if gpu else ("core-hours",)
     none = "nothing that could be told as a number"
-    heads = (*spent, "of its time", "runs", "cause")
+    heads = (*spent, "share", "runs", "cause")
     yield _table(
         "causes", "wasted, by cause", heads, [(*_waste(one, gpu), one.cause) for one in fleet.causes], none
     )
@@ -123,7 +124,7 @@ def _answers(fleet: Fleet) -> Iterator[Answer]:
          words.plain(one.finding))
         for one in fleet.remedies
     ]  # fmt: skip
-    heads = (*(one.replace("wasted", "saved") for one in spent), "runs", "only bounds", "remedy", "cures")
+    heads = (*spent, "runs", "bounds", "remedy", "cures")
     yield _table("remedies", "the one remedy that would save most", heads, saved, none, names=2)
     yield from _moved(fleet)
     if fleet.refused_files:
@@ -138,7 +139,7 @@ def _moved(fleet: Fleet) -> Iterator[Answer]:
          words.seconds(one.after_s), f"{one.runs_before} + {one.runs_after}", words.plain(one.job))
         for one in fleet.slowed
     ]  # fmt: skip
-    compared = f"{words.counted(fleet.jobs_compared, 'job')} compared with the four weeks before"
+    compared = f"{words.counted(fleet.jobs_compared, 'job')} compared"
     heads = ("step time", "at least", "before", "after", "runs", "job")
     yield Answer(
         "slowed",
@@ -152,7 +153,7 @@ def _moved(fleet: Fleet) -> Iterator[Answer]:
          words.count(one.runs), words.plain(one.host), words.plain(one.hardware))
         for one in fleet.slow_nodes
     ]  # fmt: skip
-    compared = f"{words.counted(fleet.nodes_compared, 'node')} compared with others that ran the same jobs"
+    compared = f"{words.counted(fleet.nodes_compared, 'node')} compared"
     heads = ("step time", "at least", "jobs", "runs", "node", "hardware")
     yield Answer(
         "nodes", "slow for nearly every job", heads, nodes, compared if nodes else f"none of {compared}", 2

@@ -29,7 +29,7 @@ def test_every_question_is_answered_on_a_terminal(fleet: Path, capsys: pytest.Ca
     assert told.err == ""
     assert told.out.startswith("bdoc fleet · 200 runs · 8 jobs · 6 nodes · 2026-10-22 to 2026-11-2")
     heads = [line for line in told.out.splitlines() if line and not line.startswith(" ")]
-    assert [line.split("  ")[0].split(" 2026")[0] for line in heads[1:]] == [
+    assert [line.partition("  ")[0].partition(" 2026")[0] for line in heads[1:]] == [
         "wasted, by cause",
         "wasted, by job",
         "the one remedy that would save most",
@@ -103,6 +103,8 @@ def test_what_is_wrong_is_one_line_and_status_2(
 def test_without_the_extra_it_says_how_to_get_it(
     fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for name in [name for name in sys.modules if name.startswith("bottleneck_doctor.fleet")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert main(["fleet", "runs"]) == 2
     assert "pip install 'bottleneck-doctor[fleet]'" in capsys.readouterr().err
