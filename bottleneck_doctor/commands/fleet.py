@@ -85,22 +85,20 @@ def report_of_bytes(profile: bytes) -> bytes:
 
 def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
     """The tables; raises ``UsageError`` where nothing could be read."""
-    from ..fleet.reading import open_store, read, save
-    from ..fleet.sources import find, is_fleet
+    from ..fleet.reading import open_store, read
+    from ..fleet.sources import find
 
-    sources, refused, remote = find([to_parquet, *files] if to_parquet and is_fleet(to_parquet) else files)
+    sources, refused, remote = find(files, [to_parquet] if to_parquet else [])
     cores = len(os.sched_getaffinity(0))
     store = open_store(remote, cores)
     line = StatusLine()
 
-    def kept(reading: Reading) -> None:
-        rate = f"{reading.diagnosed / max(reading.diagnosing_s, 1e-9):.1f} a second"
+    def seen(reading: Reading) -> None:
         if sys.stderr is not None and sys.stderr.isatty():
+            rate = f"{reading.diagnosed / reading.diagnosing_s:.1f} a second"
             line.draw(f"{reading.diagnosed} of {reading.to_diagnose} profiles diagnosed, {rate}")
-        if to_parquet:
-            save(store, to_parquet)
 
-    reading = read(store, sources, report_of_bytes, __version__, cores, kept)
+    reading = read(store, sources, report_of_bytes, __version__, cores, seen, to_parquet)
     line.clear()
     reading.refused[:0] = refused
     if not store.execute("SELECT count(*) FROM runs").fetchall()[0][0]:
@@ -108,10 +106,8 @@ def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
         why = f": {first.file}: {first.why}" if first else ""
         more = f", and {len(reading.refused) - 1} more" if len(reading.refused) > 1 else ""
         raise UsageError(f"no run could be read{why}{more}")
-    if to_parquet:
-        save(store, to_parquet)
     if reading.diagnosed:
-        rate = reading.diagnosed / max(reading.diagnosing_s, 1e-9)
+        rate = reading.diagnosed / reading.diagnosing_s
         complain(
             f"{reading.diagnosed} profiles diagnosed in {reading.diagnosing_s:.1f} s, {rate:.1f} a second"
         )

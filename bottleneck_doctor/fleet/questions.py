@@ -172,7 +172,8 @@ def _slow_nodes(store: duckdb.DuckDBPyConnection) -> tuple[int, list[SlowNode]]:
             WINDOW same AS (PARTITION BY job, hardware, week)),
         by_job AS (SELECT host, hardware, job, avg(beyond) AS beyond, sum(runs) AS runs, avg(own) AS own
             FROM beside WHERE nodes >= {FEWEST_NODES} GROUP BY ALL)
-        SELECT host, mode(hardware ORDER BY hardware), avg(beyond), count(*) AS jobs, count(*) FILTER (beyond > 0),
+        SELECT host, mode(hardware ORDER BY hardware), avg(beyond), count(*) AS jobs,
+            count(*) FILTER (beyond > 0),
             coalesce(var_samp(beyond), 0) * (jobs - 1), sum(runs), avg(own)
         FROM by_job GROUP BY host HAVING jobs >= {FEWEST_JOBS} ORDER BY host""",
     )

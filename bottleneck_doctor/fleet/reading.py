@@ -19,7 +19,7 @@ import fsspec
 from ..model.codec import LARGEST_FILE
 from ..model.errors import UsageError
 from ..model.fleet import Refused
-from .sources import PATTERN, RUNS_FILE, Source
+from .sources import PATTERN, RUNS_FILE, Source, is_fleet
 from .tables import CREATE, FILL, OF_RUNS, TABLES, TELL
 
 Diagnose = Callable[[bytes], bytes]  # a profile's bytes to its report's; raises ValueError for what is none
@@ -58,31 +58,38 @@ def read(
     diagnose: Diagnose,
     reader: str,
     workers: int,
-    kept: Callable[[Reading], None],
+    seen: Callable[[Reading], None] = lambda _: None,
+    folder: str | None = None,
 ) -> Reading:
-    """Read all that the store does not know already. ``reader`` is this version, ``kept`` is called after
-    each batch of profiles, which take half a second each on one of ``workers`` processes."""
+    """Read all that the store does not know already. ``reader`` is this version; ``folder`` keeps the tables,
+    also after each batch of profiles, which take half a second each on one of ``workers`` processes; ``seen``
+    is told of each batch. Raises ``UsageError`` where the folder cannot be read or written."""
     reading = Reading()
+    if folder is not None and is_fleet(folder):
+        _load(store, folder)
     for one in sources:
         if one.kind == "tables":
-            _whole(store, partial(load, store, one.name.removesuffix(f"/{RUNS_FILE}")), one.name, reading)
+            try:
+                _load(store, one.name.removesuffix(f"/{RUNS_FILE}"))
+            except UsageError as problem:
+                reading.refused.append(Refused(one.name, str(problem)))
     new = _unknown(store, [one for one in sources if one.kind != "tables"], reader)
-    for one in new:
-        if one.size > LARGEST_FILE and one.kind == "json":
-            reading.refused.append(Refused(one.name, f"larger than {LARGEST_FILE >> 20} MiB"))
-    files = [one.name for one in new if one.kind == "json" and one.size <= LARGEST_FILE]
+    large = [one.name for one in new if one.kind == "json" and one.size > LARGEST_FILE]
+    reading.refused += [Refused(name, f"larger than {LARGEST_FILE >> 20} MiB") for name in large]
     profiles: list[str] = []
-    for names in _batches(files, AT_ONCE):
-        for some in [names] if _tell(store, BLOBS, names) else [[name] for name in names]:
-            if some is names or _tell(store, BLOBS, some, reading):
-                profiles += _fill(store, reading)
+    for names in _batches([one.name for one in new if one.kind == "json" and one.name not in large], AT_ONCE):
+        profiles += _tell(store, BLOBS, names, reading)
     for one in new:
-        if one.kind == "lines" and _tell(store, LINES, [one.name], reading):
-            _fill(store, reading, lines=True)
+        if one.kind == "lines":
+            _tell(store, LINES, [one.name], reading)
     reading.to_diagnose = len(profiles)
     for names in _batches(profiles, PROFILES_AT_ONCE):
         _diagnose(store, names, diagnose, workers, reading)
-        kept(reading)
+        seen(reading)
+        if folder is not None:
+            save(store, folder)
+    if folder is not None and new:
+        save(store, folder)
     return reading
 
 
@@ -91,18 +98,18 @@ LINES = f"""SELECT filename AS file, json AS text FROM read_ndjson_objects(
     ?, filename = true, ignore_errors = true, maximum_object_size = {LARGEST_FILE})"""
 
 
-def _tell(
-    store: duckdb.DuckDBPyConnection, texts: str, names: Sequence[str], reading: Reading | None = None
-) -> bool:
-    """Whether these files could be read; where not, it is a refusal if there is a ``reading`` to note it."""
+def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], reading: Reading) -> list[str]:
+    """Put what these files tell into the tables; the names of profiles, of which nothing is told yet."""
     quoted = ["".join(f"[{sign}]" if sign in PATTERN else sign for sign in name) for name in names]
     try:
         store.execute(TELL.replace("FROM texts", f"FROM ({texts})"), [quoted])
-    except duckdb.Error as problem:
-        if reading is not None:
-            reading.refused += [Refused(name, first_line(problem)) for name in names]
-        return False
-    return True
+    except duckdb.Error as problem:  # one that has vanished fails all
+        if len(names) == 1:
+            reading.refused.append(Refused(names[0], first_line(problem)))
+            return []
+        half = len(names) // 2
+        return [name for some in (names[:half], names[half:]) for name in _tell(store, texts, some, reading)]
+    return _fill(store, reading, lines=texts is LINES)
 
 
 def _fill(store: duckdb.DuckDBPyConnection, reading: Reading, lines: bool = False) -> list[str]:
@@ -197,30 +204,29 @@ def _unknown(store: duckdb.DuckDBPyConnection, sources: Sequence[Source], reader
     return [one for one in sources if one.name in new]
 
 
-def _whole(store: duckdb.DuckDBPyConnection, change: Callable[[], None], name: str, reading: Reading) -> None:
-    """Make the change, or none of it."""
+def _load(store: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """Add all of a fleet's folder to the store, or nothing; runs that are known already are left."""
     store.begin()
     try:
-        change()
+        store.execute(
+            "CREATE OR REPLACE TEMP TABLE fresh AS SELECT run FROM read_parquet(?) ANTI JOIN runs USING (run)",
+            [f"{folder}/{RUNS_FILE}"],
+        )
+        for table, columns in TABLES.items():
+            names = ", ".join(name for name, *_ in columns)
+            new = (
+                "run IN (SELECT run FROM fresh)"
+                if table != "files"
+                else "file NOT IN (SELECT file FROM files)"
+            )
+            store.execute(
+                f"INSERT INTO {table} BY NAME SELECT {names} FROM read_parquet(?) WHERE {new}",
+                [f"{folder}/{table}.parquet"],
+            )
         store.commit()
     except duckdb.Error as problem:
         store.rollback()
-        reading.refused.append(Refused(name, f"no fleet's folder: {first_line(problem)}"))
-
-
-def load(store: duckdb.DuckDBPyConnection, folder: str) -> None:
-    """Add a fleet's folder to the store; runs that it knows already are left. Raises ``duckdb.Error``."""
-    columns = {table: ", ".join(name for name, *_ in described) for table, described in TABLES.items()}
-    store.execute("CREATE OR REPLACE TEMP TABLE fresh AS SELECT run FROM read_parquet(?)"
-                  " ANTI JOIN runs USING (run)", [f"{folder}/{RUNS_FILE}"])  # fmt: skip
-    for table, names in columns.items():
-        known = (
-            "file NOT IN (SELECT file FROM files)" if table == "files" else "run IN (SELECT run FROM fresh)"
-        )
-        store.execute(
-            f"INSERT INTO {table} BY NAME SELECT {names} FROM read_parquet(?) WHERE {known}",
-            [f"{folder}/{table}.parquet"],
-        )
+        raise UsageError(f"the fleet in {folder!r} cannot be read: {first_line(problem)}") from None
 
 
 def save(store: duckdb.DuckDBPyConnection, folder: str) -> None:

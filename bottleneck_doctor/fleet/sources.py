@@ -28,17 +28,21 @@ class Source:
     kind: str
 
 
-def find(paths: Iterable[str]) -> tuple[list[Source], list[Refused], list[Any]]:
-    """The files, each once; those that cannot be looked at; the file systems that are not this machine's."""
+def find(paths: Iterable[str], beside: Iterable[str] = ()) -> tuple[list[Source], list[Refused], list[Any]]:
+    """The files, each once; those that cannot be looked at; the file systems that are not this machine's, of
+    places ``beside`` them, too."""
     found: dict[str, Source] = {}
     refused: list[Refused] = []
     remote: dict[str, Any] = {}
-    for path in paths:
+    looked, beside = list(paths), list(beside)
+    for path in [*looked, *beside]:
         try:
             system, place = fsspec.core.url_to_fs(path)
             local = "file" in _protocols(system)
             if not local:
                 remote[_protocols(system)[0]] = system
+            if path in beside:
+                continue
             files = [_source(system, info, local) for info in _listed(system, place)]
         except Exception as problem:  # whatever a file system's driver raises
             refused.append(Refused(path, _why(problem)))

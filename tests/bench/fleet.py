@@ -93,7 +93,7 @@ def _timed(what: str, folder: Path, *, questioned: bool = False) -> tuple[Fleet,
 def _read(folder: Path) -> tuple[Fleet, Any]:
     sources, refused, remote = find([str(folder)])
     store = open_store(remote, CORES)
-    reading = read(store, sources, report_of_bytes, "bench", CORES, lambda _: None)
+    reading = read(store, sources, report_of_bytes, "bench", CORES)
     assert not refused
     assert not reading.refused, reading.refused[:3]
     return questions.answer(store, []), store

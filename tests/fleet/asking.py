@@ -19,11 +19,13 @@ def stored() -> duckdb.DuckDBPyConnection:
     return open_store(threads=2)
 
 
-def taken(*paths: str | Path, version: str = "1") -> tuple[duckdb.DuckDBPyConnection, Reading]:
+def taken(
+    *paths: str | Path, version: str = "1", folder: str | None = None
+) -> tuple[duckdb.DuckDBPyConnection, Reading]:
     """A store with all that these files tell, and what became of them."""
     sources, refused, remote = find(map(str, paths))
     store = open_store(remote, 2)
-    reading = read(store, sources, report_of_bytes, version, 2, lambda _: None)
+    reading = read(store, sources, report_of_bytes, version, 2, folder=folder)
     reading.refused[:0] = refused
     return store, reading
 

@@ -167,7 +167,9 @@ def test_a_folder_that_is_no_fleets_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "out" / "metrics.parquet").write_bytes(b"PAR1 and nothing else")
     store, reading = taken(tmp_path / "out", tmp_path / "in")
     assert runs(store) == 3
-    assert "no fleet's folder" in reading.refused[0].why
+    assert "cannot be read" in reading.refused[0].why
+    with pytest.raises(UsageError, match="cannot be read"):  # nor is it written over
+        taken(tmp_path / "in", folder=str(tmp_path / "out"))
 
 
 def test_where_parquet_cannot_be_written_is_said(tmp_path: Path) -> None:
