@@ -85,7 +85,7 @@ def report_of_bytes(profile: bytes) -> bytes:
 
 def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
     """The tables; raises ``UsageError`` where nothing could be read."""
-    from ..fleet.reading import open_store, read
+    from ..fleet.reading import open_store, read, runs_of
     from ..fleet.sources import find
 
     sources, refused, remote = find(files, [to_parquet] if to_parquet else [])
@@ -101,7 +101,7 @@ def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
     reading = read(store, sources, report_of_bytes, __version__, cores, seen, to_parquet)
     line.clear()
     reading.refused[:0] = refused
-    if not store.execute("SELECT count(*) FROM runs").fetchall()[0][0]:
+    if not runs_of(store):
         first = reading.refused[0] if reading.refused else None
         why = f": {first.file}: {first.why}" if first else ""
         more = f", and {len(reading.refused) - 1} more" if len(reading.refused) > 1 else ""

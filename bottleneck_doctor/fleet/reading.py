@@ -88,9 +88,14 @@ def read(
         seen(reading)
         if folder is not None:
             save(store, folder)
-    if folder is not None and new:
+    if folder is not None and runs_of(store):
         save(store, folder)
     return reading
+
+
+def runs_of(store: duckdb.DuckDBPyConnection) -> int:
+    """How many runs the store knows."""
+    return int(store.execute("SELECT count(*) FROM runs").fetchall()[0][0])
 
 
 BLOBS = "SELECT filename AS file, TRY(decode(content)) AS text FROM read_blob(?)"
@@ -209,7 +214,8 @@ def _load(store: duckdb.DuckDBPyConnection, folder: str) -> None:
     store.begin()
     try:
         store.execute(
-            "CREATE OR REPLACE TEMP TABLE fresh AS SELECT run FROM read_parquet(?) ANTI JOIN runs USING (run)",
+            "CREATE OR REPLACE TEMP TABLE fresh AS"
+            " SELECT run FROM read_parquet(?) ANTI JOIN runs USING (run)",
             [f"{folder}/{RUNS_FILE}"],
         )
         for table, columns in TABLES.items():

@@ -34,14 +34,14 @@ def find(paths: Iterable[str], beside: Iterable[str] = ()) -> tuple[list[Source]
     found: dict[str, Source] = {}
     refused: list[Refused] = []
     remote: dict[str, Any] = {}
-    looked, beside = list(paths), list(beside)
-    for path in [*looked, *beside]:
+    looked = [*((path, True) for path in paths), *((path, False) for path in beside)]
+    for path, wanted in looked:
         try:
             system, place = fsspec.core.url_to_fs(path)
             local = "file" in _protocols(system)
             if not local:
                 remote[_protocols(system)[0]] = system
-            if path in beside:
+            if not wanted:
                 continue
             files = [_source(system, info, local) for info in _listed(system, place)]
         except Exception as problem:  # whatever a file system's driver raises

@@ -6,13 +6,12 @@ import gzip
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import pytest
 
 from bottleneck_doctor.fleet.questions import answer
-from bottleneck_doctor.fleet.reading import save
+from bottleneck_doctor.fleet.reading import runs_of, save
 from bottleneck_doctor.fleet.tables import TABLES
 from bottleneck_doctor.model.errors import UsageError
 from tests.fleet.asking import asked, taken
@@ -25,10 +24,6 @@ def put(folder: Path, plan: Plan) -> None:
     folder.mkdir(exist_ok=True)
     for place, text in enumerate(texts(plan)):
         (folder / f"{place}.json").write_text(text)
-
-
-def runs(store: Any) -> int:
-    return int(store.execute("SELECT count(*) FROM runs").fetchall()[0][0])
 
 
 BROKEN = {
@@ -56,7 +51,7 @@ def test_a_broken_file_is_one_line_and_kills_nothing(tmp_path: Path, which: str)
     (tmp_path / "broken.json").write_bytes(data)
     (tmp_path / "good.json").write_text(GOOD)
     store, reading = taken(tmp_path)
-    assert runs(store) == 1
+    assert runs_of(store) == 1
     (refused,) = reading.refused
     assert refused.file.endswith("broken.json")
     assert why in refused.why
@@ -88,21 +83,21 @@ def test_files_that_vanish_or_may_not_be_read_are_named(tmp_path: Path) -> None:
     put(tmp_path, Plan(3, 1, 1))
     (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
     store, reading = taken(tmp_path, tmp_path / "missing.json", "nosuch://x/y")
-    assert runs(store) == 3
+    assert runs_of(store) == 3
     assert {os.path.basename(one.file) for one in reading.refused} == {"gone.json", "missing.json", "y"}
 
 
 def test_strange_names_are_read(tmp_path: Path) -> None:
     for place, name in enumerate(("a[1].json", "b*?.json", "c'd.json", "ü ä.json")):
         (tmp_path / name).write_text(GOOD.replace('"duration_s": 7.', f'"duration_s": {place + 1}.'))
-    assert runs(taken(tmp_path)[0]) == 4
+    assert runs_of(taken(tmp_path)[0]) == 4
 
 
 def test_lines_that_are_broken_are_counted(tmp_path: Path) -> None:
     good = list(texts(Plan(5, 1, 2), compact=True))
     (tmp_path / "all.ndjson").write_text("\n".join([*good[:3], "{", '{"schema": 3}', *good[3:], "[]"]))
     store, reading = taken(tmp_path)
-    assert runs(store) == 5
+    assert runs_of(store) == 5
     assert sum(int(one.why.split()[0]) for one in reading.refused) == 3
 
 
@@ -151,7 +146,7 @@ def test_what_parquet_remembers_is_not_read_again_unless_it_changed(tmp_path: Pa
     store, _ = taken(tmp_path / "out", tmp_path / "in")
     (looked,) = store.execute("SELECT list(file) FROM changed").fetchall()[0]
     assert looked == [str(changed)]
-    assert runs(store) == 6, "what is gone is still known, what changed is not there twice"
+    assert runs_of(store) == 6, "what is gone is still known, what changed is not there twice"
     assert store.execute("SELECT count(*) FROM runs WHERE host LIKE 'other%'").fetchall() == [(1,)]
     (looked,) = (
         taken(tmp_path / "out", tmp_path / "in", version="2")[0]
@@ -166,7 +161,7 @@ def test_a_folder_that_is_no_fleets_changes_nothing(tmp_path: Path) -> None:
     save(taken(tmp_path / "in")[0], str(tmp_path / "out"))
     (tmp_path / "out" / "metrics.parquet").write_bytes(b"PAR1 and nothing else")
     store, reading = taken(tmp_path / "out", tmp_path / "in")
-    assert runs(store) == 3
+    assert runs_of(store) == 3
     assert "cannot be read" in reading.refused[0].why
     with pytest.raises(UsageError, match="cannot be read"):  # nor is it written over
         taken(tmp_path / "in", folder=str(tmp_path / "out"))
@@ -188,7 +183,7 @@ def test_profiles_are_diagnosed_in_processes_of_their_own(tmp_path: Path) -> Non
     (tmp_path / "again.json").write_bytes(recorded("augment-bound"))
     store, reading = taken(tmp_path)
     assert reading.diagnosed == 2
-    assert runs(store) == 2, "the report and the profile of one run are one run"
+    assert runs_of(store) == 2, "the report and the profile of one run are one run"
     assert {os.path.basename(one.file): one.why.split(":")[0] for one in reading.refused} == {
         "cut.json": "not readable as JSON",
         "hostile.json": "not a bdoc profile",
