@@ -114,6 +114,8 @@ def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], readin
             return []
         half = len(names) // 2
         return [name for some in (names[:half], names[half:]) for name in _tell(store, texts, some, reading)]
+    silent = store.execute("SELECT unnest(?) EXCEPT SELECT file FROM told", [names]).fetchall()
+    reading.refused += [Refused(name, "nothing can be read of it") for (name,) in sorted(silent)]
     return _fill(store, reading, lines=texts is LINES)
 
 

@@ -93,6 +93,12 @@ def test_strange_names_are_read(tmp_path: Path) -> None:
     assert runs_of(taken(tmp_path)[0]) == 4
 
 
+def test_a_file_without_a_line_is_named(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_text("")
+    (refused,) = taken(tmp_path)[1].refused
+    assert refused.why == "nothing can be read of it"
+
+
 def test_lines_that_are_broken_are_counted(tmp_path: Path) -> None:
     good = list(texts(Plan(5, 1, 2), compact=True))
     (tmp_path / "all.ndjson").write_text("\n".join([*good[:3], "{", '{"schema": 3}', *good[3:], "[]"]))
