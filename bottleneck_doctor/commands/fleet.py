@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +81,7 @@ def report_of_bytes(profile: bytes) -> bytes:
     from ..model.codec import decode_profile, encode_report
     from ..prescribe import write_up
 
-    return encode_report(write_up(decode_profile(profile)))
+    return encode_report(replace(write_up(decode_profile(profile)), bdoc=__version__))
 
 
 def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from ..model.errors import UsageError
-from ..model.fleet import Fleet, Hours, Refused, Saving, Slowed, SlowNode, Totals, Wasted
+from ..model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, SlowNode, Totals, Wasted
 from .reading import first_line
 
 SHOWN = 20  # rows of an answer, and files that were refused
@@ -33,7 +33,7 @@ def ask(store: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], list[tup
 
 def answer(
     store: duckdb.DuckDBPyConnection,
-    refused: list[Refused],
+    refused: list[RefusedFile],
     since: str | None = None,
     ignored: tuple[str, ...] = (),
 ) -> Fleet:
@@ -99,7 +99,7 @@ def _totals(store: duckdb.DuckDBPyConnection) -> Totals:
     )
     ((told,),) = _rows(store, "SELECT coalesce(sum(runs), 0) FROM files")
     taken, wasted = Hours(core, gpu), Hours(wasted_core, wasted_gpu)
-    return Totals(runs, jobs, nodes, first, last, taken, wasted, *judged, repeated=max(0, int(told) - runs))
+    return Totals(runs, jobs, nodes, first, last, taken, wasted, *judged, max(0, int(told) - runs))
 
 
 def _wasted(store: duckdb.DuckDBPyConnection, by: str) -> list[Wasted]:
@@ -224,4 +224,5 @@ def _tail(t: float, freedom: int) -> float:
 def _rows(
     store: duckdb.DuckDBPyConnection, query: str, values: list[Any] | None = None
 ) -> list[tuple[Any, ...]]:
-    return store.execute(query, values or []).fetchall()
+    found: list[tuple[Any, ...]] = store.execute(query, values or []).fetchall()
+    return found

@@ -18,7 +18,7 @@ import fsspec
 
 from ..model.codec import LARGEST_FILE
 from ..model.errors import UsageError
-from ..model.fleet import Refused
+from ..model.fleet import RefusedFile
 from .sources import PATTERN, RUNS_FILE, Source, is_fleet
 from .tables import CREATE, FILL, OF_RUNS, TABLES, TELL
 
@@ -32,7 +32,7 @@ PROFILE = "profile"  # what `tables.TELL` says of one
 class Reading:
     """What has become of the files so far."""
 
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)
     diagnosed: int = 0
     diagnosing_s: float = 0.0
     to_diagnose: int = 0
@@ -72,10 +72,10 @@ def read(
             try:
                 _load(store, one.name.removesuffix(f"/{RUNS_FILE}"))
             except UsageError as problem:
-                reading.refused.append(Refused(one.name, str(problem)))
+                reading.refused.append(RefusedFile(one.name, str(problem)))
     new = _unknown(store, [one for one in sources if one.kind != "tables"], reader)
     large = [one.name for one in new if one.kind == "json" and one.size > LARGEST_FILE]
-    reading.refused += [Refused(name, f"larger than {LARGEST_FILE >> 20} MiB") for name in large]
+    reading.refused += [RefusedFile(name, f"larger than {LARGEST_FILE >> 20} MiB") for name in large]
     profiles: list[str] = []
     for names in _batches([one.name for one in new if one.kind == "json" and one.name not in large], AT_ONCE):
         profiles += _tell(store, BLOBS, names, reading)
@@ -110,12 +110,12 @@ def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], readin
         store.execute(TELL.replace("FROM texts", f"FROM ({texts})"), [quoted])
     except duckdb.Error as problem:  # one that has vanished fails all
         if len(names) == 1:
-            reading.refused.append(Refused(names[0], first_line(problem)))
+            reading.refused.append(RefusedFile(names[0], first_line(problem)))
             return []
         half = len(names) // 2
         return [name for some in (names[:half], names[half:]) for name in _tell(store, texts, some, reading)]
     silent = store.execute("SELECT unnest(?) EXCEPT SELECT file FROM told", [names]).fetchall()
-    reading.refused += [Refused(name, "nothing can be read of it") for (name,) in sorted(silent)]
+    reading.refused += [RefusedFile(name, "nothing can be read of it") for (name,) in sorted(silent)]
     return _fill(store, reading, lines=texts is LINES)
 
 
@@ -130,9 +130,9 @@ def _fill(store: duckdb.DuckDBPyConnection, reading: Reading, lines: bool = Fals
     for file, why, count in others:
         if lines:
             said = "profiles belong into files of their own" if why == PROFILE else why
-            reading.refused.append(Refused(file, f"{count} of its lines: {said}"))
+            reading.refused.append(RefusedFile(file, f"{count} of its lines: {said}"))
         elif why != PROFILE:
-            reading.refused.append(Refused(file, why))
+            reading.refused.append(RefusedFile(file, why))
     return [file for file, why, _ in others if why == PROFILE and not lines]
 
 
@@ -147,10 +147,10 @@ def _diagnose(
                 data.append(file.read(LARGEST_FILE))
         except Exception as problem:  # whatever a file system's driver raises
             data.append(b"")
-            reading.refused.append(Refused(name, first_line(problem)))
+            reading.refused.append(RefusedFile(name, first_line(problem)))
     drawn = _in_processes(data, partial(_ask, diagnose), workers)
     reports = [(name, text) for name, (text, _) in zip(names, drawn, strict=True) if text]
-    reading.refused += [Refused(name, why) for name, (_, why) in zip(names, drawn, strict=True) if why]
+    reading.refused += [RefusedFile(name, why) for name, (_, why) in zip(names, drawn, strict=True) if why]
     if reports:
         columns = [list(column) for column in zip(*reports, strict=True)]
         store.execute(

@@ -8,7 +8,7 @@ from typing import Any
 
 import fsspec
 
-from ..model.fleet import Refused
+from ..model.fleet import RefusedFile
 
 LINES = (".ndjson", ".jsonl")
 RUNS_FILE = "runs.parquet"  # a folder that holds it is a fleet's, written by --to-parquet
@@ -28,11 +28,13 @@ class Source:
     kind: str
 
 
-def find(paths: Iterable[str], beside: Iterable[str] = ()) -> tuple[list[Source], list[Refused], list[Any]]:
+def find(
+    paths: Iterable[str], beside: Iterable[str] = ()
+) -> tuple[list[Source], list[RefusedFile], list[Any]]:
     """The files, each once; those that cannot be looked at; the file systems that are not this machine's, of
     places ``beside`` them, too."""
     found: dict[str, Source] = {}
-    refused: list[Refused] = []
+    refused: list[RefusedFile] = []
     remote: dict[str, Any] = {}
     looked = [*((path, True) for path in paths), *((path, False) for path in beside)]
     for path, wanted in looked:
@@ -45,15 +47,15 @@ def find(paths: Iterable[str], beside: Iterable[str] = ()) -> tuple[list[Source]
                 continue
             files = [_source(system, info, local) for info in _listed(system, place)]
         except Exception as problem:  # whatever a file system's driver raises
-            refused.append(Refused(path, _why(problem)))
+            refused.append(RefusedFile(path, _why(problem)))
             continue
         if not files:
-            refused.append(Refused(path, "no report, profile or fleet's folder is there"))
+            refused.append(RefusedFile(path, "no report, profile or fleet's folder is there"))
         for one in files:
             if one.name.isprintable():
                 found.setdefault(one.name, one)
             else:
-                refused.append(Refused(one.name, "its name cannot be printed"))
+                refused.append(RefusedFile(one.name, "its name cannot be printed"))
     return list(found.values()), refused, list(remote.values())
 
 

@@ -91,7 +91,7 @@ class SlowNode:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedFile:
     """A file that was not read, and why."""
 
     file: str
@@ -113,6 +113,6 @@ class Fleet:
     nodes_compared: int = 0
     slow_nodes: list[SlowNode] = field(default_factory=list)
     refused_files: int = 0
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

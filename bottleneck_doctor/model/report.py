@@ -200,7 +200,7 @@ class DeviceSummary:
 class Report:
     """Everything that the renderers may say. ``budget_of`` names the loop whose steps verdict and budget are
     about: "training" or, where that takes the run's time, "evaluation". ``bdoc`` is the version that drew
-    these conclusions."""
+    these conclusions, where a command says so."""
 
     run: RunSummary
     quality: Quality

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
 
-from .. import __version__
 from ..analyse.diagnose import diagnose
 from ..analyse.hot_lines import hot_functions, hot_operators
 from ..analyse.metrics import environment, summarise
@@ -128,7 +127,6 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         device=summarise(diagnosis.device, diagnosis.metrics),
         ledger=ledger_of(diagnosis),
         budget_of=_budget_of(diagnosis, about),
-        bdoc=__version__,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -26,13 +26,13 @@ JUDGED = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class FleetTable:
     """One question's table: numbers first, names last; ``said`` where it has no rows, or about them."""
 
     id: str
     title: str
     heads: tuple[str, ...] = ()
-    rows: list[tuple[str, ...]] = field(default_factory=list)
+    rows: Sequence[tuple[str, ...]] = ()
     said: str = ""
     names: int = 1  # of the columns, the last
 
@@ -109,7 +109,7 @@ def _grounds(fleet: Fleet) -> Iterator[str]:
         yield f"{words.counted(totals.repeated, 'report')} of runs that another file tells of, left out"
 
 
-def _answers(fleet: Fleet) -> Iterator[Answer]:
+def _answers(fleet: Fleet) -> Iterator[FleetTable]:
     gpu = fleet.totals.taken.gpu > 0
     spent = ("core-hours", "GPU-hours") if gpu else ("core-hours",)
     none = "nothing that could be told as a number"
@@ -130,10 +130,10 @@ def _answers(fleet: Fleet) -> Iterator[Answer]:
     if fleet.refused_files:
         title = f"{words.counted(fleet.refused_files, 'file')} could not be read"
         lines = [(words.plain(one.why), words.plain(one.file)) for one in fleet.refused]
-        yield Answer("refused", title, ("why", "file"), lines, names=2)
+        yield FleetTable("refused", title, ("why", "file"), lines, names=2)
 
 
-def _moved(fleet: Fleet) -> Iterator[Answer]:
+def _moved(fleet: Fleet) -> Iterator[FleetTable]:
     slowed = [
         (words.change(one.change), words.change(one.low), words.seconds(one.before_s),
          words.seconds(one.after_s), f"{one.runs_before} + {one.runs_after}", words.plain(one.job))
@@ -141,7 +141,7 @@ def _moved(fleet: Fleet) -> Iterator[Answer]:
     ]  # fmt: skip
     compared = f"{words.counted(fleet.jobs_compared, 'job')} compared"
     heads = ("step time", "at least", "before", "after", "runs", "job")
-    yield Answer(
+    yield FleetTable(
         "slowed",
         f"slower since {_day(fleet.since)}",
         heads,
@@ -155,15 +155,15 @@ def _moved(fleet: Fleet) -> Iterator[Answer]:
     ]  # fmt: skip
     compared = f"{words.counted(fleet.nodes_compared, 'node')} compared"
     heads = ("step time", "at least", "jobs", "runs", "node", "hardware")
-    yield Answer(
+    yield FleetTable(
         "nodes", "slow for nearly every job", heads, nodes, compared if nodes else f"none of {compared}", 2
     )
 
 
 def _table(
-    id: str, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]], none: str, names: int = 1
-) -> Answer:
-    return Answer(id, title, heads, rows, "" if rows else none, names)
+    id: str, title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], none: str, names: int = 1
+) -> FleetTable:
+    return FleetTable(id, title, heads, rows, "" if rows else none, names)
 
 
 def _waste(one: Wasted, gpu: bool) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def _day(instant: str | None) -> str:
     return (instant or words.UNKNOWN)[:10]
 
 
-def _page(fleet: Fleet, grounds: list[str], answers: list[Answer]) -> str:
+def _page(fleet: Fleet, grounds: list[str], answers: list[FleetTable]) -> str:
     from .page import page, templates
 
     body = templates().get_template("fleet.html.j2").render(grounds=grounds, answers=answers, longest=LONGEST)

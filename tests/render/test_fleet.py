@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.model.fleet import Fleet, Hours, Refused, Saving, Slowed, SlowNode, Totals, Wasted
+from bottleneck_doctor.model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, SlowNode, Totals, Wasted
 from bottleneck_doctor.render.fleet import render_fleet, render_rows
 from tests.render.hostile import ATTACKS, attacked
 
@@ -17,7 +17,7 @@ FLEET = Fleet(
     "2026-11-19 07:00:00", 30,
     [Slowed("train.py --lr 0.1", "EPYC · 8 cores", 0.1, 0.115, 0.15, 0.08, 12, 5)],
     12, [SlowNode("node003", "EPYC · 8 cores", 0.2, 0.11, 9, 9, 88)], 2,
-    [Refused("runs/a.json", "not readable as JSON")],
+    [RefusedFile("runs/a.json", "not readable as JSON")],
 )  # fmt: skip
 DRAWN = """\
 bdoc fleet · 1 200 runs · 40 jobs · 12 nodes · 2026-10-22 to 2026-11-26
