@@ -107,7 +107,13 @@ def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], readin
     """Put what these files tell into the tables; the names of profiles, of which nothing is told yet."""
     quoted = ["".join(f"[{sign}]" if sign in PATTERN else sign for sign in name) for name in names]
     try:
-        store.execute(TELL.replace("FROM texts", f"FROM ({texts})"), [quoted])
+        if (
+            texts is BLOBS
+        ):  # a chunk for each file: taking JSON apart costs 4 ms a chunk, however few its rows
+            store.execute(f"CREATE OR REPLACE TEMP TABLE blobs AS {BLOBS}", [quoted])
+            store.execute(TELL.replace("FROM texts", "FROM blobs"))
+        else:
+            store.execute(TELL.replace("FROM texts", f"FROM ({texts})"), [quoted])
     except duckdb.Error as problem:  # one that has vanished fails all
         if len(names) == 1:
             reading.refused.append(RefusedFile(names[0], first_line(problem)))
