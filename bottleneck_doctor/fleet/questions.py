@@ -99,7 +99,8 @@ def _totals(store: duckdb.DuckDBPyConnection) -> Totals:
     )
     ((told,),) = _rows(store, "SELECT coalesce(sum(runs), 0) FROM files")
     taken, wasted = Hours(core, gpu), Hours(wasted_core, wasted_gpu)
-    return Totals(runs, jobs, nodes, first, last, taken, wasted, *judged, max(0, int(told) - runs))
+    repeated = max(0, int(told) - runs)
+    return Totals(runs, jobs, nodes, first, last, taken, wasted, *[*judged, repeated])
 
 
 def _wasted(store: duckdb.DuckDBPyConnection, by: str) -> list[Wasted]:
