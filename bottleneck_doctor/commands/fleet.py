@@ -1,6 +1,6 @@
 """Answer questions over many runs: what is wasted, which remedy would save most, what got slower.
 
-`bdoc fleet runs/` reads every report and profile in the folder. A profile takes half a second: with
+`bdoc fleet runs/` reads every report and profile in the folder. A profile takes a third of a second: with
 --to-parquet FOLDER each is diagnosed once, and `bdoc fleet FOLDER` reads what is known.
 """
 
