@@ -62,8 +62,8 @@ def read(
     folder: str | None = None,
 ) -> Reading:
     """Read all that the store does not know already. ``reader`` is this version; ``folder`` keeps the tables,
-    also after each batch of profiles, which take a third of a second each on one of ``workers`` processes; ``seen``
-    is told of each batch. Raises ``UsageError`` where the folder cannot be read or written."""
+    also after each batch of profiles, which take a third of a second each on one of ``workers`` processes;
+    ``seen`` is told of each batch. Raises ``UsageError`` where the folder cannot be read or written."""
     reading = Reading()
     if folder is not None and is_fleet(folder):
         _load(store, folder)
