@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "check",
     "compare": "compare",
     "merge": "merge",
+    "fleet": "fleet",
     "explain": "explain",
     "env": "env",
 }

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from .. import __version__
 from ..model.errors import UsageError
 from .cli import declared
 from .options import FORMAT, OUTPUT, read_settings
@@ -55,6 +56,7 @@ def main(
     if drawn and not output and sys.stdout.isatty():
         raise UsageError(f"--format {asked} is no text for a terminal: name a file with -o, or pipe it on")
     report, picture = report_and_picture(path) if drawn else (report_of(path), None)
+    report = replace(report, bdoc=__version__)
     shown = Screen(100, False, "utf-8") if output or drawn or asked == "json" else screen(sys.stdout)
     text = render(
         report,

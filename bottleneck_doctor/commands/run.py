@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import __version__
 from ..launch.command import Command, choose, instrumented, plan
 from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
@@ -307,7 +308,7 @@ def _report(options: Options, profile: Profile, saved: bool, kept: list[str]) ->
         return 0
     from ..prescribe import write_up
 
-    report = write_up(profile)
+    report = replace(write_up(profile), bdoc=__version__)
     if not quiet:
         _tell(options, profile, report, saved, kept)
     return _judge(options, report)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .errors import BadProfile as BadProfile
+from .fleet import Fleet
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .proof import Plan, Proof
 from .report import Report
@@ -80,7 +81,12 @@ def encode_plan(plan: Plan) -> bytes:
     return _indented(plan, "plan")
 
 
-def _indented(value: Report | Proof | Plan, name: str) -> bytes:
+def encode_fleet(fleet: Fleet) -> bytes:
+    """The answers about a fleet, likewise."""
+    return _indented(fleet, "fleet")
+
+
+def _indented(value: Report | Proof | Plan | Fleet, name: str) -> bytes:
     content = msgspec.to_builtins(value)
     head = {key: content.pop(key) for key in ("schema", "schema_version")}
     data = msgspec.json.encode(_writable({**head, **content}, name))

@@ -14,7 +14,8 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Who ran what, where, and how it ended."""
+    """Who ran what, where, and how it ended. ``machine`` is the profile's, with the number of ``hosts`` that
+    its ranks ran on."""
 
     command: list[str]
     script: str | None
@@ -198,7 +199,8 @@ class DeviceSummary:
 @dataclass(frozen=True)
 class Report:
     """Everything that the renderers may say. ``budget_of`` names the loop whose steps verdict and budget are
-    about: "training" or, where that takes the run's time, "evaluation"."""
+    about: "training" or, where that takes the run's time, "evaluation". ``bdoc`` is the version that drew
+    these conclusions, where a command says so."""
 
     run: RunSummary
     quality: Quality
@@ -215,5 +217,6 @@ class Report:
     device: DeviceSummary | None = None
     ledger: list[LedgerPart] = field(default_factory=list)
     budget_of: str = "training"
+    bdoc: str = ""
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION

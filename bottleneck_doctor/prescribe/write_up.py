@@ -178,6 +178,7 @@ def _reported(
 def _run(profile: Profile) -> RunSummary:
     run = profile.run
     trainer = next((process for process in profile.processes if process.role == "trainer"), None)
+    hosts = {profile.machine.host, *(one.host for one in profile.elsewhere)}
     return RunSummary(
         command=run.command,
         script=run.script,
@@ -188,6 +189,6 @@ def _run(profile: Profile) -> RunSummary:
         host=profile.machine.host,
         python=trainer.python if trainer else "",
         torch=trainer.torch if trainer else None,
-        machine=asdict(profile.machine),
+        machine=asdict(profile.machine) | {"hosts": len(hosts)},
         stopped_by=run.stopped_by,
     )

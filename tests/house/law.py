@@ -55,7 +55,10 @@ LAWS = {
     "render": _law("model", "jinja2 plotly rich"),
     "calibrate": _law("model"),
     "prove": _law("model analyse launch sense", "psutil"),
-    "commands": _law("model launch sense assemble calibrate analyse prescribe prove render", "typer tomli"),
+    "fleet": _law("model", "duckdb fsspec"),
+    "commands": _law(
+        "model launch sense assemble calibrate analyse prescribe prove render fleet", "typer tomli"
+    ),
 }
 
 # Single imports that the law would forbid, each with its reason. This list only shrinks.

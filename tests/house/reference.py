@@ -22,6 +22,7 @@ from bottleneck_doctor.render.glossary import (
 )
 from bottleneck_doctor.render.pages import examples, risks
 from bottleneck_doctor.render.words import capital
+from tests.house.fleet_tables import tables_page
 from tests.house.report_fields import report_page
 from tests.house.source import ROOT
 
@@ -35,7 +36,7 @@ def reference() -> dict[str, str]:
     """Every page by its path below the folder."""
     found = {f"findings/{module.FINDING.id}.md": finding_page(module) for module in modules()}
     found |= {"README.md": index(), "remedies.md": remedies_page(), "words.md": words_page()}
-    found["report.md"] = report_page()
+    found |= {"report.md": report_page(), "fleet.md": tables_page()}
     return {name: FIRST + text.rstrip() + "\n" for name, text in found.items()}
 
 
@@ -79,13 +80,15 @@ def index() -> str:
     ]
     lines += ["- [remedies](remedies.md): what to change, how, and what may go wrong"]
     lines += ["- [words](words.md): bounds, causes, metrics, levels, messages, gaps"]
-    lines += ["- [report](report.md): the fields of `bdoc report --format json`", "", "## Findings", ""]
+    lines += ["- [report](report.md): the fields of `bdoc report --format json`"]
+    lines += ["- [fleet](fleet.md): the tables of `bdoc fleet`", "", "## Findings", ""]
     lines += ["| finding | cause | in one sentence |", "|---|---|---|"]
     for module in sorted(modules(), key=lambda module: (module.FINDING.cause, module.FINDING.id)):
         entry = module.FINDING
         first = pages()[entry.id].partition("\n")[0].replace("|", "\\|")
         lines.append(f"| [{entry.id}](findings/{entry.id}.md) | {entry.cause} | {first} |")
-    lines += ["", "```{toctree}", ":hidden:", ":glob:", "remedies", "words", "report", "findings/*", "```"]
+    lines += ["", "```{toctree}", ":hidden:", ":glob:", "remedies", "words", "report", "fleet"]
+    lines += ["findings/*", "```"]
     return "\n".join(lines)
 
 

@@ -1,0 +1,137 @@
+"""Answer questions over many runs: what is wasted, which remedy would save most, what got slower.
+
+`bdoc fleet runs/` reads every report and profile in the folder. A profile takes a third of a second: with
+--to-parquet FOLDER each is diagnosed once, and `bdoc fleet FOLDER` reads what is known.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import __version__
+from ..model.errors import UsageError
+from .output import Screen, StatusLine, complain, say, screen, write
+
+if TYPE_CHECKING:
+    from ..fleet.reading import Reading
+
+FORMATS = ("terminal", "html", "json")
+
+
+def main(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|FOLDER...", help="Reports, profiles, folders, patterns; s3:// and the like."
+        ),
+    ],
+    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="terminal, html or json.")] = "",
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file.")
+    ] = None,
+    to_parquet: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Keep the tables there; what they know is not read again."),
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(metavar="QUERY", help="Ask this instead, in DuckDB's SQL.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Slower since when; seven days before the latest run.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ARGUMENT", help="An argument that makes no other job. Repeatable."),
+    ] = None,
+) -> int:
+    """Answer questions over many runs: what is wasted, which remedy would save most, what got slower."""
+    asked = _format(format, output, sql)
+    began = _day(since)
+    try:
+        from ..fleet.questions import answer, ask
+    except ImportError as problem:
+        if problem.name not in ("duckdb", "fsspec"):
+            raise
+        raise UsageError(f"needs {problem.name}: pip install 'bottleneck-doctor[fleet]'") from None
+    from ..render.fleet import render_fleet, render_rows
+
+    store, reading = _read(files, to_parquet)
+    shown = screen(sys.stdout) if not output else Screen(100, False, "utf-8")
+    if sql is None:
+        fleet = answer(store, reading.refused, began, tuple(ignore or ()))
+        text = render_fleet(fleet, asked, width=shown.width, color=shown.color, encoding=shown.encoding)
+    else:
+        heads, rows = ask(store, sql)
+        text = render_rows(heads, rows, asked, width=shown.width, encoding=shown.encoding)
+    if output:
+        write(output, text.encode())
+    else:
+        say(text, shown.encoding)
+    return 0
+
+
+def report_of_bytes(profile: bytes) -> bytes:
+    """The report of a profile, both as JSON; raises ``BadProfile``."""
+    from ..model.codec import decode_profile, encode_report
+    from ..prescribe import write_up
+
+    return encode_report(replace(write_up(decode_profile(profile)), bdoc=__version__))
+
+
+def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
+    """The tables; raises ``UsageError`` where nothing could be read."""
+    from ..fleet.reading import open_store, read, runs_of
+    from ..fleet.sources import find
+
+    sources, refused, remote = find(files, [to_parquet] if to_parquet else [])
+    cores = len(os.sched_getaffinity(0))
+    store = open_store(remote, cores)
+    line = StatusLine()
+
+    def seen(reading: Reading) -> None:
+        if sys.stderr is not None and sys.stderr.isatty():
+            rate = f"{reading.diagnosed / reading.diagnosing_s:.1f} a second"
+            line.draw(f"{reading.diagnosed} of {reading.to_diagnose} profiles diagnosed, {rate}")
+
+    reading = read(store, sources, report_of_bytes, __version__, cores, seen, to_parquet)
+    line.clear()
+    reading.refused[:0] = refused
+    if not runs_of(store):
+        first = reading.refused[0] if reading.refused else None
+        why = f": {first.file}: {first.why}" if first else ""
+        more = f", and {len(reading.refused) - 1} more" if len(reading.refused) > 1 else ""
+        raise UsageError(f"no run could be read{why}{more}")
+    if reading.diagnosed:
+        rate = reading.diagnosed / reading.diagnosing_s
+        complain(
+            f"{reading.diagnosed} profiles diagnosed in {reading.diagnosing_s:.1f} s, {rate:.1f} a second"
+        )
+    return store, reading
+
+
+def _format(name: str, output: str | None, sql: str | None) -> str:
+    """The format that was asked for, or that the file's name says."""
+    ending = next((one for one in ("html", "json") if (output or "").lower().endswith(f".{one}")), "terminal")
+    asked = name or ending
+    if asked not in FORMATS:
+        raise UsageError(f"--format {asked!r}: no such format, there are {', '.join(FORMATS)}")
+    if asked == "html" and sql is not None:
+        raise UsageError("--sql prints rows: --format terminal or json")
+    if asked == "html" and not output and sys.stdout.isatty():
+        raise UsageError("--format html is no text for a terminal: name a file with -o, or pipe it on")
+    return asked
+
+
+def _day(since: str | None) -> str | None:
+    if since is None:
+        return None
+    try:
+        return date.fromisoformat(since).isoformat()
+    except ValueError:
+        raise UsageError(f"--since {since!r}: no date, write it like 2026-11-20") from None

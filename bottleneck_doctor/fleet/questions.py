@@ -1,0 +1,229 @@
+"""What is asked of a fleet: waste by cause and job, remedies, jobs that got slower, nodes that are slow."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from ..model.errors import UsageError
+from ..model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, SlowNode, Totals, Wasted
+from .reading import first_line
+
+SHOWN = 20  # rows of an answer, and files that were refused
+DAYS, DAYS_BEFORE = 7, 28  # "last week" is held against the four weeks before it (ours)
+BETWEEN_RUNS = 0.02  # between runs of an unchanged job, as the gate and `bdoc compare` have it (docs/ci.md)
+BELIEVED_WORTH = 4  # runs that this counts for, beside those that were seen, as in the gate
+FEWEST_RUNS = 3  # a side, or nothing is said of a job (ours)
+FEWEST_JOBS, FEWEST_NODES = 3, 3  # on a node; on which a job ran in the same week (ours)
+EVERYBODY = 0.8  # of a node's jobs are slower there (ours)
+WRONG = 0.05  # the chance that a fleet in which nothing changed names any job, or any node
+
+
+def ask(store: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Names and rows that a query of the user's own returns; raises ``UsageError``."""
+    try:
+        done = store.execute(sql)
+        return [name for name, *_ in done.description or []], done.fetchall()
+    except duckdb.Error as problem:
+        raise UsageError(f"--sql: {first_line(problem)}") from None
+
+
+def answer(
+    store: duckdb.DuckDBPyConnection,
+    refused: list[RefusedFile],
+    since: str | None = None,
+    ignored: tuple[str, ...] = (),
+) -> Fleet:
+    """All answers over what the store holds. ``since`` (UTC) begins "last week", by default seven days before
+    the latest run; arguments that are ``ignored`` do not tell jobs apart."""
+    prepare(store, since, ignored)
+    totals = _totals(store)
+    (began,) = _rows(store, "SELECT any_value(since)::VARCHAR FROM jobs")[0]
+    nodes_compared, nodes = _slow_nodes(store)
+    jobs_compared, slowed = _slowed(store, [one.host for one in nodes])
+    return Fleet(
+        totals,
+        _wasted(store, "NULL"),
+        _wasted(store, "job"),
+        _savings(store),
+        began,
+        jobs_compared,
+        slowed[:SHOWN],
+        nodes_compared,
+        nodes[:SHOWN],
+        len(refused),
+        refused[:SHOWN],
+    )
+
+
+VIEW = """
+CREATE OR REPLACE TEMP TABLE jobs AS
+WITH limits AS (
+    SELECT coalesce(?::TIMESTAMP, max(started_at) - to_days(?)) AS since, sum(core_hours) AS cores,
+        sum(gpu_hours) AS gpus FROM runs
+)
+SELECT run, regexp_replace(coalesce(job, '?'), ?, '', 'g') AS job, host, started_at, since, judged,
+    wasted_cause, core_hours, gpu_hours, coalesce(wasted_share, 0) AS share,
+    core_hours / nullif(limits.cores, 0) AS of_cores,
+    gpu_hours / nullif(limits.gpus, 0) AS of_gpus, bound,
+    CASE WHEN step_s BETWEEN 1e-9 AND 1e9 THEN ln(step_s) END AS step,
+    least(1, ((step_high_s - step_low_s) / (3.29 * step_s)) ** 2) AS own,
+    floor(date_diff('second', since, started_at) / 604800) AS week,
+    concat_ws(' · ', cpu, format('{:g} cores', runs.cores),
+        CASE WHEN runs.gpus > 0 THEN runs.gpus || ' × ' || gpu END) AS hardware
+FROM runs, limits"""
+
+
+def prepare(store: duckdb.DuckDBPyConnection, since: str | None, ignored: tuple[str, ...]) -> None:
+    """Make the table that the questions are asked of, a row for each run."""
+    names = "|".join(map(_literal, ignored))
+    pattern = rf" --?(?:{names})(?:[= ][^ ]+|$)" if names else "^$"
+    store.execute(VIEW, [since, DAYS, pattern])
+
+
+def _literal(name: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "_-" else f"[{sign}]" for sign in name.lstrip("-"))
+
+
+def _totals(store: duckdb.DuckDBPyConnection) -> Totals:
+    ((runs, jobs, nodes, first, last, core, gpu, wasted_core, wasted_gpu, *judged),) = _rows(
+        store,
+        """SELECT count(*), count(DISTINCT job), count(DISTINCT host), min(started_at)::VARCHAR,
+        max(started_at)::VARCHAR, coalesce(sum(core_hours), 0), coalesce(sum(gpu_hours), 0),
+        coalesce(sum(core_hours * share), 0), coalesce(sum(gpu_hours * share), 0),
+        count(*) FILTER (judged = 'saving'), count(*) FILTER (judged = 'healthy'),
+        count(*) FILTER (judged = 'unknown'), count(*) FILTER (judged = 'inconclusive') FROM jobs""",
+    )
+    ((told,),) = _rows(store, "SELECT coalesce(sum(runs), 0) FROM files")
+    taken, wasted = Hours(core, gpu), Hours(wasted_core, wasted_gpu)
+    repeated = max(0, int(told) - runs)
+    return Totals(runs, jobs, nodes, first, last, taken, wasted, *[*judged, repeated])
+
+
+def _wasted(store: duckdb.DuckDBPyConnection, by: str) -> list[Wasted]:
+    """Most first, by the share of all core-hours or of all GPU-hours, whichever is larger."""
+    found = _rows(
+        store,
+        f"""SELECT wasted_cause, count(*), sum(core_hours), sum(gpu_hours), sum(core_hours * share) AS core,
+        sum(gpu_hours * share) AS gpu, {by} AS name FROM jobs WHERE judged = 'saving'
+        GROUP BY wasted_cause, name
+        ORDER BY greatest(coalesce(sum(of_cores * share), 0), coalesce(sum(of_gpus * share), 0)) DESC,
+        wasted_cause, name LIMIT {SHOWN}""",
+    )
+    return [
+        Wasted(cause or "?", runs, Hours(cores, gpus), Hours(core, gpu), job)
+        for cause, runs, cores, gpus, core, gpu, job in found
+    ]
+
+
+def _savings(store: duckdb.DuckDBPyConnection) -> list[Saving]:
+    found = _rows(
+        store,
+        f"""SELECT remedy, mode(finding ORDER BY finding), count(*) FILTER (saved_share > 0) AS counted,
+        coalesce(sum(core_hours * saved_share) FILTER (saved_share > 0), 0),
+        coalesce(sum(gpu_hours * saved_share) FILTER (saved_share > 0), 0),
+        count(*) FILTER (likely IS NULL) FROM remedies JOIN jobs USING (run)
+        GROUP BY remedy HAVING counted > 0
+        ORDER BY greatest(coalesce(sum(of_cores * saved_share) FILTER (saved_share > 0), 0),
+        coalesce(sum(of_gpus * saved_share) FILTER (saved_share > 0), 0)) DESC, remedy LIMIT {SHOWN}""",
+    )
+    return [
+        Saving(remedy, finding, runs, Hours(core, gpu), bound)
+        for remedy, finding, runs, core, gpu, bound in found
+    ]
+
+
+def _slowed(store: duckdb.DuckDBPyConnection, slow: list[str]) -> tuple[int, list[Slowed]]:
+    """How many jobs were compared, and those that got slower: steps in logarithms, runs on nodes that are
+    ``slow`` left out. The noise between a job's runs is what they show, and what is believed of any job."""
+    found = _rows(
+        store,
+        f"""WITH sides AS (SELECT job, hardware, week >= 0 AS late, step, coalesce(own, 0) AS own FROM jobs
+            WHERE step IS NOT NULL AND bound <> 'inconclusive' AND week >= -{DAYS_BEFORE // 7}
+            AND host NOT IN (SELECT unnest(?::VARCHAR[])))
+        SELECT job, hardware, avg(step) FILTER (NOT late), avg(step) FILTER (late),
+            count(*) FILTER (NOT late) AS before, count(*) FILTER (late) AS after,
+            coalesce(var_samp(step) FILTER (NOT late), 0) * (before - 1)
+            + coalesce(var_samp(step) FILTER (late), 0) * (after - 1), avg(own)
+        FROM sides GROUP BY ALL HAVING before >= {FEWEST_RUNS} AND after >= {FEWEST_RUNS}
+        ORDER BY job, hardware""",
+        [slow],
+    )
+    slowed = []
+    for job, hardware, old, new, before, after, squares, own in found:
+        low = _low(new - old, squares, before + after - 2, own, 1 / before + 1 / after, len(found))
+        if low > BETWEEN_RUNS:
+            change = math.expm1(new - old)
+            slowed.append(Slowed(job, hardware, math.exp(old), math.exp(new), change, low, before, after))
+    return len(found), sorted(slowed, key=lambda one: -one.low)
+
+
+def _slow_nodes(store: duckdb.DuckDBPyConnection) -> tuple[int, list[SlowNode]]:
+    """How many nodes were compared, and those that are slow for nearly every job that other nodes of the same
+    hardware ran in the same week."""
+    found = _rows(
+        store,
+        f"""WITH means AS (SELECT job, hardware, week, host, avg(step) AS step, count(*) AS runs,
+            avg(coalesce(own, 0)) AS own FROM jobs
+            WHERE step IS NOT NULL AND bound <> 'inconclusive' AND week >= -{DAYS_BEFORE // 7} GROUP BY ALL),
+        beside AS (SELECT *, step - median(step) OVER same AS beyond, count(*) OVER same AS nodes FROM means
+            WINDOW same AS (PARTITION BY job, hardware, week)),
+        by_job AS (SELECT host, hardware, job, avg(beyond) AS beyond, sum(runs) AS runs, avg(own) AS own
+            FROM beside WHERE nodes >= {FEWEST_NODES} GROUP BY ALL)
+        SELECT host, mode(hardware ORDER BY hardware), avg(beyond), count(*) AS jobs,
+            count(*) FILTER (beyond > 0),
+            coalesce(var_samp(beyond), 0) * (jobs - 1), sum(runs), avg(own)
+        FROM by_job GROUP BY host HAVING jobs >= {FEWEST_JOBS} ORDER BY host""",
+    )
+    slow = []
+    for host, hardware, beyond, jobs, slower, squares, runs, own in found:
+        low = _low(beyond, squares, jobs - 1, own, 1 / jobs, len(found))
+        if low > BETWEEN_RUNS and slower >= EVERYBODY * jobs:
+            slow.append(SlowNode(host, hardware, math.expm1(beyond), low, jobs, slower, int(runs)))
+    return len(found), sorted(slow, key=lambda one: -one.low)
+
+
+def _low(mean: float, squares: float, freedom: int, own: float, weight: float, compared: int) -> float:
+    """The lower end of a mean change of logarithms, as a share, that holds for all ``compared`` at once.
+
+    ``squares`` about the mean with their degrees of ``freedom`` say what runs differ by, and cannot say less
+    than ``own``, the variance within a run; ``weight`` is the variance of the mean over that of one run.
+    """
+    total = BELIEVED_WORTH + freedom
+    variance = max(own, (BELIEVED_WORTH * BETWEEN_RUNS**2 + squares) / total)
+    return math.expm1(
+        mean - _quantile(WRONG / max(1, compared), min(total, 200)) * math.sqrt(variance * weight)
+    )
+
+
+@cache
+def _quantile(tail: float, freedom: int) -> float:
+    """Student's t that is exceeded with the chance ``tail``, by halving."""
+    low, high = 0.0, 1e6
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _tail(middle, freedom) > tail else (low, middle)
+    return high
+
+
+def _tail(t: float, freedom: int) -> float:
+    """The chance of more than ``t``, in closed form (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0 if freedom == 1 else term
+    for place in range(2 + odd, freedom - 1, 2):
+        term *= (place - 1) / place * math.cos(angle) ** 2
+        total += term
+    within = math.sin(angle) * total
+    return (1 - (2 / math.pi * (angle + within) if odd else within)) / 2
+
+
+def _rows(
+    store: duckdb.DuckDBPyConnection, query: str, values: list[Any] | None = None
+) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = store.execute(query, values or []).fetchall()
+    return found

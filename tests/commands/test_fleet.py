@@ -1,0 +1,110 @@
+"""``bdoc fleet`` on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("fsspec")
+
+from bottleneck_doctor.commands.app import main
+from tests.fleet.made_up import Plan, texts
+
+
+@pytest.fixture
+def fleet(folder: Path) -> Path:
+    (folder / "runs").mkdir()
+    (folder / "runs" / "all.ndjson").write_text("\n".join(texts(Plan(200, 8, 6), compact=True)))
+    (folder / "runs" / "broken.json").write_text("{")
+    return folder
+
+
+def test_every_question_is_answered_on_a_terminal(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "runs"]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert told.out.startswith("bdoc fleet · 200 runs · 8 jobs · 6 nodes · 2026-10-22 to 2026-11-2")
+    heads = [line for line in told.out.splitlines() if line and not line.startswith(" ")]
+    assert [line.partition("  ")[0].partition(" 2026")[0] for line in heads[1:]] == [
+        "wasted, by cause",
+        "wasted, by job",
+        "the one remedy that would save most",
+        "slower since",
+        "slow for nearly every job",
+        "1 file could not be read",
+    ]
+
+
+def test_json_and_html_go_to_files(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "runs", "-o", "fleet.html"]) == main(["fleet", "runs", "-o", "fleet.json"]) == 0
+    assert capsys.readouterr().out == ""
+    told = json.loads((fleet / "fleet.json").read_text())
+    assert (told["schema"], told["schema_version"], told["totals"]["runs"]) == (
+        "bottleneck-doctor/fleet",
+        1,
+        200,
+    )
+    page = (fleet / "fleet.html").read_text()
+    assert "Slow for nearly every job" in page
+    assert "<script" not in page.split("<body>")[1].split("</main>")[0]
+
+
+def test_sql_reads_the_tables(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT judged, count(*) AS runs FROM runs JOIN findings USING (run) GROUP BY ALL"
+    assert main(["fleet", "runs", "--sql", query]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["judged", "runs"]
+    assert (
+        main(["fleet", "runs", "--format", "json", "--sql", "SELECT max(started_at) AS last FROM runs"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)[0]["last"].startswith("2026-11-2")
+
+
+def test_tables_are_kept_and_read_again(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "runs", "--to-parquet", "tables"]) == 0
+    first = capsys.readouterr().out
+    (fleet / "runs" / "broken.json").unlink()
+    assert main(["fleet", "tables"]) == 0
+    assert capsys.readouterr().out == first.partition("\n1 file could")[0]
+    assert main(["fleet", "runs", "--to-parquet", "tables", "--sql", "SELECT count(*) FROM changed"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].strip() == "0"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["runs/broken.json"], "no run could be read: "),
+        (["nowhere"], "no such file or folder"),
+        (["."], "no report, profile or fleet's folder is there"),
+        (["runs", "--sql", "SELEKT"], "--sql: Parser Error"),
+        (["runs", "--sql", "SELECT x FROM runs"], "--sql: Binder Error"),
+        (["runs", "--format", "pdf"], "no such format, there are terminal, html, json"),
+        (["runs", "--format", "html", "--sql", "SELECT 1"], "--sql prints rows"),
+        (["runs", "--since", "monday"], "--since 'monday': no date"),
+        (["runs", "--to-parquet", "runs/all.ndjson"], "cannot write to --to-parquet"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_status_2(
+    fleet: Path, line: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if line == ["."]:
+        (fleet / "runs" / "all.ndjson").unlink()
+        (fleet / "runs" / "broken.json").unlink()
+    assert main(["fleet", *line]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert said in told.err
+
+
+def test_without_the_extra_it_says_how_to_get_it(
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("bottleneck_doctor.fleet")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert main(["fleet", "runs"]) == 2
+    assert "pip install 'bottleneck-doctor[fleet]'" in capsys.readouterr().err

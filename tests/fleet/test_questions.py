@@ -1,0 +1,174 @@
+"""The questions to a fleet, held against a count in plain Python, and against what was planted."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.fleet import questions
+from bottleneck_doctor.model.fleet import Fleet, Hours
+from tests.fleet.asking import asked, stored
+from tests.fleet.made_up import LAST_DAYS, SLOW_NODE, SLOWED_JOB, Plan, job_name, reports, texts
+
+PLAN = Plan(1000, 8, 12)
+
+
+def told(folder: Path, plan: Plan, **how: Any) -> Fleet:
+    (folder / "all.ndjson").write_text("\n".join(texts(plan, compact=True)))
+    return asked(folder, **how)
+
+
+def saved_share(report: dict[str, Any], remedy: dict[str, Any]) -> float | None:
+    """The rule of docs/fleet.md once more."""
+    likely = remedy["predicted_speedup"]["likely"]
+    if likely is None:
+        return None
+    ledger = {one["part"]: one["share"] for one in report["ledger"]}
+    part = ledger.get("training steps", 0.0)
+    if remedy["scope"] == "run":
+        respawn = remedy["finding"] == "worker-respawn"
+        part = 1.0 if respawn else part + ledger.get("evaluation", 0.0)
+    return float((1 - 1 / likely) * part)
+
+
+def hours(report: dict[str, Any]) -> tuple[float, float]:
+    machine, duration = report["run"]["machine"], report["run"]["duration_s"] / 3600
+    return duration * machine["cores"], duration * len(machine["gpus"])
+
+
+def counted(some: list[dict[str, Any]]) -> tuple[dict[str, list[float]], dict[str, list[float]], list[int]]:
+    """Core-hours, GPU-hours, runs: wasted by cause, saved by remedy; how many runs of each judgement."""
+    causes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
+    remedies: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
+    judged = [0, 0, 0, 0]
+    for report in some:
+        core, gpu = hours(report)
+        shares = [(saved_share(report, one) or 0.0, one) for one in report["remedies"]]
+        for share, one in shares:
+            if share > 0:
+                _add(remedies[one["id"]], core * share, gpu * share)
+        best, remedy = max(shares, key=lambda pair: pair[0], default=(0.0, {}))
+        bound = report["verdict"]["bound"]
+        kind = 3 if bound == "inconclusive" else 0 if best > 0 else 1 if bound == "balanced" else 2
+        judged[kind] += 1
+        if kind == 0:
+            cause = next(one["cause"] for one in report["findings"] if one["id"] == remedy["finding"])
+            _add(causes[cause], core * best, gpu * best)
+    return causes, remedies, judged
+
+
+def _add(row: list[float], core: float, gpu: float) -> None:
+    row[0], row[1], row[2] = row[0] + core, row[1] + gpu, row[2] + 1
+
+
+def row(hours: Hours, runs: int) -> Any:
+    return pytest.approx([hours.core, hours.gpu, runs])
+
+
+def test_a_thousand_runs_are_counted_as_plain_python_counts_them(tmp_path: Path) -> None:
+    fleet, some = told(tmp_path, PLAN), reports(PLAN)
+    causes, remedies, judged = counted(some)
+    totals = fleet.totals
+    assert (totals.runs, totals.jobs, totals.nodes) == (1000, 8, 12)
+    assert [totals.saving, totals.healthy, totals.unknown, totals.inconclusive] == judged
+    assert min(judged) > 50, "every kind of run must be there, or this tests nothing"
+    both = [hours(one) for one in some]
+    assert [totals.taken.core, totals.taken.gpu] == pytest.approx(
+        [sum(one) for one in zip(*both, strict=True)]
+    )
+    assert {one.cause: row(one.wasted, one.runs) for one in fleet.causes} == causes
+    assert {one.remedy: row(one.saved, one.runs) for one in fleet.remedies} == remedies
+    whole = (totals.taken.core, totals.taken.gpu)
+    best = max(remedies, key=lambda name: max(remedies[name][at] / whole[at] for at in (0, 1)))
+    assert fleet.remedies[0].remedy == best
+    assert sum(one.wasted.core for one in fleet.jobs) == pytest.approx(totals.wasted.core)
+    assert all(one.wasted.core <= one.taken.core for one in [*fleet.causes, *fleet.jobs])
+
+
+def test_a_bound_is_never_counted_as_a_saving(tmp_path: Path) -> None:
+    fleet = told(tmp_path, Plan(40, 2, 3, kinds=("augment-bound",)))
+    assert fleet.totals.unknown == fleet.totals.runs == 40
+    assert (fleet.totals.wasted, fleet.causes, fleet.remedies) == (Hours(), [], [])
+
+
+def test_a_slow_node_and_a_regression_are_found_and_nothing_else(tmp_path: Path) -> None:
+    fleet = told(tmp_path, Plan(1000, 8, 12, slow_node=0.2, slowed_job=0.15))
+    (node,), (job,) = fleet.slow_nodes, fleet.slowed
+    assert (node.host, job.job) == (SLOW_NODE, job_name(SLOWED_JOB))
+    assert node.low < 0.2 < node.change + 0.05
+    assert node.slower == node.jobs
+    assert 0 < job.low < 0.15
+    assert job.change == pytest.approx(0.15, abs=0.03)
+    assert job.before_s < job.after_s
+
+
+def test_a_regression_is_none_where_it_is_within_the_noise(tmp_path: Path) -> None:
+    assert told(tmp_path, Plan(1000, 8, 12, slowed_job=0.15, noise=0.3)).slowed == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("noise", [0.005, 0.1])
+def test_a_healthy_fleet_is_accused_of_nothing(tmp_path: Path, seed: int, noise: float) -> None:
+    fleet = told(tmp_path, Plan(1000, 8, 12, seed, noise=noise))
+    assert (fleet.slow_nodes, fleet.slowed) == ([], [])
+    assert fleet.nodes_compared == 12, "all could have been accused"
+    assert fleet.jobs_compared >= 5
+
+
+def test_a_node_is_compared_with_its_own_kind_alone(tmp_path: Path) -> None:
+    some = reports(Plan(1000, 8, 12, slow_node=0.2))
+    for one in some:
+        if one["run"]["host"] == SLOW_NODE:
+            one["run"]["machine"]["cpu"] = "an older one"
+    (tmp_path / "all.ndjson").write_text("\n".join(map(json.dumps, some)))
+    fleet = asked(tmp_path)
+    assert (fleet.slow_nodes, fleet.nodes_compared) == ([], 11)
+
+
+def test_runs_on_a_slow_node_are_no_regression(tmp_path: Path) -> None:
+    some = reports(Plan(1000, 8, 12, slow_node=0.4))
+    last = {one["run"]["started_at"]: one for one in some}
+    newest = sorted(last)[-len(last) * LAST_DAYS // 35 :]
+    for at in newest:  # last week, one job ran on the slow node alone
+        if "train_5.py" in last[at]["run"]["command"][1]:
+            last[at]["run"]["host"] = SLOW_NODE
+            last[at]["metrics"]["step_time_s"]["value"] *= 1.4
+    (tmp_path / "all.ndjson").write_text("\n".join(map(json.dumps, some)))
+    fleet = asked(tmp_path)
+    assert [one.host for one in fleet.slow_nodes] == [SLOW_NODE]
+    assert job_name(5) not in [one.job for one in fleet.slowed]
+
+
+def test_arguments_can_be_ignored(tmp_path: Path) -> None:
+    some = reports(Plan(60, 2, 3))
+    for place, one in enumerate(some):
+        one["run"]["command"] += ["--seed", str(place), f"--out=/runs/{place}"]
+    (tmp_path / "all.ndjson").write_text("\n".join(map(json.dumps, some)))
+    assert asked(tmp_path).totals.jobs == 60
+    assert asked(tmp_path, ignored=("--seed", "out")).totals.jobs == 2
+
+
+def test_since_parts_before_from_after(tmp_path: Path) -> None:
+    fleet = told(tmp_path, Plan(1000, 8, 12, slowed_job=0.3), since="2026-11-19")
+    assert fleet.since == "2026-11-19 00:00:00"
+    assert [one.job for one in fleet.slowed] == [job_name(SLOWED_JOB)]
+    (later,) = told(tmp_path, Plan(1000, 8, 12, slowed_job=0.3), since="2026-11-23").slowed
+    assert later.runs_after < fleet.slowed[0].runs_after
+    assert later.before_s > fleet.slowed[0].before_s, "slow days belong to what was before"
+
+
+def test_an_empty_store_is_answered_too() -> None:
+    assert questions.answer(stored(), []).totals.runs == 0
+
+
+@pytest.mark.parametrize(
+    ("tail", "freedom", "t"),
+    [(0.025, 4, 2.7764), (0.05, 5, 2.0150), (0.0005, 5, 6.8688), (0.05, 10, 1.8125), (0.025, 1, 12.7062),
+     (0.005, 30, 2.7500)],
+)  # fmt: skip
+def test_quantiles_are_those_of_the_tables(tail: float, freedom: int, t: float) -> None:
+    assert questions._quantile(tail, freedom) == pytest.approx(t, abs=1e-4)

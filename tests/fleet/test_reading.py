@@ -1,0 +1,199 @@
+"""Files of a fleet: what is read, once, and what is refused in one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from bottleneck_doctor.fleet.questions import answer
+from bottleneck_doctor.fleet.reading import runs_of, save
+from bottleneck_doctor.fleet.tables import TABLES
+from bottleneck_doctor.model.errors import UsageError
+from tests.fleet.asking import asked, taken
+from tests.fleet.made_up import RECORDED, Plan, recorded, texts
+
+GOOD = recorded("augment-bound").decode()
+
+
+def put(folder: Path, plan: Plan) -> None:
+    folder.mkdir(exist_ok=True)
+    for place, text in enumerate(texts(plan)):
+        (folder / f"{place}.json").write_text(text)
+
+
+BROKEN = {
+    "empty": (b"", "not readable as JSON"),
+    "cut": (GOOD[:500].encode(), "not readable as JSON"),
+    "no text": (b'{"schema":"\xff\xfe"}', "not readable as JSON"),
+    "deep": (b"[" * 1_000_000, "not readable as JSON"),
+    "deep and whole": (b"[" * 100_000 + b"]" * 100_000, "names no schema"),
+    "a number": (b"3", "names no schema"),
+    "foreign": (b'{"schema":"a\\u0000\\u001b[2Jb"}', "its schema is a"),
+    "newer": (GOOD.replace('"schema_version": 1', '"schema_version": 9').encode(), "written by a newer bdoc"),
+    "nan": (GOOD.replace('"duration_s": 7.', '"duration_s": NaN, "x": 7.').encode(), "no duration"),
+    "huge": (GOOD.replace('"duration_s": 7.', '"duration_s": 1e300, "x": 7.').encode(), "no duration"),
+    "negative": (GOOD.replace('"duration_s": 7.', '"duration_s": -7.').encode(), "no duration"),
+    "cores": (GOOD.replace('"cores": 2.0', '"cores": 1e99').encode(), "cores is no number"),
+    "never": (GOOD.replace("2026-11-22T", "infinity").encode(), "no instant"),
+    "tomorrow": (GOOD.replace("2026-11-22T", "2999-11-22T").encode(), "not in the past"),
+    "other types": (GOOD.replace('"run": {', '"run": [1], "x": {').encode(), "no instant"),
+}
+
+
+@pytest.mark.parametrize("which", BROKEN)
+def test_a_broken_file_is_one_line_and_kills_nothing(tmp_path: Path, which: str) -> None:
+    data, why = BROKEN[which]
+    (tmp_path / "broken.json").write_bytes(data)
+    (tmp_path / "good.json").write_text(GOOD)
+    store, reading = taken(tmp_path)
+    assert runs_of(store) == 1
+    (refused,) = reading.refused
+    assert refused.file.endswith("broken.json")
+    assert why in refused.why
+    assert answer(store, reading.refused).totals.runs == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('"metrics": {', '"metrics": {"x": {"value": 1}, "x": {"value": 2}, '),
+        ('"likely": null', '"likely": "inf"'),
+        ('"likely": null', '"likely": -3'),
+        ('"likely": null', '"likely": 1e-300'),
+        ('"host": "box"', '"host": "\\u202e\\u001b]0;x\\u0007"'),
+        ('"step_time_s": {\n      "value": ', '"step_time_s": {\n      "value": 1e-308, "x": '),
+    ],
+)
+def test_odd_values_are_survived(tmp_path: Path, change: tuple[str, str]) -> None:
+    assert change[0] in GOOD
+    for number in range(8):  # so that it is compared, too
+        text = GOOD.replace(*change, 1).replace('"duration_s": 7.', f'"duration_s": {number + 1}.')
+        (tmp_path / f"{number}.json").write_text(text.replace("-22T", f"-{16 + number}T"))
+    fleet = asked(tmp_path)
+    assert fleet.totals.runs == 8
+    assert fleet.totals.wasted.core == 0
+
+
+def test_files_that_vanish_or_may_not_be_read_are_named(tmp_path: Path) -> None:
+    put(tmp_path, Plan(3, 1, 1))
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
+    store, reading = taken(tmp_path, tmp_path / "missing.json", "nosuch://x/y")
+    assert runs_of(store) == 3
+    assert {os.path.basename(one.file) for one in reading.refused} == {"gone.json", "missing.json", "y"}
+
+
+def test_strange_names_are_read(tmp_path: Path) -> None:
+    for place, name in enumerate(("a[1].json", "b*?.json", "c'd.json", "ü ä.json")):
+        (tmp_path / name).write_text(GOOD.replace('"duration_s": 7.', f'"duration_s": {place + 1}.'))
+    assert runs_of(taken(tmp_path)[0]) == 4
+
+
+def test_a_file_without_a_line_is_named(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_text("")
+    (refused,) = taken(tmp_path)[1].refused
+    assert refused.why == "nothing can be read of it"
+
+
+def test_lines_that_are_broken_are_counted(tmp_path: Path) -> None:
+    good = list(texts(Plan(5, 1, 2), compact=True))
+    (tmp_path / "all.ndjson").write_text("\n".join([*good[:3], "{", '{"schema": 3}', *good[3:], "[]"]))
+    store, reading = taken(tmp_path)
+    assert runs_of(store) == 5
+    assert sum(int(one.why.split()[0]) for one in reading.refused) == 3
+
+
+def test_a_run_that_two_files_tell_of_counts_once(tmp_path: Path) -> None:
+    put(tmp_path, Plan(4, 2, 2))
+    (tmp_path / "again.json").write_text((tmp_path / "0.json").read_text())
+    fleet = asked(tmp_path, tmp_path / "*.json")
+    assert (fleet.totals.runs, fleet.totals.repeated) == (4, 1)
+
+
+@pytest.mark.parametrize("protocol", ["file", "memory"])
+def test_files_are_read_and_kept_wherever_fsspec_reaches(tmp_path: Path, protocol: str) -> None:
+    put(tmp_path / "here", Plan(30, 4, 3))
+    base = f"file://{tmp_path}/there" if protocol == "file" else "memory://there"
+    system, place = fsspec.core.url_to_fs(base)
+    system.makedirs(place, exist_ok=True)
+    for file in (tmp_path / "here").iterdir():
+        system.pipe_file(f"{place}/{file.name}", file.read_bytes())
+    store, reading = taken(base)
+    assert not reading.refused
+    assert answer(store, []) == asked(tmp_path / "here")
+    save(store, f"{base}/tables")
+    assert sorted(system.ls(f"{place}/tables", detail=False))[0].endswith("/files.parquet")
+    again, reading = taken(f"{base}/tables")
+    assert not reading.refused
+    assert answer(again, []) == answer(store, [])
+
+
+def test_parquet_has_the_documented_columns_and_no_other(tmp_path: Path) -> None:
+    put(tmp_path / "in", Plan(5, 2, 2))
+    store, _ = taken(tmp_path / "in")
+    save(store, str(tmp_path / "out"))
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {f"{name}.parquet" for name in TABLES}
+    for table, columns in TABLES.items():
+        file = tmp_path / "out" / f"{table}.parquet"
+        found = store.execute(f"DESCRIBE SELECT * FROM read_parquet('{file}')").fetchall()
+        assert [(name, kind) for name, kind, *_ in found] == [(name, kind) for name, kind, _ in columns]
+
+
+def test_what_parquet_remembers_is_not_read_again_unless_it_changed(tmp_path: Path) -> None:
+    put(tmp_path / "in", Plan(6, 2, 2))
+    save(taken(tmp_path / "in")[0], str(tmp_path / "out"))
+    changed = tmp_path / "in" / "3.json"
+    (tmp_path / "in" / "2.json").unlink()
+    changed.write_text(changed.read_text().replace('"host": "node', '"host": "other'))
+    store, _ = taken(tmp_path / "out", tmp_path / "in")
+    (looked,) = store.execute("SELECT list(file) FROM changed").fetchall()[0]
+    assert looked == [str(changed)]
+    assert runs_of(store) == 6, "what is gone is still known, what changed is not there twice"
+    assert store.execute("SELECT count(*) FROM runs WHERE host LIKE 'other%'").fetchall() == [(1,)]
+    (looked,) = (
+        taken(tmp_path / "out", tmp_path / "in", version="2")[0]
+        .execute("SELECT count(*) FROM changed")
+        .fetchall()[0]
+    )
+    assert looked == 5, "another version reads all anew"
+
+
+def test_a_folder_that_is_no_fleets_changes_nothing(tmp_path: Path) -> None:
+    put(tmp_path / "in", Plan(3, 2, 2))
+    save(taken(tmp_path / "in")[0], str(tmp_path / "out"))
+    (tmp_path / "out" / "metrics.parquet").write_bytes(b"PAR1 and nothing else")
+    store, reading = taken(tmp_path / "out", tmp_path / "in")
+    assert runs_of(store) == 3
+    assert "cannot be read" in reading.refused[0].why
+    with pytest.raises(UsageError, match="cannot be read"):  # nor is it written over
+        taken(tmp_path / "in", folder=str(tmp_path / "out"))
+
+
+def test_where_parquet_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write to --to-parquet"):
+        save(taken()[0], str(tmp_path / "file"))
+
+
+@pytest.mark.slow
+def test_profiles_are_diagnosed_in_processes_of_their_own(tmp_path: Path) -> None:
+    for kind in ("augment-bound", "loader-in-main"):
+        data = gzip.decompress((RECORDED / f"{kind}.profile.json.gz").read_bytes())
+        (tmp_path / f"{kind}.json").write_bytes(data)
+    (tmp_path / "cut.json").write_bytes(data[: len(data) // 2])
+    (tmp_path / "hostile.json").write_text('{"schema": "bottleneck-doctor/profile", "schema_version": 1}')
+    (tmp_path / "again.json").write_bytes(recorded("augment-bound"))
+    store, reading = taken(tmp_path)
+    assert reading.diagnosed == 2
+    assert runs_of(store) == 2, "the report and the profile of one run are one run"
+    assert {os.path.basename(one.file): one.why.split(":")[0] for one in reading.refused} == {
+        "cut.json": "not readable as JSON",
+        "hostile.json": "not a bdoc profile",
+    }
+    report = json.loads(recorded("loader-in-main"))
+    (found,) = store.execute("SELECT bound, step_s FROM runs WHERE job LIKE 'loader_in_main%'").fetchall()
+    assert found == (report["verdict"]["bound"], report["metrics"]["step_time_s"]["value"])

@@ -1,0 +1,79 @@
+"""The answers about a fleet as drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottleneck_doctor.model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, SlowNode, Totals, Wasted
+from bottleneck_doctor.render.fleet import render_fleet, render_rows
+from tests.render.hostile import ATTACKS, attacked
+
+FLEET = Fleet(
+    Totals(1200, 40, 12, "2026-10-22 08:00:00", "2026-11-26 07:00:00", Hours(5000, 800), Hours(1250, 200),
+           700, 300, 150, 50, 3),
+    [Wasted("input.preprocess", 500, Hours(3000, 500), Hours(1000, 180))],
+    [Wasted("input.preprocess", 60, Hours(900, 0), Hours(300, 0), "train.py --lr 0.1")],
+    [Saving("workers-auto", "workers-too-few", 400, Hours(900, 150), 20)],
+    "2026-11-19 07:00:00", 30,
+    [Slowed("train.py --lr 0.1", "EPYC · 8 cores", 0.1, 0.115, 0.15, 0.08, 12, 5)],
+    12, [SlowNode("node003", "EPYC · 8 cores", 0.2, 0.11, 9, 9, 88)], 2,
+    [RefusedFile("runs/a.json", "not readable as JSON")],
+)  # fmt: skip
+DRAWN = """\
+bdoc fleet · 1 200 runs · 40 jobs · 12 nodes · 2026-10-22 to 2026-11-26
+  5 000 core-hours and 800 GPU-hours, of which the best remedy of each run would save 1 250
+  core-hours and 200 GPU-hours
+  runs: 700 with a predicted saving, 300 healthy, 150 of which no more than a bound is known, 50
+  inconclusive
+  3 reports of runs that another file tells of, left out
+
+wasted, by cause
+  core-hours  GPU-hours  share  runs  cause
+       1 000        180   36 %   500  input.preprocess
+
+wasted, by job
+  core-hours  GPU-hours  share  runs  cause             job
+         300          0   33 %    60  input.preprocess  train.py --lr 0.1
+
+the one remedy that would save most
+  core-hours  GPU-hours  runs  bounds  remedy        cures
+         900        150   400      20  workers-auto  workers-too-few
+
+slower since 2026-11-19  30 jobs compared
+  step time  at least  before   after    runs  job
+      +15 %      +8 %  100 ms  115 ms  12 + 5  train.py --lr 0.1
+
+slow for nearly every job  12 nodes compared
+  step time  at least    jobs  runs  node     hardware
+      +20 %     +11 %  9 of 9    88  node003  EPYC · 8 cores
+
+2 files could not be read
+  why                   file
+  not readable as JSON  runs/a.json
+"""
+
+
+def test_all_answers_stand_on_one_screen() -> None:
+    assert render_fleet(FLEET, "terminal", width=100) == DRAWN
+
+
+def test_without_gpus_nothing_is_said_of_them() -> None:
+    drawn = render_fleet(Fleet(Totals(taken=Hours(3, 0))), "terminal")
+    assert "GPU" not in drawn
+    assert "slower since ?  none of 0 jobs compared" in drawn
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("format", ["terminal", "html", "json"])
+def test_names_are_harmless(attack: str, format: str) -> None:
+    drawn = render_fleet(attacked(FLEET, attack), format, width=60)
+    drawn.encode()
+    assert "\x1b" not in drawn
+    assert "<script>alert" not in drawn or format != "html"
+
+
+def test_rows_of_a_query_are_drawn_like_any_other() -> None:
+    assert (
+        render_rows(["a", "n"], [("x\x1b", 1), (None, 23)], "terminal")
+        == "  a      n\n  x\\x1b  1\n         23\n2 rows\n"
+    )
