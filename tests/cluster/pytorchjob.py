@@ -1,5 +1,7 @@
-"""The pods of the PyTorchJob that docs/kubernetes.md shows, without Kubernetes: their commands, each in a
-network of its own with a volume, told what the training operator tells them."""
+"""Runs the pods of the PyTorchJob that docs/kubernetes.md shows, without Kubernetes.
+
+Their commands, each in a network of its own with a volume, told what the training operator tells them.
+"""
 
 from __future__ import annotations
 
