@@ -54,8 +54,11 @@ LAWS = {
     "prescribe": _law("model analyse findings"),
     "render": _law("model", "jinja2 plotly rich"),
     "calibrate": _law("model"),
+    "export": _law("model", "mlflow opentelemetry prometheus_client tensorboard wandb"),
     "prove": _law("model analyse launch sense", "psutil"),
-    "commands": _law("model launch sense assemble calibrate analyse prescribe prove render", "typer tomli"),
+    "commands": _law(
+        "model launch sense assemble calibrate analyse prescribe prove render export", "typer tomli"
+    ),
 }
 
 # Single imports that the law would forbid, each with its reason. This list only shrinks.
