@@ -6,7 +6,7 @@ import os
 
 from .data import ExportData
 
-ANSWER_S = 5
+ANSWER_S = 15  # a small server that has just begun takes more than 5
 
 
 def carry(address: str, data: ExportData) -> str:
@@ -31,13 +31,18 @@ def carry(address: str, data: ExportData) -> str:
         experiment = mlflow.set_experiment(name).experiment_id if name else "0"
         experiment = os.environ.get("MLFLOW_EXPERIMENT_ID", experiment)
         run = client.create_run(experiment, begin, run_name=f"bdoc {data.run.get('script', '')}").info.run_id
-    words = {**data.run, **data.verdict}
-    client.log_batch(
-        run,
-        metrics=[Metric(one.path, one.value, end, 0) for one in data.values],
-        tags=[RunTag(f"bdoc.{name}", word) for name, word in words.items()],
-    )
+    try:
+        words = {**data.run, **data.verdict}
+        client.log_batch(
+            run,
+            metrics=[Metric(one.path, one.value, end, 0) for one in data.values],
+            tags=[RunTag(f"bdoc.{name}", word) for name, word in words.items()],
+        )
+        client.log_text(run, data.page, "bdoc/report.html")
+    except Exception:
+        if own:
+            client.set_terminated(run, "FAILED", end)
+        raise
     if own:
         client.set_terminated(run, end_time=end)
-    client.log_text(run, data.page, "bdoc/report.html")
     return f"run {run}"
