@@ -83,6 +83,18 @@ def test_the_trainings_own_run_gets_it_and_stays_as_it_was(
     assert [one.info.run_id for one in client.search_runs([run.info.experiment_id])] == [run.info.run_id]
 
 
+def test_a_run_that_lacks_its_page_is_not_called_finished(
+    client: Any, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store / "file").write_text("where its pages should go")
+    experiment = client.create_experiment("pageless", f"file://{store}/file/artifacts")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", experiment)
+    export(store)
+    (run,) = client.search_runs([experiment])
+    assert run.info.status == "FAILED"
+    assert "NotADirectoryError" in capsys.readouterr().err
+
+
 def test_a_run_that_is_not_there_is_one_line(
     client: Any, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
