@@ -28,8 +28,8 @@ def carry(address: str, data: ExportData) -> str:
     run, own = os.environ.get("MLFLOW_RUN_ID", ""), False
     if not run:
         own, name = True, os.environ.get("MLFLOW_EXPERIMENT_NAME")
-        experiment = mlflow.set_experiment(name).experiment_id if name else "0"
-        experiment = os.environ.get("MLFLOW_EXPERIMENT_ID", experiment)
+        experiment = os.environ.get("MLFLOW_EXPERIMENT_ID", "0" if not name else "")
+        experiment = experiment or mlflow.set_experiment(name).experiment_id
         run = client.create_run(experiment, begin, run_name=f"bdoc {data.run.get('script', '')}").info.run_id
     try:
         words = {**data.run, **data.verdict}

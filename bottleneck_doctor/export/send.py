@@ -10,12 +10,16 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 from .data import ExportData
 from .targets import KINDS, Destination, without_secrets
 
 LIMIT_S = 60.0  # for importing the library and all that it sends; a server has ANSWER_S to answer
 TEXT_AT_MOST = 300  # characters of what a library says of its failure
+HOME = str(
+    Path(__file__).resolve().parents[2]
+)  # of the package, should the path be relative to another folder
 # -I: nothing in the user's folder may take the place of a library. The path is this process's own.
 CHILD = "import pickle, sys; job = sys.stdin.buffer; sys.path[:] = pickle.load(job); pickle.load(job)()"
 
@@ -27,7 +31,7 @@ def send(data: ExportData, destinations: list[Destination]) -> Iterator[tuple[bo
 
 
 def _send(data: ExportData, to: Destination) -> tuple[bool, str]:
-    job = pickle.dumps(sys.path) + pickle.dumps(partial(carry_out, to, data))
+    job = pickle.dumps([*sys.path, HOME]) + pickle.dumps(partial(carry_out, to, data))
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", CHILD], input=job, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
