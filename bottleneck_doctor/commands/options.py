@@ -14,6 +14,7 @@ from ..model.errors import UsageError
 from .reading import printed_format
 
 if TYPE_CHECKING:
+    from ..export.targets import Destination
     from ..model.gate import Condition
 
 
@@ -101,6 +102,13 @@ def thresholds(data_wait: list[Condition], fail_if: list[Condition]) -> list[Con
     return list(dict.fromkeys(found))
 
 
+def targets(texts: list[str], origin: str) -> list[Destination]:
+    """Where else the report goes."""
+    from ..export.targets import destinations
+
+    return destinations(texts, origin)
+
+
 def regression(given: str | float, origin: str) -> float:
     """The share by which a step may get slower than the baseline's."""
     from ..analyse.conditions import parse_fraction
@@ -161,12 +169,17 @@ DATA_FN = Option[list[str]](
     "data-fn", list, [], "A function that fetches batches. Repeatable.", "MODULE:FUNCTION",
     in_table=(list,), read=functions,
 )  # fmt: skip
+EXPORT = Option["list[Destination]"](
+    "export", list, [], "Send the report there, too: otlp:URL, mlflow: and others. Repeatable.", "TARGET",
+    in_table=(list,), read=targets,
+)  # fmt: skip
 # What may stand in the table.
 KEYS: dict[str, Option[Any]] = {
     one.name: one
     for one in (
         OUTPUT, FORMAT, PYTHON, MAX_DATA_WAIT, MAX_REGRESSION, MAX_SECONDS, MAX_STEPS, QUIET, NO_PROFILER,
         NO_PY_SPY, CPROFILE, NO_PATHS, CALIBRATE, NO_CALIBRATE, BASELINE, FAIL_IF, DATA_FN,
+        EXPORT,
     )
 }  # fmt: skip
 

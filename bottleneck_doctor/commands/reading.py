@@ -8,6 +8,7 @@ from ..model.errors import UsageError
 
 if TYPE_CHECKING:
     from ..model.picture import Picture
+    from ..model.profile import Profile
     from ..model.report import Report
 
 
@@ -25,7 +26,11 @@ def report_and_picture(path: str) -> tuple[Report, Picture]:
     """The same, with what is drawn of it."""
     from ..model.codec import read_profile
 
-    profile = read_profile(path)
+    return with_picture(read_profile(path))
+
+
+def with_picture(profile: Profile) -> tuple[Report, Picture]:
+    """The same of a profile that is at hand."""
     from ..analyse.diagnose import diagnose
     from ..analyse.lanes import picture_of
     from ..prescribe import write_up

@@ -11,7 +11,7 @@ import typer
 from .. import __version__
 from ..model.errors import UsageError
 from .cli import declared
-from .options import FORMAT, OUTPUT, read_settings
+from .options import EXPORT, FORMAT, OUTPUT, read_settings
 from .output import Screen, say, screen, write
 from .reading import known_format, report_and_picture, report_of
 
@@ -26,6 +26,8 @@ ANY_FORMAT = replace(
     help="terminal (the default), markdown, json; to a file html, trace, flamegraph, speedscope.",
     read=known_format,
 )
+# What the table says is for runs: whoever looks at a report again does not want it sent again.
+SENT_NOW = replace(EXPORT, in_table=())
 
 
 def main(
@@ -43,6 +45,7 @@ def main(
         ),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
+    export: Annotated[list[str] | None, declared(EXPORT)] = None,
 ) -> int:
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..render import DRAWN, render
@@ -50,7 +53,7 @@ def main(
     settings = read_settings()
     named = next((said for ending, said in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
     by_name = format is None and named and settings.said.get(FORMAT.name, "terminal") == "terminal"
-    asked = settings.of(ANY_FORMAT, named if by_name else format)
+    asked, to = settings.of(ANY_FORMAT, named if by_name else format), settings.of(SENT_NOW, export)
     path = profile or settings.of(OUTPUT)
     drawn = asked in DRAWN
     if drawn and not output and sys.stdout.isatty():
@@ -71,4 +74,9 @@ def main(
         write(output, text.encode())
     else:
         say(text, shown.encoding)
+    if to:
+        from ..model.codec import read_profile
+        from .exporting import export as send
+
+        send(read_profile(path), to)
     return 0

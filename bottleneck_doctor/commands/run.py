@@ -17,7 +17,7 @@ from ..model.errors import Refused
 from ..model.run import Gap
 from ..sense.files import local_first
 from ..sense.proc_files import tracer
-from .options import CPROFILE, DATA_FN, FORMAT, MAX_STEPS, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
+from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, MAX_STEPS, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
 from .run_options import KEEP_TRACE, PLACE, PROVE_S, TRIAL, Options, calibrates, conditions
 from .session import ProgressLine, Session
@@ -281,6 +281,10 @@ def _conclude(options: Options, status: int, profile: Profile | None, problem: s
     except Exception as error:
         rest = f"; the profile is in {options[OUTPUT]}" if saved else ""
         complain(f"the report could not be written: {type(error).__name__}: {error}{rest}")
+    if options[EXPORT] and not any(partly(profile)[:1]):  # of many runs the first rank's is sent
+        from .exporting import export
+
+        export(profile, options[EXPORT], options[QUIET])
     return status or judged
 
 

@@ -1,0 +1,117 @@
+"""MLflow: what its own client reads back from its own store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.commands.app import main
+from tests.export import sent
+
+pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
+pytest.importorskip("sqlalchemy", reason="needs the extra `mlflow`")
+pytestmark = pytest.mark.slow  # a second or two to import it, as much to make its tables
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store that has its tables, and an experiment."""
+    import mlflow
+
+    place = tmp_path_factory.mktemp("store")
+    client = mlflow.MlflowClient(f"sqlite:///{place}/mlflow.db")
+    client.create_experiment("cats", f"file://{place}/artifacts")
+    return place
+
+
+@pytest.fixture
+def client(store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Its client; runs without a place of their own belong to the experiment."""
+    import mlflow
+
+    monkeypatch.chdir(store)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "cats")
+    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+    return mlflow.MlflowClient(f"sqlite:///{store}/mlflow.db")
+
+
+def export(store: Path) -> None:
+    """The recorded run's report goes there."""
+    arguments = ["report", sent.profile(store), "-o", str(store / "r.html")]
+    assert main([*arguments, "--export", f"mlflow:sqlite:///{store}/mlflow.db"]) == 0
+
+
+def require_held(run: Any, client: Any, store: Path) -> None:
+    """The run holds the report's numbers, the verdict and the page."""
+    ours = {name: value for name, value in run.data.metrics.items() if name.startswith("bdoc.")}
+    assert ours == sent.named("bdoc.")
+    tags = {name: word for name, word in run.data.tags.items() if name.startswith("bdoc.")}
+    assert {name: tags[f"bdoc.{name}"] for name in sent.verdict()} == sent.verdict()
+    assert tags["bdoc.summary"] == sent.report()["verdict"]["summary"]
+    page = client.download_artifacts(run.info.run_id, "bdoc/report.html", str(store))
+    assert Path(page).read_text() == (store / "r.html").read_text()
+
+
+def test_a_new_run_holds_the_report_and_took_as_long(
+    client: Any, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export(store)
+    experiment = client.get_experiment_by_name("cats").experiment_id
+    (run,) = client.search_runs([experiment])
+    require_held(run, client, store)
+    assert run.info.status == "FINISHED"
+    took_s = (run.info.end_time - run.info.start_time) / 1000
+    assert took_s == pytest.approx(sent.report()["run"]["duration_s"], abs=0.002)
+    assert f"run {run.info.run_id}" in capsys.readouterr().err
+    client.delete_run(run.info.run_id)
+
+
+def test_the_trainings_own_run_gets_it_and_stays_as_it_was(
+    client: Any, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = client.create_run(client.get_experiment_by_name("cats").experiment_id)
+    client.log_metric(training.info.run_id, "loss", 0.5)
+    client.set_terminated(training.info.run_id, "FAILED", 12345)
+    monkeypatch.setenv("MLFLOW_RUN_ID", training.info.run_id)
+    export(store)
+    run = client.get_run(training.info.run_id)
+    require_held(run, client, store)
+    assert run.data.metrics["loss"] == 0.5
+    assert (run.info.status, run.info.end_time) == ("FAILED", 12345)
+    assert [one.info.run_id for one in client.search_runs([run.info.experiment_id])] == [run.info.run_id]
+
+
+def test_a_run_that_lacks_its_page_is_not_called_finished(
+    client: Any, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store / "file").write_text("where its pages should go")
+    experiment = client.create_experiment("pageless", f"file://{store}/file/artifacts")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", experiment)
+    export(store)
+    (run,) = client.search_runs([experiment])
+    assert run.info.status == "FAILED"
+    assert "NotADirectoryError" in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_there_is_one_line(
+    client: Any, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
+    export(store)
+    told = capsys.readouterr().err
+    assert told.startswith("bdoc: not exported to mlflow:sqlite:///")
+    assert "Run with id=00000000000000000000000000000000 not found" in told
+    assert told.count("\n") == 1
+
+
+def test_without_a_server_it_is_one_line_without_the_password(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = "mlflow:http://ann:s3cret@127.0.0.1:9"
+    assert main(["report", sent.profile(tmp_path), "-o", str(tmp_path / "r.md"), "--export", target]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("bdoc: not exported to mlflow:http://127.0.0.1:9: MlflowException: ")
+    assert told.count("\n") == 1
+    assert "s3cret" not in told

@@ -1,0 +1,98 @@
+"""OTLP over HTTP: what a collector is sent, decoded by OpenTelemetry's own messages."""
+
+from __future__ import annotations
+
+import base64
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.commands.app import main
+from tests.export import sent
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra `otlp`")
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+UNITS = {"s": "s", "1/s": "1/s", "share": "1"}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> list[sent.Request]:
+    """What a collector was asked, by a name and a password."""
+    with sent.receiver() as (host, asked), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=lab,host.name=mine")
+        place = tmp_path_factory.mktemp("otlp")
+        target = f"otlp:http://ann:pw@{host}/"
+        assert main(["report", sent.profile(place), "-o", str(place / "r.md"), "--export", target]) == 0
+    return asked
+
+
+def attributes(found: Any) -> dict[str, Any]:
+    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in found.attributes}
+
+
+def test_a_collector_holds_each_number_of_the_report_with_its_unit(asked: list[sent.Request]) -> None:
+    message = ExportMetricsServiceRequest.FromString(asked[0].body)
+    metrics = message.resource_metrics[0].scope_metrics[0].metrics
+    points = [(one, point) for one in metrics for point in one.gauge.data_points]
+    values = [(one.name, attributes(point), point.as_double or point.as_int) for one, point in points]
+    info = [labels for name, labels, _ in values if name == "bdoc.verdict_info"]
+    assert info == [sent.verdict()]
+    assert sent.of_labels([one for one in values if one[0] != "bdoc.verdict_info"]) == sent.numbers()
+    units, about = ({one.name: getattr(one, field) for one in metrics} for field in ("unit", "description"))
+    for name, metric in sent.report()["metrics"].items():
+        if metric["value"] is not None:
+            assert units[f"bdoc.{name}"] == UNITS[metric["unit"]]
+            assert about[f"bdoc.{name}"].startswith(f"metrics.{name}.value of")
+
+
+def test_the_resource_says_whose_they_are_and_the_users_words_go_before(asked: list[sent.Request]) -> None:
+    for request, kind, field in (
+        (asked[0], ExportMetricsServiceRequest, "resource_metrics"),
+        (asked[1], ExportTraceServiceRequest, "resource_spans"),
+    ):
+        found = attributes(getattr(kind.FromString(request.body), field)[0].resource)
+        run = sent.report()["run"]
+        assert found["service.name"] == "bdoc"
+        assert found["host.name"] == "mine"
+        assert found["deployment.environment"] == "lab"
+        assert found["bdoc.script"] == run["script"]
+        assert found["process.runtime.version"] == run["python"]
+
+
+def test_the_trace_is_the_run_with_its_phases_inside(asked: list[sent.Request]) -> None:
+    message = ExportTraceServiceRequest.FromString(asked[1].body)
+    spans = message.resource_spans[0].scope_spans[0].spans
+    run = next(one for one in spans if one.name == "run")
+    took_s = (run.end_time_unix_nano - run.start_time_unix_nano) / 1e9
+    assert took_s == pytest.approx(sent.report()["run"]["duration_s"])
+    assert attributes(run) == {f"bdoc.verdict.{name}": word for name, word in sent.verdict().items()}
+    inside = [one for one in spans if one is not run]
+    assert {"warm-up", "phase"} <= {one.name for one in inside}
+    for one in inside:
+        assert one.parent_span_id == run.span_id
+        assert run.start_time_unix_nano <= one.start_time_unix_nano <= one.end_time_unix_nano
+        assert one.end_time_unix_nano <= run.end_time_unix_nano
+
+
+def test_the_collectors_paths_and_the_password_are_right(asked: list[sent.Request]) -> None:
+    assert [(one.method, one.path) for one in asked] == [("POST", "/v1/metrics"), ("POST", "/v1/traces")]
+    assert asked[0].headers["Authorization"] == "Basic " + base64.b64encode(b"ann:pw").decode()
+
+
+@pytest.mark.parametrize("status", [400, 503])
+def test_a_collector_that_refuses_is_one_line(
+    status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = time.monotonic()
+    with sent.receiver(status) as (host, _):
+        target = f"otlp:http://ann:s3cret@{host}"
+        assert main(["report", sent.profile(tmp_path), "-o", str(tmp_path / "r.md"), "--export", target]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith(f"bdoc: not exported to otlp:http://{host}: OSError: ")
+    assert told.count("\n") == 1
+    assert "s3cret" not in told
+    assert time.monotonic() - begun < 20
