@@ -30,6 +30,7 @@ RANDOM = re.compile(r"rand|shuffle|permut|choice|\.sample\(|multinomial|normal\(
 SEEDED = re.compile(r"(seed|default_rng|RandomState|Random|Generator)\(\d")
 # A library's function that gives the same for the same arguments, by its name.
 MAKES = re.compile(r"load|read|open|from|pars|encod|token|build|make|creat|prepar|index|list|dict|[A-Z]")
+ITERATES = ("__iter__", "__next__")
 AROUND = (ast.If, ast.Try, ast.With)  # what a statement may stand in, and be moved with
 
 
@@ -82,7 +83,7 @@ def stacks_between(profile: Profile, loop: Loop | None) -> list[Stack]:
     """The samples of the loop's thread between its epochs, where the loop around them was found."""
     if loop is None or not loop.loader or loop.body is None or loop.body.outer is None or loop.thread != 0:
         return []
-    return [one for one in _trainers(profile, loop) if _between(one, loop.body) is not None]
+    return [one for one in _trainers(profile, loop) if _between(profile.sources, one, loop.body)]
 
 
 def _trainers(profile: Profile, loop: Loop) -> list[Stack]:
@@ -96,8 +97,9 @@ def _trainers(profile: Profile, loop: Loop) -> list[Stack]:
 @dataclass(frozen=True)
 class MadeAnew:
     """The statement at ``place``, below the loop over epochs at ``before``, with its share of the training's
-    time: of stack samples, and no more than hooks saw pass between epochs. ``text`` is the statement, "" of a
-    compound one; in the ``head`` of the loop over batches, what that goes over. ``random``: it draws, too."""
+    time: the part of the samples between epochs that it has, of what hooks saw pass there; without hooks, of
+    all samples. ``text`` is the statement, "" of a compound one; in the ``head`` of the loop over batches,
+    what that goes over. ``random``: it draws, too."""
 
     place: Location
     before: Location
@@ -138,7 +140,8 @@ def made_anew(diagnosis: Diagnosis) -> MadeAnew | None:
     whole = sum(one.count for one in stacks)
     found: dict[_Made, list[_Sample]] = {}
     computes = set[Location]()  # the model, too
-    for one in (sample for stack in stacks if (sample := _between(stack, inner)) is not None):
+    between = [sample for stack in stacks if (sample := _between(profile.sources, stack, inner)) is not None]
+    for one in between:
         made = _made(profile.sources, one, inner)
         if made is not None:
             found.setdefault(made, []).append(one)
@@ -148,11 +151,12 @@ def made_anew(diagnosis: Diagnosis) -> MadeAnew | None:
     if not found or whole < SAMPLES_AT_LEAST:
         return None
     made, most = max(found.items(), key=lambda group: sum(one.stack.count for one in group[1]))
-    share = sum(one.stack.count for one in most) / whole
+    count = sum(one.stack.count for one in most)
+    share = count / whole
     life = next((one for one in profile.elapsed if one.pid == loop.pid), None)
     trained = life.training_s + life.between_s if life is not None and loop.loader else 0.0
     if life is not None and trained > 0:
-        share = min(share * (trained + life.evaluation_s) / trained, life.between_s / trained)
+        share = life.between_s / trained * count / sum(one.stack.count for one in between)
     around = most[0].loop
     return MadeAnew(
         place=made.place,
@@ -186,7 +190,7 @@ def _loop_of(stack: Stack, inner: LoopBody) -> tuple[LoopBody, int] | None:
     return None
 
 
-def _between(stack: Stack, inner: LoopBody) -> _Sample | None:
+def _between(sources: list[FunctionSource], stack: Stack, inner: LoopBody) -> _Sample | None:
     """The sample, where it lies in a loop around the innermost one and not in that; of the innermost loop's
     head only what is called once, before the first turn."""
     found = _loop_of(stack, inner)
@@ -197,13 +201,21 @@ def _between(stack: Stack, inner: LoopBody) -> _Sample | None:
     place, below = path[depth], path[depth + 1 :]
     if body is inner:
         calls = [one for one in below if one is not None]
-        begun = bool(calls) and BATCHES not in calls[0].file and not calls[0].function.endswith(("__", ">"))
-        begun |= bool(calls) and calls[0].function.rpartition(".")[2] == "__init__"
-        if place is None or place.line != inner.first or not begun or inner.outer is None:
+        if place is None or place.line != inner.first or inner.outer is None or not _begins(calls, sources):
             return None
         body = inner.outer
     users = tuple(one for one in below if one is not None and is_users(one.file) and "<" not in one.function)
     return _Sample(body, place, users, stack) if place is not None else None
+
+
+def _begins(calls: list[Location], sources: list[FunctionSource]) -> bool:
+    """Whether the head of a loop makes what the loop goes over, and is not getting a batch of it."""
+    if not calls or any(BATCHES in one.file for one in calls):
+        return False
+    source = code.source_at(sources, calls[0])
+    return calls[0].function.rpartition(".")[2] == "__init__" or (
+        source is not None and "yield" not in source.text and source.function not in ITERATES
+    )
 
 
 def _made(sources: list[FunctionSource], sample: _Sample, inner: LoopBody) -> _Made | None:

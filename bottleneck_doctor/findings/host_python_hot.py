@@ -156,8 +156,10 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     for frame, stack in most:
         lines[frame] += stack.count
     purpose = purpose_of(diagnosis.profile.sources, [stack for _, stack in most])
-    total = sum(stack.count for stack in stacks)
-    return Hot(_located(lines.most_common(1)[0][0]), sum(lines.values()), total, purpose)
+    total, seen = sum(stack.count for stack in stacks), sum(lines.values())
+    if seen < PYTHON_SHARE * total:
+        return None
+    return Hot(_located(lines.most_common(1)[0][0]), seen, total, purpose)
 
 
 def _located(frame: str) -> Location:

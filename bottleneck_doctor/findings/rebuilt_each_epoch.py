@@ -8,8 +8,8 @@ changes: a data set that is parsed, an index, tokens, weights of a sampler. It g
 No step is trained meanwhile, and no worker helps: it is done in the loop's own thread.
 
 ## How it is measured
-Stack samples of that thread between epochs, and no more than hooks on the loader saw pass there. The source
-of the loop, and of the functions that were seen below the statement, tells what they read.
+Hooks on the loader see what passes between epochs, stack samples divide it; without a loader the samples
+alone. The source of the loop, and of the functions that were seen below the statement, tells what they read.
 
 ## Thresholds
 5 % of the training's time, evaluation apart (ours); two epochs; a gain of 3 % [catalogue 2.3].
@@ -32,15 +32,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.between_epochs import MadeAnew, made_anew
-from ..analyse.predict import WORTH
+from ..analyse.predict import WORTH, relieved
 from ..model.code import FunctionSource
 from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Stack
 from ..model.loops import Epochs, LoopBody
 from ..model.report import Evidence, Fix
 from .parts.entry import Case, Entry, given, loader_loop, patient
-from .parts.lines import LONGEST_QUOTE, STACKS
+from .parts.lines import LONGEST_QUOTE
 
+SOURCE = "hooks on the loader, stack samples"
 ID, CAUSE = "rebuilt-each-epoch", "host.python"
 SHARE = 0.05  # of the training's time (ours)
 LEAST = 0.8  # of it is gone at the low end (ours)
@@ -66,19 +67,19 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if epochs == 1:
         return None
     again = 1.0 if diagnosis.profile.run.stopped_by or not epochs else 1 - 1 / epochs
-    likely = 1 / (1 - min(0.999, found.share * again))
+    likely = relieved(1 / (1 - min(0.999, found.share * again)))
     if likely < WORTH:
         return None
     low = 1 / (1 - min(0.999, LEAST * found.share * again))
     text = "share of the training's time in what each epoch makes again"
     evidence = [
-        Evidence(text, "rebuilt_share", found.share, STACKS),
+        Evidence(text, "rebuilt_share", found.share, SOURCE),
         Evidence("it reads nothing that an epoch changes"),
     ]
     evidence += [Evidence("it draws at random, too")] if found.random else []
     proposal = replace(
         BUILD_ONCE.at(found.place, _lines(found), f"move it before the loop in line {found.before.line}"),
-        factor=(low, likely, 1 / (1 - min(0.999, found.share))),
+        factor=(low, likely, relieved(1 / (1 - min(0.999, found.share)))),
         risk=DRAWN if found.random else "",
     )
     verdict = diagnosis.verdict.cause  # a loop without a loader: what is built may be its batches
