@@ -51,7 +51,8 @@ NOISE = 0.02  # of the time, below which rows that cross an epoch are longer by 
 
 def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
     """By the rows that cross an epoch's end, and no more than hooks saw pass outside of all loops."""
-    if loop is None or not loop.loader or len(loop.epochs.t) < 2 or not loop.table.t:
+    life = next((one for one in profile.elapsed if loop is not None and one.pid == loop.pid), None)
+    if loop is None or life is None or not loop.loader or len(loop.epochs.t) < 2 or not loop.table.t:
         return NO_ENDS
     table = loop.table
     beside = zip(table.wait_s, table.checkpoint_s, table.logging_s, table.collect_s, strict=True)
@@ -67,10 +68,7 @@ def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
         (own - usual_s * steps, cpu - usual_cpu * steps) for steps, own, cpu, crosses in rows if crosses
     ]
     taken, spent = (max(0.0, sum(column)) for column in zip(*beyond, strict=True)) if beyond else (0.0, 0.0)
-    share = taken / sum(table.wall_s)
-    life = next((one for one in profile.elapsed if one.pid == loop.pid), None)
-    if life is not None and life.training_s + life.between_s > 0:
-        share = min(share, life.between_s / (life.training_s + life.between_s))
+    share = min(taken / sum(table.wall_s), life.between_s / max(life.training_s + life.between_s, 1e-12))
     if share < NOISE:
         return NO_ENDS
     stacks = stacks_between(profile, loop)
