@@ -39,7 +39,7 @@ from ..model.instruments import Stack
 from ..model.loops import Epochs, LoopBody
 from ..model.report import Evidence, Fix
 from .parts.entry import Case, Entry, given, loader_loop, patient
-from .parts.lines import LONGEST_QUOTE
+from .parts.lines import LONGEST_QUOTE, STACKS, named
 
 SOURCE = "hooks on the loader, stack samples"
 ID, CAUSE = "rebuilt-each-epoch", "host.python"
@@ -51,7 +51,7 @@ for epoch in range(epochs):
     train(data)"""
 BUILD_ONCE = Proposal(
     id="build-once",
-    title="build once, before the epochs, what each of them builds again",
+    title="build once, before the loop, what each of its turns builds again",
     fix=Fix("it reads nothing that an epoch changes", ONCE),
     basis="amdahl",
 )
@@ -71,14 +71,15 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if likely < WORTH:
         return None
     low = 1 / (1 - min(0.999, LEAST * found.share * again))
-    text = "share of the training's time in what each epoch makes again"
+    turn = "epoch" if epochs else "turn of the loop around"  # without a loader nobody knows what an epoch is
+    text = f"share of the training's time in what each {turn} makes again"
     evidence = [
-        Evidence(text, "rebuilt_share", found.share, SOURCE),
-        Evidence("it reads nothing that an epoch changes"),
+        Evidence(text, "rebuilt_share", found.share, SOURCE if epochs else STACKS),
+        Evidence(f"it reads nothing that {'an' if epochs else 'a'} {turn} changes"),
     ]
     evidence += [Evidence("it draws at random, too")] if found.random else []
     proposal = replace(
-        BUILD_ONCE.at(found.place, _lines(found), f"move it before the loop in line {found.before.line}"),
+        BUILD_ONCE.at(found.place, _lines(found), f"make it before the loop in {named(found.before)}"),
         factor=(low, likely, relieved(1 / (1 - min(0.999, found.share)))),
         risk=DRAWN if found.random else "",
     )
@@ -92,7 +93,7 @@ def _lines(found: MadeAnew) -> str:
     if not found.text or len(found.text) > LONGEST_QUOTE or "\n" in found.text:
         return ""
     made = f"batches = {found.text}" if found.head else found.text
-    return f"{made}      # once, before the first epoch"
+    return f"{made}      # once, before the loop"
 
 
 LOOP = """\

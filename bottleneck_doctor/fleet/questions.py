@@ -10,7 +10,7 @@ import duckdb
 
 from ..model.errors import UsageError
 from ..model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, SlowNode, Totals, Wasted
-from .reading import first_line
+from .sources import reason
 
 SHOWN = 20  # rows of an answer, and files that were refused
 DAYS, DAYS_BEFORE = 7, 28  # "last week" is held against the four weeks before it (ours)
@@ -28,7 +28,7 @@ def ask(store: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], list[tup
         done = store.execute(sql)
         return [name for name, *_ in done.description or []], done.fetchall()
     except duckdb.Error as problem:
-        raise UsageError(f"--sql: {first_line(problem)}") from None
+        raise UsageError(f"--sql: {reason(problem)}") from None
 
 
 def answer(

@@ -19,7 +19,7 @@ import fsspec
 from ..model.codec import LARGEST_FILE
 from ..model.errors import UsageError
 from ..model.fleet import RefusedFile
-from .sources import PATTERN, RUNS_FILE, Source, is_fleet
+from .sources import PATTERN, RUNS_FILE, Source, is_fleet, reason
 from .tables import CREATE, FILL, OF_RUNS, TABLES, TELL
 
 Diagnose = Callable[[bytes], bytes]  # a profile's bytes to its report's; raises ValueError for what is none
@@ -107,16 +107,14 @@ def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], readin
     """Put what these files tell into the tables; the names of profiles, of which nothing is told yet."""
     quoted = ["".join(f"[{sign}]" if sign in PATTERN else sign for sign in name) for name in names]
     try:
-        if (
-            texts is BLOBS
-        ):  # a chunk for each file: taking JSON apart costs 4 ms a chunk, however few its rows
+        if texts is BLOBS:  # DuckDB reads each file as a chunk, and taking JSON apart costs 4 ms a chunk
             store.execute(f"CREATE OR REPLACE TEMP TABLE blobs AS {BLOBS}", [quoted])
             store.execute(TELL.replace("FROM texts", "FROM blobs"))
         else:
             store.execute(TELL.replace("FROM texts", f"FROM ({texts})"), [quoted])
     except duckdb.Error as problem:  # one that has vanished fails all
         if len(names) == 1:
-            reading.refused.append(RefusedFile(names[0], first_line(problem)))
+            reading.refused.append(RefusedFile(names[0], reason(problem)))
             return []
         half = len(names) // 2
         return [name for some in (names[:half], names[half:]) for name in _tell(store, texts, some, reading)]
@@ -153,7 +151,7 @@ def _diagnose(
                 data.append(file.read(LARGEST_FILE))
         except Exception as problem:  # whatever a file system's driver raises
             data.append(b"")
-            reading.refused.append(RefusedFile(name, first_line(problem)))
+            reading.refused.append(RefusedFile(name, reason(problem)))
     drawn = _in_processes(data, partial(_ask, diagnose), workers)
     reports = [(name, text) for name, (text, _) in zip(names, drawn, strict=True) if text]
     reading.refused += [RefusedFile(name, why) for name, (_, why) in zip(names, drawn, strict=True) if why]
@@ -195,7 +193,7 @@ def _ask(diagnose: Diagnose, data: bytes) -> tuple[str, str]:
     try:
         return diagnose(data).decode(), ""
     except Exception as problem:  # one profile of thousands, whatever is in it
-        return "", first_line(problem)
+        return "", reason(problem)
 
 
 def _unknown(store: duckdb.DuckDBPyConnection, sources: Sequence[Source], reader: str) -> list[Source]:
@@ -240,7 +238,7 @@ def _load(store: duckdb.DuckDBPyConnection, folder: str) -> None:
         store.commit()
     except duckdb.Error as problem:
         store.rollback()
-        raise UsageError(f"the fleet in {folder!r} cannot be read: {first_line(problem)}") from None
+        raise UsageError(f"the fleet in {folder!r} cannot be read: {reason(problem)}") from None
 
 
 def save(store: duckdb.DuckDBPyConnection, folder: str) -> None:
@@ -254,13 +252,7 @@ def save(store: duckdb.DuckDBPyConnection, folder: str) -> None:
             store.execute(f"COPY {table} TO {_text(draft)} (FORMAT parquet, COMPRESSION zstd)")
             system.mv(f"{place}/{table}.parquet.part", f"{place}/{table}.parquet")
     except Exception as problem:  # whatever a file system's driver raises
-        raise UsageError(f"cannot write to --to-parquet {folder!r}: {first_line(problem)}") from None
-
-
-def first_line(problem: Exception) -> str:
-    """What an exception says first."""
-    said = getattr(problem, "strerror", None) or str(problem).strip() or type(problem).__name__
-    return str(said).splitlines()[0]
+        raise UsageError(f"cannot write to --to-parquet {folder!r}: {reason(problem)}") from None
 
 
 def _batches(names: list[str], size: int) -> Iterator[list[str]]:

@@ -47,7 +47,7 @@ def find(
                 continue
             files = [_source(system, info, local) for info in _listed(system, place)]
         except Exception as problem:  # whatever a file system's driver raises
-            refused.append(RefusedFile(path, _why(problem)))
+            refused.append(RefusedFile(path, reason(problem)))
             continue
         if not files:
             refused.append(RefusedFile(path, "no report, profile or fleet's folder is there"))
@@ -96,8 +96,9 @@ def _protocols(system: Any) -> tuple[str, ...]:
     return (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
 
 
-def _why(problem: Exception) -> str:
+def reason(problem: Exception) -> str:
+    """The first line of what a file system's driver or DuckDB says of a failure."""
     if isinstance(problem, FileNotFoundError):
         return "no such file or folder"
-    said = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
-    return " ".join(str(said).split())
+    said = getattr(problem, "strerror", None) or str(problem).strip() or type(problem).__name__
+    return " ".join(str(said).splitlines()[0].split())
