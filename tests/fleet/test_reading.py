@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
@@ -114,20 +115,37 @@ def test_a_run_that_two_files_tell_of_counts_once(tmp_path: Path) -> None:
     assert (fleet.totals.runs, fleet.totals.repeated) == (4, 1)
 
 
-@pytest.mark.parametrize("protocol", ["file", "memory"])
-def test_files_are_read_and_kept_wherever_fsspec_reaches(tmp_path: Path, protocol: str) -> None:
+@pytest.fixture(params=["file", "memory", "s3"])
+def elsewhere(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A folder's address of each kind; S3's is on a real server, which stores in memory."""
+    if request.param != "s3":
+        yield {"file": f"file://{tmp_path}/there", "memory": "memory://there"}[request.param]
+        return
+    pytest.importorskip("s3fs", reason="needs s3fs")
+    server = pytest.importorskip("moto.server", reason="needs moto[server]").ThreadedMotoServer(port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "x"), ("DEFAULT_REGION", "us-east-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    yield "s3://team/there"
+    server.stop()
+
+
+def test_files_are_read_and_kept_wherever_fsspec_reaches(tmp_path: Path, elsewhere: str) -> None:
     put(tmp_path / "here", Plan(30, 4, 3))
-    base = f"file://{tmp_path}/there" if protocol == "file" else "memory://there"
-    system, place = fsspec.core.url_to_fs(base)
+    system, place = fsspec.core.url_to_fs(elsewhere)
     system.makedirs(place, exist_ok=True)
     for file in (tmp_path / "here").iterdir():
         system.pipe_file(f"{place}/{file.name}", file.read_bytes())
-    store, reading = taken(base)
+    store, reading = taken(elsewhere)
     assert not reading.refused
     assert answer(store, []) == asked(tmp_path / "here")
-    save(store, f"{base}/tables")
+    save(store, f"{elsewhere}/tables")
     assert sorted(system.ls(f"{place}/tables", detail=False))[0].endswith("/files.parquet")
-    again, reading = taken(f"{base}/tables")
+    again, reading = taken(f"{elsewhere}/tables")
     assert not reading.refused
     assert answer(again, []) == answer(store, [])
 
