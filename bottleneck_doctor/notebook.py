@@ -17,13 +17,28 @@ def register(shell: Any) -> None:
         %%bdoc [-o PATH] [--no-profiler] [--no-py-spy] [--no-paths] [--calibrate] [--no-calibrate]
                [--data-fn MODULE:FUNCTION]
         """
-        with Watch({"line": shlex.split(line)}) as watch:
+        watch = _begun(line)
+        try:
             done = _run(shell, cell)
             watch.failed = not done.success
+        finally:
+            watch.stop()
         watch.show()
         done.raise_error()
 
     shell.register_magic_function(bdoc, "cell", "bdoc")
+
+
+def _begun(line: str) -> Watch:
+    """A block that is watched from now on; what is wrong with its options is one line below the cell."""
+    from IPython.core.error import UsageError
+
+    try:
+        watch = Watch({"line": shlex.split(line)})
+        watch.start()
+    except (RuntimeError, ValueError) as refused:
+        raise UsageError(f"%%bdoc: {refused}") from None
+    return watch
 
 
 def _run(shell: Any, cell: str) -> Any:
